@@ -187,6 +187,8 @@ class Directive(NamedTuple):
     end: int
     strength: int
     """2 to 6."""
+    is_plain: bool
+    """Whether words in it do so by themselves, as "always" does; an order for now has but signs."""
     subject: list[int]
     """Its content words, by number."""
 

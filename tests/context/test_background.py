@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import formats, validate
+from rehydrate import count_tokens, formats, validate
 from rehydrate.context import (
     BackgroundCompaction,
     CompactionEvent,
@@ -133,6 +133,26 @@ def test_a_bad_summary_is_refused_and_the_store_takes_its_place(writes):
     assert summary_of(prompts[-1]).startswith("## Task State")
 
 
+def test_what_is_appended_stays_within_bounds():
+    said = [user for number in range(300) for user in edit(number)]
+    compacted = compact_history(
+        said, lambda _messages: SUMMARY, keep_last=1, format="anthropic", max_tokens=500
+    )
+    told = compacted.summary
+    assert told.startswith(SUMMARY) and count_tokens(told) < 1_200
+    assert "- file: b298 edited #895" in told and "more: " in told
+
+
+def edit(number):
+    use = {"type": "tool_use", "id": f"t{number}", "name": "Edit", "input": {"path": f"b{number}"}}
+    block = {"type": "tool_result", "tool_use_id": use["id"], "content": "ok"}
+    return [
+        {"role": "user", "content": f"Change b{number}."},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [block]},
+    ]
+
+
 def test_what_no_longer_holds_is_not_appended():
     context, _ = begun(ScriptedModel(lambda _prompt: SUMMARY))
     context.prompt("Always use tabs in files.")
@@ -159,6 +179,7 @@ def test_no_turn_waits_for_a_writer_that_hangs():
     prompts = talk(context, 40)
     ends.set()
     assert all_valid(prompts) and "swapped" not in told.kinds()
+    assert told.kinds().count("started") == 1  # a second one would hang too
     assert any("not ready within 0.05 s" in event.detail for event in told)
     assert any("verbatim" in line for each in prompts for line in each.ir.meta.degraded)
     assert context.usage.compactions  # verbatim

@@ -156,7 +156,13 @@ class BackgroundCompactor:
         self._name = name
         self._clock = clock
         self._job: _Job | None = None
+        self._written_last: _Job | None = None
         self._last_sent = clock()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether no writer is at work, not even one for whom nobody waits any more."""
+        return self._written_last is None or self._written_last.done.is_set()
 
     # Starting
 
@@ -178,7 +184,7 @@ class BackgroundCompactor:
     def start_if_due(self) -> None:
         """Begin a summary where the last prompt fills enough of the budget and none is begun."""
         thread, state = self._thread, self._thread.state
-        if self._job is not None or state.ir is None:
+        if self._job is not None or not self._is_idle or state.ir is None:
             return
         used = upper_bound(state.ir.tokens, self._builder.provider)
         if used < self._settings.start_at * self._builder.budget.soft_tokens:
@@ -203,7 +209,7 @@ class BackgroundCompactor:
             run_in_thread(lambda: self._write(job, head, then, previous, max(size, 1)))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
-        self._job = job
+        self._job = self._written_last = job
         self._tell("started", job, before=job.tokens)
 
     def _write(
@@ -263,7 +269,7 @@ class BackgroundCompactor:
         if why:
             return markdown, f"summary: refused, {why}; the store takes its place"
         sources = [message.text for message in head.messages]
-        found = verified(summary, [*sources, markdown], items)
+        found = verified(summary, [*sources, markdown], items, size)
         degraded = ""
         if found.invented:
             names = ", ".join(found.invented[:5])

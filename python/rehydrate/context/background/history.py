@@ -94,7 +94,7 @@ def compact_history(
             degraded = refusal(written)
             if not degraded:
                 texts = [message.text for each in head for message in each.messages]
-                found = verified(written, [*texts, markdown], store.items())
+                found = verified(written, [*texts, markdown], store.items(), size)
                 summary = found.text
         except Exception as error:
             degraded = safe_error_text(error, "the writer of summaries")

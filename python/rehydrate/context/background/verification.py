@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rehydrate.context.context_store.operations import PERMANENT, Item, Status
+from rehydrate.context.context_store.rendering import within
 from rehydrate.context.context_store.tool_table import CHANGES
 
 LEAST_CHARACTERS = 40
@@ -67,10 +68,14 @@ def refusal(summary: object) -> str:
     return ""
 
 
-def verified(summary: str, sources: Iterable[str], items: Sequence[Item]) -> Verified:
+def verified(
+    summary: str, sources: Iterable[str], items: Sequence[Item], max_tokens: int
+) -> Verified:
     """Return the summary with invented names marked and with what must not be lost.
 
-    ``sources`` are the texts that it is of; ``items`` those of the context store that hold.
+    ``sources`` are the texts that it is of; ``items`` those of the context store. What it does not
+    hold is appended in at most ``max_tokens``, the strongest first; the rest becomes one line with
+    handles.
     """
     source = "\n".join(sources)
     flat = " ".join(source.split())
@@ -91,7 +96,8 @@ def verified(summary: str, sources: Iterable[str], items: Sequence[Item]) -> Ver
         parts.append(f"[Not found in the conversation, do not rely on: {names}{rest}]")
     if missing:
         parts.append("Also, word for word:")
-        parts += [_line(item) for item in missing]
+        strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
+        parts += within(max_tokens, [(item, _line(item)) for item in strongest])
     return Verified("\n".join(parts), invented, missing)
 
 

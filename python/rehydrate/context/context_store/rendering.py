@@ -33,7 +33,7 @@ def render(items: Items, budget_tokens: int, write_names: WriteNames | None = No
     room = int(budget_tokens * (1.0 if write_names is None else ITEMS_SHARE))
     lines: dict[Heading, list[str]] = {}
     for heading in _BY_WORTH:
-        written = list(_within(room, _entries(items, heading, room)))
+        written = list(within(room, _entries(items, heading, room)))
         if written:
             lines[heading] = written
             room -= _tokens([f"## {heading}", *written])
@@ -99,8 +99,8 @@ def _line(item: Item, longest: int) -> str:
     return f"- {label}{cut} ({item.span.handle})"
 
 
-def _within(room: int, entries: Iterable[tuple[Item, str]]) -> Iterator[str]:
-    """Yield as many lines as fit; the others become one line with their handles."""
+def within(room: int, entries: Iterable[tuple[Item, str]]) -> Iterator[str]:
+    """Yield the lines that fit into so many tokens; the others become one line of handles."""
     rest: list[Item] = []
     left = room - _tokens(["## heading"])
     for item, line in entries:

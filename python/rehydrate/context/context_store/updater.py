@@ -118,7 +118,9 @@ class Updater:
         yield self._added(replace(request, key=f"{message.index}.{number}"))
 
     def _directives(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
-        for start, end, strength, subject in _engine.directives(piece.text):
+        for start, end, strength, is_plain, subject in _engine.directives(piece.text):
+            if not is_plain:
+                continue
             stop = end + (piece.text[end : end + 1] in _STOPS)
             text = piece.text[start:stop]
             span = Span.of(message.index, number, start, text)

@@ -43,7 +43,7 @@ pub(crate) struct Directive {
 /// The directives in `text`.
 pub(crate) fn directives(text: &str) -> Vec<Directive> {
     let mut found = Vec::new();
-    find(text, |sentence, strength| found.push(Directive { strength, subject: subject(sentence) }));
+    find(text, |sentence, Judged { strength, .. }| found.push(Directive { strength, subject: subject(sentence) }));
     found
 }
 
@@ -54,6 +54,8 @@ pub struct DirectiveSpan {
     pub range: Range<usize>,
     /// 2 to 6.
     pub strength: u32,
+    /// Whether words in it lay something down by themselves, as "always" does; "change row 5" has but two signs of it.
+    pub is_plain: bool,
     /// The content words of the sentence, ascending.
     pub subject: Vec<u32>,
 }
@@ -62,25 +64,33 @@ pub struct DirectiveSpan {
 #[must_use]
 pub fn directive_spans(text: &str) -> Vec<DirectiveSpan> {
     let mut found = Vec::new();
-    find(text, |sentence, strength| {
+    find(text, |sentence, Judged { strength, is_plain }| {
         let sentence = sentence.trim();
         let start = sentence.as_ptr().addr() - text.as_ptr().addr();
         let range = start..start + sentence.len();
-        found.push(DirectiveSpan { range, strength, subject: subject(sentence) });
+        found.push(DirectiveSpan { range, strength, is_plain, subject: subject(sentence) });
     });
     found
 }
 
-/// Call `found` with each sentence of `text` that is a directive, a part of `text`, and its strength.
-fn find(text: &str, mut found: impl FnMut(&str, u32)) {
+/// What a sentence is found to be.
+#[derive(Clone, Copy, Default)]
+struct Judged {
+    /// 0: it is no directive.
+    strength: u32,
+    is_plain: bool,
+}
+
+/// Call `found` with each sentence of `text` that is a directive, a part of `text`.
+fn find(text: &str, mut found: impl FnMut(&str, Judged)) {
     let finder = Finder::get();
     let mut clauses = String::new();
     for said in outside_harness_tags(text) {
         for (sentence, asks) in sentences(said).filter(|(sentence, _)| sentence.len() <= MAX_SENTENCE_BYTES) {
             checkpoint();
-            let strength = finder.strength(sentence, asks, &mut clauses);
-            if strength > 0 {
-                found(sentence, strength);
+            let judged = finder.judge(sentence, asks, &mut clauses);
+            if judged.strength > 0 {
+                found(sentence, judged);
             }
         }
     }
@@ -115,8 +125,8 @@ pub(crate) fn read(mut section: &[u32]) -> impl DoubleEndedIterator<Item = (u32,
 }
 
 impl Finder {
-    /// How strong a directive `sentence` is; 0: it is none. `clauses` is scratch.
-    fn strength(&self, sentence: &str, asks: bool, clauses: &mut String) -> u32 {
+    /// How strong a directive `sentence` is. `clauses` is scratch.
+    fn judge(&self, sentence: &str, asks: bool, clauses: &mut String) -> Judged {
         let letters = in_clauses(sentence, clauses);
         let (mut signs, mut strong, mut figure) = (if letters.has_digit { AMOUNT } else { 0 }, false, false);
         let (mut unless, mut demoted, mut tells, mut tale) = (false, false, false, false);
@@ -135,13 +145,15 @@ impl Finder {
         let label = self.has_label(clauses, sentence);
         unless &= !figure;
         if figure && !label && signs.count_ones() < SIGNS + 1 {
-            return 0;
+            return Judged::default();
         }
         let own = signs.count_ones() + u32::from(demoted) + u32::from(letters.has_capitals && is_stressed(sentence));
         let strength = own + STRONG * (u32::from(strong || unless) + u32::from(label));
-        let is_directive = strong || unless || label || own >= SIGNS + u32::from(tells);
+        let is_plain = strong || unless || label;
+        let is_directive = is_plain || own >= SIGNS + u32::from(tells);
         let is_plea = !asks || (signs & PLEA.bit() != 0 && strength > STRONG);
-        if is_directive && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 }
+        let strength = if is_directive && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 };
+        Judged { strength, is_plain }
     }
 
     /// Whether it begins with a label that says so, such as "Rule:" or "HARD CONSTRAINT:".
