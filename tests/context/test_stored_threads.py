@@ -263,6 +263,17 @@ def test_turn_durability_writes_with_the_next_prompt(where):
         assert len(threads.history("t")) == 2
 
 
+def test_a_closed_context_refuses_and_another_one_goes_on(where):
+    with Threads.open(where, namespace="alice") as threads:
+        one = Context(threads=threads, thread="t")
+        one.add(user("Hello."))
+        one.close()
+        one.close()
+        with pytest.raises(StoreClosedError, match="'t' was closed"):
+            one.add(assistant("Too late."))
+        assert one.history == Context(threads=threads, thread="t").history == [user("Hello.")]
+
+
 def test_forks_list_export_load_and_purge(where, tmp_path):
     with Threads.open(where, namespace="alice") as threads:
         context = Context(threads=threads, thread="t", budget=SMALL, clock=lambda: 1e9)

@@ -239,12 +239,15 @@ class Context:
     def close(self) -> None:
         """Write what is not on disk yet, and close the store that `open` opened.
 
-        A context without a store has nothing to close.
+        Every later change raises StoreClosedError; a second call does nothing. A context without a
+        store has nothing to close.
         """
         with self._thread.lock:
-            if self._thread.log is not None:
+            log = self._thread.log
+            if log is not None and not log.is_closed:
                 with self._thread.change(ends_turn=True):
                     pass
+                log.close()
         if self._owned is not None:
             self._owned.close()
 

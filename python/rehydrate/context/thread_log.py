@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.context.thread_records import Kind, Record, state_record
+from rehydrate.errors import StoreClosedError
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class ThreadLog:
         self._header = header
         self._rows: list[tuple[int, float, str]] = []
         """The last records that were to be written."""
+        self.is_closed = False
         self._doubt: LogMark | None = None
         """Where the thread is, after a call that failed or was interrupted: the store may have
         more."""
@@ -86,6 +88,7 @@ class ThreadLog:
 
         Raises StoreError, and UnreadableIRError for an entry that JSON cannot hold.
         """
+        self._check_open()
         self._settle_doubt()
         mark, now = self._mark, self._clock()
         records = [] if self._header is None else [self._header]
@@ -117,8 +120,13 @@ class ThreadLog:
             self._originals.note_saved(originals)
         self._remainders.note_saved(remainders)
 
+    def close(self) -> None:
+        """Write nothing more: whatever comes is refused, so that another `Context` may go on."""
+        self.is_closed = True
+
     def save_summary(self, content: dict[str, Any]) -> None:
         """Write a summary that is ready to be swapped in."""
+        self._check_open()
         self._settle_doubt()
         written = self._append([Record(Kind.SUMMARY, self._clock(), content)])
         self._mark = self._mark._replace(records=written)
@@ -132,6 +140,14 @@ class ThreadLog:
         """Note that the thread is as it was at the mark, whatever was written since."""
         if self._doubt is None:
             self._doubt = mark
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise StoreClosedError(
+                self.store.path,
+                f"the Context of thread {self.name!r} was closed",
+                "open it again with Context(threads=..., thread=...)",
+            )
 
     def _settle_doubt(self) -> None:
         """Take back what was written since the mark in doubt, if it was."""

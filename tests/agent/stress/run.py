@@ -155,9 +155,21 @@ class Run:
     def _restart(self) -> None:
         """End the process, as far as the conversation goes, and begin another one."""
         if self.plan.is_stored:
+            self._wait_until_quiet()
             self.context.close()
             self.context = self._opened()
             self.model.context = self.context
+
+    def _wait_until_quiet(self) -> None:
+        """Let the threads of a cancelled turn end: what they add belongs to this context."""
+        said = [what for kind, what in self.log if kind == "user"]
+        deadline, calm, length = time.monotonic() + 5, 0, -1
+        while calm < 4 and time.monotonic() < deadline:
+            time.sleep(0.005)
+            history = self.context.history
+            is_calm = len(history) == length and not self.context.is_busy
+            is_calm = is_calm and (not said or said[-1] in str(history))
+            calm, length = calm + 1 if is_calm else 0, len(history)
 
     def run(self) -> None:
         """Run all turns; in the last one nothing goes wrong."""
