@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import text_at
-from rehydrate.context.history import Entries
 from rehydrate.context.remainders import Remainders
 from rehydrate.context.thread import PromptState, Thread
 from rehydrate.context.thread_log import LogMark, ThreadLog
@@ -115,15 +113,16 @@ def thread_of(records: Sequence[Record]) -> Thread:
 
 
 def _restore_store(thread: Thread, stored: StoredThread) -> None:
+    messages = thread.entries.at_indices(range(stored.seen)).messages
+    by_entry = {message.index: message for message in messages}
     turn = min(thread.entries.turn or 0, stored.seen)
-    recent = thread.entries.at_indices(range(turn, stored.seen)).messages
-    text_of = partial(_text_at, thread.entries)
+
+    def text_of(span: Span) -> str:
+        message = by_entry.get(span.entry)
+        return "" if message is None else text_at(span, message) or ""
+
+    recent = [message for message in messages if message.index >= turn]
     thread.store.replay(stored.operations, stored.seen, text_of, recent)
-
-
-def _text_at(entries: Entries, span: Span) -> str:
-    (message, *_) = entries.at_indices([span.entry]).messages
-    return text_at(span, message) or ""
 
 
 def _restore_state(thread: Thread, builder: PromptBuilder, stored: StoredThread) -> None:

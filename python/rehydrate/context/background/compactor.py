@@ -28,7 +28,8 @@ from rehydrate.context.background.writers import (
     tokens_of,
     writer_of,
 )
-from rehydrate.context.context_store.operations import Item
+from rehydrate.context.context_store.operations import Item, Operation
+from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.thread import LeftOut
 from rehydrate.cost.prices import PRICES, price_of
 from rehydrate.cost.simulation import worth_compacting
@@ -36,7 +37,6 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import upper_bound
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.prompt_builder import PromptBuilder
     from rehydrate.context.thread import Thread
     from rehydrate.prompt.entries import History
@@ -204,9 +204,9 @@ class BackgroundCompactor:
         previous = next(
             (str(each.content) for each in state.ir.sections if each.id == SUMMARY_ID), ""
         )
-        then = thread.store.as_of(until)
+        operations = list(thread.store.operations)
         try:
-            run_in_thread(lambda: self._write(job, head, then, previous, max(size, 1)))
+            run_in_thread(lambda: self._write(job, head, operations, previous, max(size, 1)))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
         self._job = self._written_last = job
@@ -216,12 +216,13 @@ class BackgroundCompactor:
         self,
         job: _Job,
         head: History,
-        store: ContextStore,
+        operations: Sequence[Operation],
         previous: str,
         size: int,
     ) -> None:
         """Write the summary; it raises nothing."""
         try:
+            store = ContextStore.as_of(operations, job.until)
             markdown = store.render(size, conversation=head.conversation)
             job.summary = markdown
             if not isinstance(self._writer, ExtractiveWriter):

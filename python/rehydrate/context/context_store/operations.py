@@ -176,6 +176,8 @@ class Items:
         """Start empty."""
         self._by_id: dict[int, Item] = {}
         self._by_key: dict[tuple[Heading, str], int] = {}
+        self._live: dict[Heading, dict[int, None]] = {heading: {} for heading in Heading}
+        """The ids of what holds: a turn asks for these, and not for all that ever was."""
         self._next = 1
 
     def __iter__(self) -> Iterator[Item]:
@@ -198,11 +200,7 @@ class Items:
 
     def live(self, heading: Heading) -> list[Item]:
         """Return the items of a heading that hold, in the order in which they were added."""
-        return [
-            item
-            for item in self._by_id.values()
-            if item.heading is heading and item.status is Status.LIVE
-        ]
+        return [self._by_id[id_] for id_ in self._live[heading]]
 
     def apply(self, operation: Operation) -> None:
         """Do one step; an operation about an item that is not there does nothing."""
@@ -210,6 +208,7 @@ class Items:
             item = operation.added
             self._by_id[item.id] = item
             self._by_key[item.heading, item.key] = item.id
+            self._live[item.heading][item.id] = None
             self._next = max(self._next, item.id + 1)
             return
         item = self._by_id.get(operation.item)  # type: ignore[assignment]
@@ -225,6 +224,10 @@ class Items:
             status = Status.LIVE if item.status is Status.FADED else item.status
             item = replace(item, status=status, uses=_used(item, operation.use, operation))
         self._by_id[item.id] = item
+        if item.status is Status.LIVE:
+            self._live[item.heading].setdefault(item.id)
+        else:
+            self._live[item.heading].pop(item.id, None)
 
 
 def _used(item: Item, use: str, operation: Operation) -> tuple[tuple[str, int], ...]:

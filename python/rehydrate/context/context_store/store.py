@@ -105,13 +105,14 @@ class ContextStore:
         self._updater = self._updater.on(self._items)
         self.seen = mark.seen
 
-    def as_of(self, entry: int) -> ContextStore:
-        """Return the store as it was before the entry with this index was read."""
-        then = ContextStore()
-        then._operations = [each for each in self._operations if each.entry < entry]
+    @classmethod
+    def as_of(cls, operations: Iterable[Operation], entry: int) -> ContextStore:
+        """Return a store as it was before the entry with this index was read."""
+        then = cls()
+        then._operations = [each for each in operations if each.entry < entry]
         for operation in then._operations:
             then._items.apply(operation)
-        then.seen = min(self.seen, entry)
+        then.seen = entry
         return then
 
     def items(self, heading: str | None = None) -> list[Item]:

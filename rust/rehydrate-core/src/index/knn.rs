@@ -45,7 +45,7 @@ const BATCH: usize = 2048;
 /// From so many on two threads share a batch.
 const PARALLEL_FROM: usize = 64;
 /// Nine in ten of the true three nearest are found (`python -m benches.python.memory_speed`).
-const PROBED: Probed = Probed { share: 24, at_least: 32 };
+const PROBED: Probed = Probed { share: 20, at_least: 32 };
 
 impl View {
     /// The nearest entries of each text or vector with their cosines, nearest first; none for a text of which the model
