@@ -81,7 +81,8 @@ def compact_history(
     start = conversation.units[unit].members[0]
     store = ContextStore()
     store.update([message for each in head for message in each.messages])
-    tokens = sum(entry_tokens(conversation, len(entries))[index] for index in members)
+    counts = entry_tokens(conversation, len(entries))
+    tokens = sum(counts[index] for index in members)
     size = max(int(SIZE * tokens), MIN_TOKENS) if max_tokens is None else max_tokens
     markdown = store.render(size, conversation=conversation, visible=range(start, len(entries)))
     told = [read[index] for index in sorted(members)]

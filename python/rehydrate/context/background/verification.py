@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rehydrate.context.context_store.operations import PERMANENT, Item, Status
-from rehydrate.context.context_store.rendering import within
+from rehydrate.context.context_store.rendering import is_changed, within
 from rehydrate.context.context_store.tool_table import CHANGES
 
 LEAST_CHARACTERS = 40
@@ -105,7 +105,7 @@ def _must_stay(item: Item) -> bool:
     if item.status is not Status.LIVE:
         return False
     if item.kind == "file":
-        return any(use in CHANGES for use, _ in item.uses)
+        return is_changed(item)
     return item.heading in PERMANENT
 
 

@@ -189,10 +189,6 @@ class Items:
         """The id of the next item."""
         return self._next
 
-    def get(self, id: int) -> Item:  # noqa: A002
-        """Return the item of an id; raises KeyError."""
-        return self._by_id[id]
-
     def find(self, heading: Heading, key: str) -> Item | None:
         """Return the item of a key, if there is one."""
         found = self._by_key.get((heading, key))

@@ -68,7 +68,7 @@ def _entries(items: Items, heading: Heading, room: int) -> list[tuple[Item, str]
     longest = min(_MAX_REQUEST, room) if heading is Heading.TASK_STATE else _MAX_ITEM
     live = items.live(heading)
     if heading is Heading.FILES:
-        live.sort(key=lambda item: (_is_changed(item), item.last_entry), reverse=True)
+        live.sort(key=lambda item: (is_changed(item), item.last_entry), reverse=True)
     elif heading is Heading.TASK_STATE:
         live.sort(key=lambda item: (item.kind != "request", item.id))
     else:
@@ -80,7 +80,8 @@ def _worth(item: Item) -> tuple[int, float, int]:
     return item.strength, item.trust, item.last_entry
 
 
-def _is_changed(item: Item) -> bool:
+def is_changed(item: Item) -> bool:
+    """Return whether it is a file that was changed."""
     return any(use in CHANGES for use, _ in item.uses)
 
 

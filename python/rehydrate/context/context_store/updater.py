@@ -26,7 +26,7 @@ from rehydrate.context.context_store.operations import (
     Span,
     Status,
 )
-from rehydrate.context.context_store.tool_table import PLANNED, RAN, subjects
+from rehydrate.context.context_store.tool_table import PLANNED, RAN, Subject, subjects
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
@@ -34,7 +34,7 @@ from rehydrate.prompt.section import FULL_TRUST
 ASSISTANT_TRUST = 0.75
 """Of what the model said: it is no instruction, and it may be wrong."""
 FADES_AFTER = 120
-"""Entries without a reference, after which an open error fades; half of it where it is mended."""
+"""Entries without a reference, after which an open error fades."""
 SAME_SUBJECT = 0.34
 """Share of the words of two directives (Jaccard) from which a correction is about the other."""
 _MAX_KEY = 200
@@ -65,7 +65,7 @@ class Updater:
             calls = iter(message.calls)
             for piece in message.pieces:
                 if piece.kind is PieceKind.TOOL_INPUT:
-                    self._calls[next(calls, "")] = _about(piece)
+                    self._calls[next(calls, "")] = _about(subjects(piece.text))
 
     def read(self, messages: Iterable[Message]) -> list[Operation]:
         """Return what the messages change, and apply it."""
@@ -166,7 +166,7 @@ class Updater:
         for use, text in told:
             if use not in (PLANNED, RAN):
                 yield from self._file(message, number, piece, use, text)
-        self._calls[call] = _about(piece)
+        self._calls[call] = _about(told)
 
     def _plan(
         self, message: Message, number: int, piece: Piece, steps: Sequence[str]
@@ -245,10 +245,10 @@ def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:
     return not is_read or text.lstrip().lower().startswith(_OWN_ERRORS)
 
 
-def _about(piece: Piece) -> list[tuple[str, str]]:
+def _about(told: Iterable[Subject]) -> list[tuple[str, str]]:
     """Return what a call is about, by which an error and what mends it are known to be of one
     thing."""
-    return [(use, text) for use, text in subjects(piece.text) if use != PLANNED]
+    return [(use, text) for use, text in told if use != PLANNED]
 
 
 def _superseded(item: Item, by: int, entry: int) -> Operation:
