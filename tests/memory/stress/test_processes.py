@@ -331,7 +331,8 @@ def test_a_purge_that_leaves_files_names_them_and_a_later_one_finishes():
             memory.purge(source="other")  # everything that is imported late is there now
             memory.add([f"xyzzy number {n}" for n in range(3_000)], source="s")
             memory.rebuild()
-            (file,) = [file.name for file in index.iterdir() if file.suffix == ".segment"]
+            # One, or two where the thread in the background came first.
+            files = [file.name for file in index.iterdir() if file.suffix == ".segment"]
             for path in [folder, *folder.rglob("*")]:
                 if path != index:
                     os.chown(path, 65534, -1)
@@ -341,7 +342,7 @@ def test_a_purge_that_leaves_files_names_them_and_a_later_one_finishes():
                 try:
                     print("removed", memory.purge(source="s"))
                 except PurgeIncompleteError as error:
-                    print(file in str(error), "purge again" in error.remedy, memory.stats().items)
+                    print(all(file in str(error) for file in files), "purge again" in error.remedy, memory.stats().items)
             os.seteuid(0)
             print("removed", memory.purge(source="s"))
             print(b"xyzzy" in bytes_of_all(), [f.name for f in index.iterdir() if f.name != "lock"])
