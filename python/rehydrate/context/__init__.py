@@ -15,6 +15,10 @@ if TYPE_CHECKING:
         CompactedHistory as CompactedHistory,
         compact_history as compact_history,
     )
+    from rehydrate.context.background.writers import (
+        ProviderWriter as ProviderWriter,
+        SummaryRequest as SummaryRequest,
+    )
     from rehydrate.context.context import (
         Context as Context,
     )
@@ -50,6 +54,7 @@ __all__, __dir__, __getattr__ = front(
     {
         "background.compactor": "BackgroundCompaction CompactionEvent",
         "background.history": "CompactedHistory compact_history",
+        "background.writers": "ProviderWriter SummaryRequest",
         "context": "Context",
         "context_store.store": "ContextStore",
         "context_store.tool_table": "TOOLS ToolUse",

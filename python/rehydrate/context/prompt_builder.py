@@ -21,6 +21,7 @@ from rehydrate.prompt.counting import counted_tools, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.prune import prune, prune_now
 from rehydrate.prompt.render_cache import RenderCache
@@ -167,6 +168,17 @@ class PromptBuilder:
                 compiled = self._compile(fresh.ir, thread.state.sent, waits=waits)
             draft = fresh
         return compiled, draft.missing_hot
+
+    def rendered(self, ir: PromptIR) -> CompiledPrompt:
+        """Return the prompt of an IR that went through the passes, as it was sent."""
+        return compile_ir(
+            ir,
+            self.provider,
+            model=self.model or self.asked_model,
+            passes=(place_breakpoints,),
+            minimum_prefix=minimum_prefix(self.model),
+            thinking="keep",
+        )
 
     def _compile(self, ir: PromptIR, sent: CompiledPrompt | None, *, waits: bool) -> CompiledPrompt:
         passes = self.passes

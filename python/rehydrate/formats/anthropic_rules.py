@@ -39,7 +39,7 @@ class Spoken(NamedTuple):
 def broken_rules(spoken: Sequence[Spoken]) -> list[Violation]:
     """Return every violation, ordered by index."""
     found: list[Violation] = []
-    if spoken and spoken[0].role != "user":
+    if spoken and spoken[0].role != "user" and not _is_summary(spoken[0]):
         what = f"the first message is the {spoken[0].role}'s, it must be the user's"
         found.append(Violation(spoken[0].index, "first_not_user", what))
     cache_controls = 0
@@ -62,6 +62,12 @@ def broken_rules(spoken: Sequence[Spoken]) -> list[Violation]:
             pairing.settle()
     found += pairing.found
     return sorted(found, key=lambda violation: violation.index)
+
+
+def _is_summary(message: Spoken) -> bool:
+    """Return whether it is the API's own summary of all before: a compaction block, first."""
+    blocks = [block for _, block in message.blocks]
+    return message.role == "assistant" and bool(blocks) and type_of(blocks[0]) == "compaction"
 
 
 def _can_begin_an_answer(spoken: Sequence[Spoken]) -> bool:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.passes.echo import (
         RemoveEchoes as RemoveEchoes,
     )
+    from rehydrate.prompt.provider_summary import ProviderSummary as ProviderSummary
     from rehydrate.prompt.rendering import BEGINNING as BEGINNING
     from rehydrate.prompt.request import (
         Budget as Budget,
@@ -106,6 +107,7 @@ __all__, __dir__, __getattr__ = front(
         "originals": "HeldOriginals MemoryOriginals Originals",
         "passes.cap": "CapToolResults",
         "passes.echo": "RemoveEchoes",
+        "provider_summary": "ProviderSummary",
         "rendering": "BEGINNING",
         "request": "Budget ContextRequest ContextStrategy TimeRange",
         "section": "CompositionMode FULL_TRUST Position Priority Provenance Section Stability",

@@ -12,6 +12,7 @@ from rehydrate.messages import Provider
 from rehydrate.prompt import serialize
 from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.provider_summary import betas_of
 
 USUAL_MINIMUM_PREFIX = 1_024
 """Tokens: the shortest prefix that a provider caches, for a model that no table of ours has."""
@@ -86,6 +87,14 @@ class CompiledPrompt:
         key = "input" if self.provider == "openai_responses" else "messages"
         messages: list[Any] = self.request[key]
         return messages
+
+    @property
+    def betas(self) -> tuple[str, ...]:
+        """The betas of Anthropic's API that it needs: ``client.beta.messages.create(betas=...)``.
+
+        Empty, unless it begins with a summary that the API wrote (docs/background.md).
+        """
+        return betas_of(self)
 
     def explain(self) -> PromptExplanation:
         """Return the table of its IR."""

@@ -56,7 +56,7 @@ def counted_sections(sections: Sequence[Section], *, again: bool = False) -> lis
     counted = list(sections)
     for index in missing:
         section = sections[index]
-        tokens = counts[index] if index in counts else _message_tokens(section.content)
+        tokens = counts[index] if index in counts else _message_tokens(section)
         if tokens != section.tokens:
             counted[index] = changed(section, tokens=tokens)
     return counted
@@ -69,8 +69,9 @@ def _text(section: Section) -> str | None:
     return f"{section.title}\n{section.content}" if section.title else section.content
 
 
-def _message_tokens(messages: Sequence[Any]) -> int:
-    return sum(entry_tokens(formats.parse(messages), len(messages)))
+def _message_tokens(section: Section) -> int:
+    messages = formats.parse(section.content, section.native_to or "auto")
+    return sum(entry_tokens(messages, len(section.content)))
 
 
 def counted_tools(tools: Sequence[ToolDef]) -> list[ToolDef]:
@@ -135,7 +136,9 @@ def counted(ir: PromptIR) -> PromptIR:
 def section_tokens(section: Section) -> int:
     """Return the cost of a section as it is sent: with its fence, where it has one."""
     tokens = section.tokens or 0
-    return tokens if section.is_system else tokens + fence_tokens(section, COUNTER)
+    if section.is_system or section.native_to:
+        return tokens
+    return tokens + fence_tokens(section, COUNTER)
 
 
 def prompt_tokens(ir: PromptIR) -> int:

@@ -54,5 +54,5 @@ def text_of(section: Section, format: str) -> str:  # noqa: A002  the field's wo
     """
     if isinstance(section.content, str):
         return section.content
-    messages = formats.parse(section.content, format).messages
+    messages = formats.parse(section.content, section.native_to or format).messages
     return "\n\n".join(f"{message.role}: {message.text}" for message in messages)

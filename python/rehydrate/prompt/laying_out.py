@@ -225,12 +225,15 @@ def _system_value(section: Section, target: Target) -> Any:
 
 
 def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
-    """Return the static sections, then the history with the dynamic sections in it."""
-
+    """Return what is the provider's own, the static sections, and the history with the dynamic
+    sections in it."""
     tokens = _message_tokens(ir.history, history, target.provider)
     messages = list(zip(history.messages, tokens, strict=True))
-    sections = [section for section in ir.sections if not section.is_system]
-    pieces = [_message_of(section, ir, target) for section in sections if section.is_static]
+    native = [section for section in ir.sections if section.native_to == target.provider]
+    others = [section for section in ir.sections if section.native_to != target.provider]
+    sections = [section for section in others if not section.is_system]
+    pieces = [piece for section in native for piece in _native_pieces(section, target)]
+    pieces += [_message_of(section, ir, target) for section in sections if section.is_static]
     dynamic = [section for section in sections if not section.is_static]
     if not dynamic:
         pieces += [_history_piece(each, "message", cost, ir, target) for each, cost in messages]
@@ -245,6 +248,14 @@ def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Pi
         pieces.append(_history_piece(message, "message", cost, ir, target, is_static=is_static))
     pieces += [_message_of(section, ir, target) for section in inserted.get(len(messages), ())]
     return _with_user_first(pieces, ir, target)
+
+
+def _native_pieces(section: Section, target: Target) -> Iterator[_Piece]:
+    """Yield the provider's own messages as they are; the last one has the tokens of all."""
+    last = len(section.content) - 1
+    for number, message in enumerate(section.content):
+        tokens = section_tokens(section) if number == last else 0
+        yield _piece([section.id], "message", message, tokens, target, section.stability)
 
 
 def _message_of(section: Section, ir: PromptIR, target: Target) -> _Piece:
@@ -282,7 +293,7 @@ def _with_user_first(pieces: list[_Piece], ir: PromptIR, target: Target) -> list
     first = next((each.index for each in history.light_messages if each.role != "system"), 0)
     if history.format == "anthropic" and history.entry_index(first) == first:
         return pieces  # the caller's own beginning
-    if pieces[0].value["role"] == "user":
+    if pieces[0].value["role"] == "user" or any(each.native_to for each in ir.sections):
         return pieces
     tokens = _engine.count(BEGINNING, ir.counter)
     message = target.render_cache.rendered(BEGINNING, lambda: anthropic_writing.user(BEGINNING))

@@ -127,6 +127,9 @@ class Section:
     result."""
     handle: str | None = None
     """The handle of the whole text, if this is a part of it."""
+    native_to: str = ""
+    """The provider whose own messages the content is: a summary that it wrote (`ProviderSummary`).
+    To it they are sent as they are, before all other messages. "" for any other content."""
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,8 @@ from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection
+from rehydrate.prompt.provider_summary import valid_until
+from rehydrate.prompt.section import Section
 from rehydrate.prompt.target import Target, traced
 
 __all__ = [
@@ -81,8 +83,40 @@ def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int |
     shared = shared_segments(sent.segments, compiled.segments)
     if shared == len(sent.segments) and sent.provider == compiled.provider:
         return None
+    summary = _new_summary(compiled, sent)
+    if summary is not None and _only_swaps(summary, compiled, sent, shared):
+        limit = valid_until(summary)
+        return next((n for n, index in enumerate(history.indices) if index >= limit), None)
     behind = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
     return next((n for n, index in enumerate(history.indices) if index in behind), None)
+
+
+def _new_summary(compiled: CompiledPrompt, sent: CompiledPrompt) -> Section | None:
+    """Return the summary of Anthropic's own that was not in the prompt that was sent."""
+    for section in compiled.ir.sections:
+        if section.native_to == compiled.provider == sent.provider == "anthropic":
+            is_known = any(each is section for each in sent.ir.sections)
+            return None if is_known else section
+    return None
+
+
+def _only_swaps(
+    summary: Section, compiled: CompiledPrompt, sent: CompiledPrompt, shared: int
+) -> bool:
+    """Whether all behind the summary followed, in the prompt that was sent, right behind the
+    messages that it is of. Then the API accepts what was thought under them
+    (https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks)."""
+    head = len(compiled.segments) - len(compiled.messages)
+    start = head + len(summary.content)
+    kept, was = compiled.segments[start:], sent.segments
+    if shared != head or start >= len(compiled.segments):
+        return False
+    position = next((n for n, each in enumerate(was) if each.id == kept[0].id), head)
+    if position <= head or shared_segments(kept, was[position:]) != len(was) - position:
+        return False
+    before = sent.messages[position - head - 1]
+    first_kept = compiled.messages[len(summary.content)]
+    return bool(before["role"] != first_kept["role"])
 
 
 def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR:

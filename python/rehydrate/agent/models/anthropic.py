@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from rehydrate.agent.models.model import Reply, Stop
+from rehydrate.agent.models.model import Reply, Stop, check_compiled_for
 from rehydrate.agent.models.sdk import SdkModel, StreamAccumulator
+from rehydrate.agent.models.sdk_errors import malformed_as_provider_errors, unreadable_answer
 from rehydrate.agent.models.streams import EventStream, SdkStream
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.provider_summary import COMPACTION_BETA, ProviderSummary
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex
@@ -88,8 +90,30 @@ class AnthropicModel(SdkModel):
 
         return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
 
-    def _resource(self, client: Any) -> Any:
-        return client.beta.messages if "betas" in self._options else client.messages
+    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
+        return client.beta.messages if "betas" in arguments else client.messages
+
+    def _arguments(self, prompt: CompiledPrompt) -> dict[str, Any]:
+        return _with_betas(super()._arguments(prompt), prompt.betas)
+
+    async def compact(self, prompt: CompiledPrompt) -> ProviderSummary:
+        """Have the API summarise the messages of a prompt.
+
+        It needs a model of the beta ``compact-2026-09-04``. What it returns is sent back as it is,
+        in place of these messages. Raises ProviderError where there is no summary.
+        """
+        check_compiled_for(self, prompt)
+        arguments = _with_betas(self._arguments(prompt), [COMPACTION_BETA])
+        extra = {**arguments.get("extra_body", {}), "compaction": {"type": "summarize"}}
+        body = await self._body({**arguments, "extra_body": extra})
+        with malformed_as_provider_errors(self._provider):
+            self._check_body(body)
+            blocks = [each for each in body["content"] if each.get("type") == "compaction"]
+            if len(blocks) != 1 or not blocks[0].get("content"):
+                stop = body.get("stop_reason")
+                raise unreadable_answer(self._provider, f"no summary; it stopped with {stop!r}")
+            message = {"role": "assistant", "content": blocks}
+            return ProviderSummary((message,), str(blocks[0]["content"]))
 
     @property
     def _must_stream(self) -> bool:
@@ -163,6 +187,13 @@ class MessageAccumulator:
         return {**self._message, "content": [self._blocks[each] for each in sorted(self._blocks)]}
 
 
+def _with_betas(arguments: dict[str, Any], betas: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments with these betas too."""
+    known = arguments.get("betas") or ()
+    new = [beta for beta in betas if beta not in known]
+    return {**arguments, "betas": [*known, *new]} if new else arguments
+
+
 def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with those that request this behaviour."""
     if prefix_mismatch not in ("error", "drop_block"):
@@ -176,12 +207,9 @@ def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str,
             "of them out"
         )
     binding = {**(thinking.get("block_binding") or {}), "prefix_mismatch_behavior": prefix_mismatch}
-    betas = [*(options.get("betas") or ())]
-    return {
-        **options,
-        "thinking": {**thinking, "block_binding": binding},
-        "betas": betas if _BINDING_BETA in betas else [*betas, _BINDING_BETA],
-    }
+    return _with_betas(
+        {**options, "thinking": {**thinking, "block_binding": binding}}, [_BINDING_BETA]
+    )
 
 
 def _resendable_blocks(blocks: Sequence[Any], stop: Stop) -> list[Any]:

@@ -43,7 +43,8 @@ class OpenAIChatModel(OpenAIModel):
 
     _provider = "openai_chat"
 
-    def _resource(self, client: Any) -> Any:
+    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
+        del arguments
         return client.chat.completions
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate.agent.models.model import OnText, Reply, Stop
+from rehydrate import formats
+from rehydrate.agent.models.model import OnText, Reply, Stop, check_compiled_for
 from rehydrate.agent.models.openai import OpenAIModel, is_json
 from rehydrate.agent.models.sdk import StreamAccumulator
-from rehydrate.agent.models.sdk_errors import error_from_body
+from rehydrate.agent.models.sdk_errors import (
+    error_from_body,
+    malformed_as_provider_errors,
+    unreadable_answer,
+)
 from rehydrate.errors import RequestRefusedError
 from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.counting import entry_tokens
+from rehydrate.prompt.provider_summary import ProviderSummary
 
 ENCRYPTED = "reasoning.encrypted_content"
 _NOT_ENCRYPTED = "encrypted content is not supported"
 """The error (status 400) of a model that does not reason, when encrypted reasoning is requested."""
+_COMPACTED = ("model", "input", "instructions", "timeout")
+"""The arguments of a request that ``responses.compact`` takes too."""
 _END_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -52,7 +61,35 @@ class OpenAIResponsesModel(OpenAIModel):
         self._options = {**others, **({"include": rest} if rest else {})}
         return await super().reply(prompt, on_text=on_text)
 
-    def _resource(self, client: Any) -> Any:
+    async def compact(self, prompt: CompiledPrompt) -> ProviderSummary:
+        """Have the API compact the items of a prompt (``responses.compact``).
+
+        What it returns is sent back as it is, in place of these items; it is encrypted. Raises
+        ProviderError where there is no summary.
+        """
+        check_compiled_for(self, prompt)
+        arguments = self._arguments(prompt)
+        given = {name: arguments[name] for name in _COMPACTED if name in arguments}
+
+        async def compact(resource: Any, arguments: Mapping[str, Any]) -> Any:
+            return (await resource.with_raw_response.compact(**arguments)).http_response.json()
+
+        body = await self._send(compact, given)
+        with malformed_as_provider_errors(self._provider):
+            self._check_body(body)
+            items = [
+                {key: value for key, value in item.items() if key != "created_by"}
+                for item in body["output"]
+            ]
+            others = [item for item in items if item.get("type") != "compaction"]
+            if len(others) == len(items):
+                raise unreadable_answer(self._provider, "no compaction item in the output")
+            tokens = sum(entry_tokens(formats.parse(others, self._provider), len(others)))
+            written = (body.get("usage") or {}).get("output_tokens") or 0
+            return ProviderSummary(tuple(items), "", tokens + written)
+
+    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
+        del arguments
         return client.responses
 
     def _accumulator(self) -> StreamAccumulator:

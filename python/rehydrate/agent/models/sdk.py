@@ -79,7 +79,12 @@ class SdkModel(ABC):
         self._base_url = base_url
         self._timeout = timeout
         self._options = dict(options)
-        self._clients = Clients(self._package, self._make_client, client, prepare=self._resource)
+        self._clients = Clients(
+            self._package,
+            self._make_client,
+            client,
+            prepare=lambda made: self._resource(made, self._options),
+        )
 
     @property
     def provider(self) -> Provider:
@@ -97,16 +102,17 @@ class SdkModel(ABC):
         Raises ProviderError if there is no reply, also if it breaks off before its end.
         """
         check_compiled_for(self, prompt)
-        arguments = {"model": self._name, **self._options, **prompt.request}
-        if self._timeout is not None:
-            arguments["timeout"] = self._timeout
-        if on_text is None and not self._must_stream:
-            body = await self._whole_body(arguments)
-        else:
-            body = await self._streamed_body(arguments, on_text)
+        body = await self._body(self._arguments(prompt), on_text)
         with malformed_as_provider_errors(self._provider):
             self._check_body(body)
             return self._read_reply(body, prompt)
+
+    def _arguments(self, prompt: CompiledPrompt) -> dict[str, Any]:
+        """Return the arguments of the request."""
+        arguments = {"model": self._name, **self._options, **prompt.request}
+        if self._timeout is not None:
+            arguments["timeout"] = self._timeout
+        return arguments
 
     def load(self) -> None:
         """Import the SDK and the modules that a request needs, so that the first one is fast."""
@@ -136,6 +142,12 @@ class SdkModel(ABC):
     def _must_stream(self) -> bool:
         return False
 
+    async def _body(self, arguments: Mapping[str, Any], on_text: OnText | None = None) -> Any:
+        """Request an answer, streamed with ``on_text`` or where it may be long; return its body."""
+        if on_text is None and not self._must_stream:
+            return await self._whole_body(arguments)
+        return await self._streamed_body(arguments, on_text)
+
     async def _whole_body(self, arguments: Mapping[str, Any]) -> Any:
         """Request an answer without a stream; return its body as JSON, as the provider sent it."""
 
@@ -163,7 +175,7 @@ class SdkModel(ABC):
 
     async def _send(self, send: _Send[T], arguments: Mapping[str, Any]) -> T:
         with sdk_errors_as_provider_errors(self._provider):
-            resource = self._resource(await self._clients.current())
+            resource = self._resource(await self._clients.current(), arguments)
             try:
                 return await send(resource, arguments)
             except UnicodeEncodeError:  # raised before anything was sent
@@ -205,8 +217,8 @@ class SdkModel(ABC):
         """Return a client made from the environment, the key and the URL."""
 
     @abstractmethod
-    def _resource(self, client: Any) -> Any:
-        """Return the client's resource whose `create` sends a request."""
+    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return the client's resource whose `create` sends a request with these arguments."""
 
     @abstractmethod
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:

@@ -13,28 +13,28 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate import formats
-from rehydrate._check import check_callable, check_share, check_timeout
+from rehydrate._check import check_callable, check_choice, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.swapping import SUMMARY_ID, first_kept, swapped
-from rehydrate.context.background.verification import refusal, verified
-from rehydrate.context.background.writers import (
-    ExtractiveWriter,
-    SummaryRequest,
-    tokens_of,
-    writer_of,
-)
-from rehydrate.context.context_store.operations import Item, Operation
+from rehydrate.context.background.summaries import Summary, summarised
+from rehydrate.context.background.swapping import SUMMARY_ID, first_kept, head_of, swapped
+from rehydrate.context.background.writers import ProviderWriter, SummaryRequest, writer_of
+from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.thread import LeftOut
 from rehydrate.cost.prices import PRICES, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import upper_bound
+from rehydrate.prompt.fencing import text_of
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.provider_summary import ProviderSummary
+from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
     from rehydrate.context.prompt_builder import PromptBuilder
@@ -125,12 +125,38 @@ class _Job:
         self.tokens = tokens
         self.started = time.perf_counter()
         self.done = Event()
-        self.summary = ""
-        self.degraded = ""
+        self.summary = Summary("")
+        self.valid_until = 0
+        """Of a summary of the provider's own: see `section_of`."""
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Self:
+        """Return a job that an earlier process ended."""
+        job = cls(content["until"], content["compactions"], content["tokens"])
+        native = content.get("native")
+        job.summary = Summary(
+            content["text"], content["degraded"], ProviderSummary(*native) if native else None
+        )
+        job.valid_until = content.get("valid_until", 0)
+        job.done.set()
+        return job
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        text, degraded, native = self.summary
+        return {
+            "until": self.until,
+            "compactions": self.compactions,
+            "tokens": self.tokens,
+            "text": text,
+            "degraded": degraded,
+            "native": None if native is None else plain(native, "summary"),
+            "valid_until": self.valid_until,
+        }
 
     @property
-    def summary_tokens(self) -> int:
-        return tokens_of([self.summary]) if self.summary else 0
+    def is_empty(self) -> bool:
+        return not self.summary.text and self.summary.native is None
 
     @property
     def elapsed_ms(self) -> float:
@@ -151,6 +177,10 @@ class BackgroundCompactor:
         """Begin with no job."""
         self._settings = settings
         self._writer = writer_of(settings.writer)
+        if isinstance(self._writer, ProviderWriter):
+            check_choice(
+                "background: writer.model.provider", self._writer.model.provider, [builder.provider]
+            )
         self._thread = thread
         self._builder = builder
         self._name = name
@@ -171,10 +201,7 @@ class BackgroundCompactor:
         if summary is None or summary["compactions"] != self._thread.state.compactions:
             self.start_if_due()
             return
-        job = _Job(summary["until"], summary["compactions"], summary["tokens"])
-        job.summary, job.degraded = summary["text"], summary["degraded"]
-        job.done.set()
-        self._job = job
+        self._job = _Job.read(summary)
 
     def note_sent(self) -> None:
         """Note that a prompt was sent, and begin a summary where it is due."""
@@ -201,12 +228,11 @@ class BackgroundCompactor:
         if tokens < 2 * size:
             return  # it would hardly make the prompt shorter
         job = _Job(until, state.compactions, tokens)
-        previous = next(
-            (str(each.content) for each in state.ir.sections if each.id == SUMMARY_ID), ""
-        )
         operations = list(thread.store.operations)
+        prompt = partial(self._builder.rendered, head_of(state.ir, until))
+        request = SummaryRequest((), head.format, "", _previous(state.ir), max(size, 1), prompt)
         try:
-            run_in_thread(lambda: self._write(job, head, operations, previous, max(size, 1)))
+            run_in_thread(lambda: self._write(job, head, operations, request))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
         self._job = self._written_last = job
@@ -217,65 +243,41 @@ class BackgroundCompactor:
         job: _Job,
         head: History,
         operations: Sequence[Operation],
-        previous: str,
-        size: int,
+        request: SummaryRequest,
     ) -> None:
         """Write the summary; it raises nothing."""
         try:
             store = ContextStore.as_of(operations, job.until)
-            markdown = store.render(size, conversation=head.conversation)
-            job.summary = markdown
-            if not isinstance(self._writer, ExtractiveWriter):
-                job.summary, job.degraded = self._written(
-                    head, store.items(), markdown, previous, size
-                )
+            markdown = store.render(request.max_tokens, conversation=head.conversation)
+            plain_entries = formats.FORMATS[head.format].without_thinking(head.entries)
+            request = replace(request, messages=tuple(plain_entries), store=markdown)
+            sources = [message.text for message in head.messages]
+            job.summary = summarised(self._writer, request, store.items(), sources)
+            job.valid_until = self._valid_until()
         except BaseException as error:
-            job.degraded = (
-                f"summary: {safe_error_text(error, 'summary')}; the store takes its place"
-            )
+            why = safe_error_text(error, "summary")
+            job.summary = Summary("", f"summary: {why}")
         finally:
             job.done.set()
             self._save(job)
-            self._tell("ready", job, job.degraded, before=job.tokens, after=job.summary_tokens)
+            degraded, tokens = job.summary.degraded, job.summary.tokens
+            self._tell("ready", job, degraded, before=job.tokens, after=tokens)
+
+    def _valid_until(self) -> int:
+        """Return how many entries there are now, where the provider's summary is of the very model
+        that the conversation goes to; 0 for any other."""
+        writer, builder = self._writer, self._builder
+        if not isinstance(writer, ProviderWriter):
+            return 0
+        is_same = writer.model.name == (builder.model or builder.asked_model)
+        return len(self._thread.entries) if is_same else 0
 
     def _save(self, job: _Job) -> None:
         """Write a summary that is ready to the thread's log, for the next process."""
         with suppress(Exception), self._thread.lock:  # without it the next one begins anew
             log = self._thread.log
-            if log is not None and self._job is job and job.summary:
-                log.save_summary(
-                    {
-                        "until": job.until,
-                        "compactions": job.compactions,
-                        "tokens": job.tokens,
-                        "text": job.summary,
-                        "degraded": job.degraded,
-                    }
-                )
-
-    def _written(
-        self, head: History, items: Sequence[Item], markdown: str, previous: str, size: int
-    ) -> tuple[str, str]:
-        """Return what the writer wrote, verified, and what was wrong with it."""
-        plain = formats.FORMATS[head.format].without_thinking(head.entries)
-        request = SummaryRequest(tuple(plain), head.format, markdown, previous, size)
-        try:
-            summary = self._writer.write(request)
-        except BaseException as error:
-            why = safe_error_text(error, "the writer of summaries")
-            return markdown, f"summary: the writer failed ({why}); the store takes its place"
-        why = refusal(summary)
-        if not why and tokens_of([summary]) > 4 * size:
-            why = f"it has {tokens_of([summary]):,} tokens for {size:,}"
-        if why:
-            return markdown, f"summary: refused, {why}; the store takes its place"
-        sources = [message.text for message in head.messages]
-        found = verified(summary, [*sources, markdown], items, size)
-        degraded = ""
-        if found.invented:
-            names = ", ".join(found.invented[:5])
-            degraded = f"summary: it names what the conversation does not: {names}"
-        return found.text, degraded
+            if log is not None and self._job is job and not job.is_empty:
+                log.save_summary(job.to_dict())
 
     # Swapping
 
@@ -292,18 +294,20 @@ class BackgroundCompactor:
         used = upper_bound(state.ir.tokens + new_tokens, self._builder.provider)
         if (why := self._why_useless(job, must_be_ready=used > soft)) is not None:
             self._end(job, "discarded", why)
-            return job.degraded
+            return job.summary.degraded
         if not job.done.is_set() or not self._pays(job, used, soft):
             return ""
-        ir = swapped(state.ir, self._thread.entries, job.until, job.summary)
+        entries, provider = self._thread.entries, self._builder.provider
+        ir = swapped(state.ir, entries, job.until, job.summary, provider, job.valid_until)
         if ir.tokens >= state.ir.tokens:
             self._end(job, "discarded", "it would not make the prompt shorter")
             return ""
         self._thread.state = replace(
             state, ir=ir, compactions=state.compactions + 1, left_out=LeftOut()
         )
-        self._end(job, "swapped", job.degraded, before=state.ir.tokens, after=ir.tokens)
-        return job.degraded
+        degraded = job.summary.degraded
+        self._end(job, "swapped", degraded, before=state.ir.tokens, after=ir.tokens)
+        return degraded
 
     def _why_useless(self, job: _Job, *, must_be_ready: bool) -> str | None:
         """Return why the summary cannot be used; None where it can, now or later.
@@ -315,10 +319,11 @@ class BackgroundCompactor:
             return "the conversation was compacted meanwhile"
         if must_be_ready and not job.done.wait(self._settings.wait):
             why = f"it was not ready within {self._settings.wait:g} s"
-            job.degraded = f"summary: {why}; the conversation is compacted verbatim"
+            why_late = f"summary: {why}; the conversation is compacted verbatim"
+            job.summary = job.summary._replace(degraded=why_late)
             return why
-        if job.done.is_set() and not job.summary:
-            return job.degraded or "there was nothing to summarise"
+        if job.done.is_set() and job.is_empty:
+            return job.summary.degraded or "there was nothing to summarise"
         return None
 
     def _pays(self, job: _Job, used: int, soft: int) -> bool:
@@ -331,7 +336,7 @@ class BackgroundCompactor:
         except InvalidArgumentError:
             return True
         before = self._thread.state.shown.history.total_tokens
-        after = max(before - job.tokens, 0) + tokens_of([job.summary])
+        after = max(before - job.tokens, 0) + job.summary.tokens
         worth = worth_compacting(
             max(before, after), after, expected_turns=self._settings.expected_turns, price=price
         )
@@ -352,3 +357,10 @@ class BackgroundCompactor:
             )
             with suppress(Exception):
                 self._settings.on_event(event)
+
+
+def _previous(ir: PromptIR) -> str:
+    """Return the text of the summary that a prompt has; "" where it has none."""
+    return next(
+        (text_of(each, ir.history.format) for each in ir.sections if each.id == SUMMARY_ID), ""
+    )

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rehydrate import formats
-from rehydrate._text import safe_error_text
+from rehydrate.context.background.summaries import summarised
 from rehydrate.context.background.swapping import tail_start
-from rehydrate.context.background.verification import refusal, verified
-from rehydrate.context.background.writers import (
-    ExtractiveWriter,
-    SummaryRequest,
-    user_text,
-    writer_of,
-)
+from rehydrate.context.background.writers import SummaryRequest, user_text, writer_of
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import entry_tokens
@@ -87,25 +81,16 @@ def compact_history(
     markdown = store.render(size, conversation=conversation, visible=range(start, len(entries)))
     told = [read[index] for index in sorted(members)]
     plain = formats.FORMATS[name].without_thinking(told)
-    chosen = writer_of(writer)
-    summary, degraded = markdown, ""
-    if not isinstance(chosen, ExtractiveWriter):
-        try:
-            written = chosen.write(SummaryRequest(tuple(plain), name, markdown, "", size))
-            degraded = refusal(written)
-            if not degraded:
-                texts = [message.text for each in head for message in each.messages]
-                found = verified(written, [*texts, markdown], store.items(), size)
-                summary = found.text
-        except Exception as error:
-            degraded = safe_error_text(error, "the writer of summaries")
+    request = SummaryRequest(tuple(plain), name, markdown, "", size)
+    texts = [message.text for each in head for message in each.messages]
+    summary, degraded, _ = summarised(writer_of(writer), request, store.items(), texts)
+    why = (degraded,) if degraded else ()
     if not summary:
-        return CompactedHistory(entries, "", 0, (degraded,) if degraded else ())
+        return CompactedHistory(entries, "", 0, why)
     made = [user_text(f"{_HEADING}\n{summary}", name)]
     if conversation.units[unit].role != "assistant":
         made.append(_acknowledged(name))
     system = [entry for index, entry in enumerate(entries[:start]) if index not in members]
-    why = (f"summary: {degraded}; the store takes its place",) if degraded else ()
     return CompactedHistory([*system, *made, *entries[start:]], summary, start, why)
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rehydrate.compact.outline import ID as OUTLINE_ID
+from rehydrate.context.background.summaries import Summary
 from rehydrate.context.history import Entries
-from rehydrate.messages import Unit
+from rehydrate.messages import Provider, Unit
 from rehydrate.prompt.counting import counted_sections
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.meta import Meta
+from rehydrate.prompt.provider_summary import section_of
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
 
 SUMMARY_ID = "summary"
+ADDED_ID = "summary:added"
+"""What is added to a summary of the provider's own."""
 TRUST = 0.5
 """Of a summary: tools and others may have written what it is of."""
 
@@ -46,11 +51,33 @@ def tail_start(units: Sequence[Unit], keep_last: int) -> int | None:
     return None
 
 
-def swapped(ir: PromptIR, entries: Entries, until: int, summary: str) -> PromptIR:
+def head_of(ir: PromptIR, until: int) -> PromptIR:
+    """Return the IR of the entries before the index ``until`` alone, as they were sent."""
+    shown = ir.history
+    history = shown.select([n for n, index in enumerate(shown.indices) if index < until])
+    sections = [
+        section
+        for section in ir.sections
+        if section.is_static or (section.anchor is not None and section.anchor < until)
+    ]
+    return ir.replace(
+        history=history,
+        sections=tuple(sections),
+        late_bound=_answered(ir, history),
+        breakpoints=(),
+        meta=Meta(),
+    )
+
+
+def swapped(
+    ir: PromptIR, entries: Entries, until: int, summary: Summary, provider: Provider, valid: int
+) -> PromptIR:
     """Return the IR with a summary instead of the entries before the index ``until``.
 
     System entries stay. So do sections that stand later or always; what stood among the replaced
-    entries goes, an earlier summary and an outline too.
+    entries goes, an earlier summary and an outline too. A summary of the provider's own stands
+    before all, and what is added to it before the last user turn; the provider accepts thinking
+    behind it in entries before the index ``valid``.
     """
     shown = ir.history
     system = {
@@ -66,33 +93,45 @@ def swapped(ir: PromptIR, entries: Entries, until: int, summary: str) -> PromptI
     history = shown.select(kept)
     # What was shortened refers to what goes.
     history = entries.with_texts_of(history.indices, history)
-    answered = {call for message in history.messages for call in message.answers}
     sections = [
         section
         for section in ir.sections
-        if section.id not in (SUMMARY_ID, OUTLINE_ID)
+        if section.id not in (SUMMARY_ID, ADDED_ID, OUTLINE_ID)
         and (section.is_static or section.anchor is None or section.anchor >= until)
     ]
-    (made,) = counted_sections([_section(summary, until)])
+    if summary.native is None:
+        made = [_section(SUMMARY_ID, summary.text, "What was said before", until)]
+    else:
+        made = [section_of(summary.native, SUMMARY_ID, provider, TRUST, valid)]
+        if summary.text:
+            title, turn = "Word for word, of what was said before", len(entries) - 1
+            made.append(_section(ADDED_ID, summary.text, title, turn))
+    made = counted_sections(made)
     return ir.replace(
         history=history,
-        sections=(*[s for s in sections if s.is_static], made, *_dynamic(sections)),
-        late_bound=tuple([each for each in ir.late_bound if each.tool_call_id in answered]),
+        sections=(
+            *[each for each in sections if each.is_static],
+            *made,
+            *[each for each in sections if not each.is_static],
+        ),
+        late_bound=_answered(ir, history),
         breakpoints=(),
     )
 
 
-def _dynamic(sections: Sequence[Section]) -> list[Section]:
-    return [section for section in sections if not section.is_static]
+def _answered(ir: PromptIR, history: History) -> tuple[Section, ...]:
+    """Return the late-bound sections whose calls are answered in the history."""
+    answered = {call for message in history.messages for call in message.answers}
+    return tuple([each for each in ir.late_bound if each.tool_call_id in answered])
 
 
-def _section(summary: str, until: int) -> Section:
+def _section(id_: str, text: str, title: str, anchor: int) -> Section:
     return Section(
-        SUMMARY_ID,
-        summary,
+        id_,
+        text,
         Provenance(SUMMARY_ID, trust=TRUST),
         priority=Priority.HIGH,
         mode=CompositionMode.ADDITIVE,
-        title="What was said before",
-        anchor=until,
+        title=title,
+        anchor=anchor,
     )

@@ -44,10 +44,13 @@ class Verified(NamedTuple):
     """A summary that may be sent."""
 
     text: str
+    """With what was added."""
     invented: tuple[str, ...]
     """Names, paths and numbers in it that its source does not have."""
     appended: tuple[Item, ...]
     """What it did not hold and must not be lost."""
+    added: str
+    """The mark of what is invented, and what was appended."""
 
 
 def refusal(summary: object) -> str:
@@ -88,7 +91,7 @@ def verified(
     )
     told = " ".join(summary.split())
     missing = tuple(item for item in items if _must_stay(item) and not _holds(told, item))
-    parts = [summary.strip()]
+    parts = []
     if invented:
         names = ", ".join(invented[:MAX_MARKED])
         more = len(invented) - MAX_MARKED
@@ -98,7 +101,8 @@ def verified(
         parts.append("Also, word for word:")
         strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
         parts += within(max_tokens, [(item, _line(item)) for item in strongest])
-    return Verified("\n".join(parts), invented, missing)
+    text = "\n".join([summary.strip(), *parts])
+    return Verified(text, invented, missing, "\n".join(parts))
 
 
 def _must_stay(item: Item) -> bool:

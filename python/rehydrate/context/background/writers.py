@@ -1,4 +1,4 @@
-"""Writers of summaries: the context store by itself, a model of this package, or a function."""
+"""Writers of summaries: the context store by itself, a model, a function, or the provider."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
     from rehydrate.agent.models.model import Model
+    from rehydrate.messages import Provider
+    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.provider_summary import ProviderSummary
 
 MAX_RESULT_CHARS = 2_000
 """Of one tool's result, in what a model reads: its beginning and its end."""
@@ -64,6 +67,8 @@ class SummaryRequest:
     """The summary of what came before them; "" where there is none."""
     max_tokens: int
     """The most that the summary may have."""
+    prompt: Callable[[], CompiledPrompt] | None = None
+    """Makes the prompt of these entries as it was sent, for the provider's own compaction."""
 
 
 class NoSummaryError(OwnMessageError):
@@ -73,7 +78,7 @@ class NoSummaryError(OwnMessageError):
 class Writer(Protocol):
     """Writes summaries. It runs in a thread of its own, and may take any time."""
 
-    def write(self, request: SummaryRequest) -> str:
+    def write(self, request: SummaryRequest) -> str | ProviderSummary:
         """Return the summary; whatever it raises, the context store takes its place."""
 
 
@@ -123,6 +128,53 @@ class ModelWriter:
         if reply.stop != "answer":
             raise NoSummaryError(f"the model did not finish: {reply.stop}")
         return reply.text
+
+
+class Compacts(Protocol):
+    """A model whose provider compacts conversations by itself."""
+
+    @property
+    def provider(self) -> Provider:
+        """The provider for which its prompts are compiled."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    async def compact(self, prompt: CompiledPrompt) -> ProviderSummary:
+        """Return the provider's summary of a prompt's messages."""
+
+
+class ProviderWriter:
+    """The provider's own compaction, of Anthropic's Messages API or OpenAI's Responses.
+
+    The summary is sent back as the provider gave it, before the messages that stay. Where the model
+    is that of the conversation, Anthropic accepts the thinking in these messages as it did before.
+    The provider gets the messages as they were sent to it, thinking included.
+
+    >>> from rehydrate.agent import AnthropicModel
+    >>> ProviderWriter(AnthropicModel("claude-opus-5-5", api_key="...")).model.name
+    'claude-opus-5-5'
+    """
+
+    def __init__(self, model: Compacts) -> None:
+        """Take the model; raises InvalidArgumentError for one that does not compact."""
+        if not callable(getattr(model, "compact", None)):
+            raise InvalidArgumentError(
+                f"{type(model).__name__} has no compact(prompt); pass an AnthropicModel or an "
+                "OpenAIResponsesModel"
+            )
+        self.model = model
+
+    def write(self, request: SummaryRequest) -> ProviderSummary:
+        """Return the provider's summary; raises ProviderError where there is none."""
+        import anyio
+
+        if request.prompt is None:
+            raise NoSummaryError(
+                "a ProviderWriter needs a prompt; use it in a BackgroundCompaction"
+            )
+        return anyio.run(self.model.compact, request.prompt())
 
 
 def writer_of(given: Any) -> Writer:
