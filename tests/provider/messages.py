@@ -11,6 +11,7 @@ from tests.provider.billed import Billed
 from tests.provider.errors import RefusedError
 from tests.provider.ids import Ids
 from tests.provider.messages_cache import PromptCache
+from tests.provider.messages_compaction import BETA as COMPACTION_BETA, Compactions
 from tests.provider.messages_rules import check_roles, check_rules
 from tests.provider.messages_shape import request_shape
 from tests.provider.messages_thinking import BETA, CheckedThinking, ThinkingBlocks
@@ -31,6 +32,7 @@ class Anthropic:
         self._ids = ids
         self._request, self._count = request_shape(settings.extra_blocks)
         self._thinking = ThinkingBlocks(settings.signer, binds_prefix=settings.binds_thinking)
+        self._compactions = Compactions(settings.signer)
         self._betas: frozenset[str] = frozenset()
         self._checked_thinking = CheckedThinking([], None)
         self._cache = PromptCache(token_counter, settings.clock, settings.minimum_prefix)
@@ -58,6 +60,7 @@ class Anthropic:
         check_roles(request)
         check_anthropic(shape, request)
         check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
+        self._compactions.check(request, has_beta=COMPACTION_BETA in self._betas)
         if settings.checks_signatures:
             has_controls = BETA in self._betas
             self._checked_thinking = self._thinking.check(request, has_controls=has_controls)
@@ -80,11 +83,17 @@ class Anthropic:
     def reply(
         self, request: Mapping[str, Any], reply: ScriptedReply
     ) -> tuple[dict[str, Any], Billed]:
-        content = self._content(request, reply)
+        is_compacted = request.get("compaction") is not None
+        if is_compacted:
+            content = [self._compactions.block(reply.text)]
+            self._thinking.note_summary(request, content[0])
+        else:
+            content = self._content(request, reply)
         self._thinking.remember(content)
         billed = self._cache.bill(self._cache.prompt(request))
         billed = billed._replace(output=max(1, self._token_counter.content(content)))
-        stop = reply.stop or ("tool_use" if reply.calls else "end_turn")
+        stop = "compaction" if is_compacted else "tool_use" if reply.calls else "end_turn"
+        stop = reply.stop or stop
         message = message_of(request, self._ids.new("msg_01"), content, stop, billed)
         if BETA in self._betas:
             message["input_transformations"] = self._checked_thinking.entries

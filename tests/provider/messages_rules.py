@@ -16,7 +16,7 @@ _MAX_MARKS = 4
 _DOCS = "Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude"
 _THINKING = ("thinking", "redacted_thinking")
 _OF_USER = ("tool_result",)
-_OF_ASSISTANT = ("tool_use", "server_tool_use", *_THINKING)
+_OF_ASSISTANT = ("tool_use", "server_tool_use", "compaction", *_THINKING)
 
 Block = Mapping[str, Any]
 
@@ -44,17 +44,27 @@ def check_rules(request: Mapping[str, Any], *, prefill: bool, needs_tools: bool)
     """Raise RefusedError for the first broken rule."""
     messages = request["messages"]
     _check_marks(request)
-    _check_messages(messages, prefill)
+    _check_messages(messages, leading_summary(request))
+    # A conversation that is to be summarised may end with the assistant.
+    if messages[-1]["role"] == "assistant" and request.get("compaction") is None:
+        _check_start(blocks_of(messages[-1]["content"]), prefill)
     _check_system(request)
     _check_tools(request, messages, needs_tools)
     _check_thinking(request)
     _check_pairs(messages)
 
 
-def _check_messages(messages: list[Any], prefill: bool) -> None:
+def leading_summary(request: Mapping[str, Any]) -> Block | None:
+    """Return the block of the API's own summary, with which a request may begin."""
+    first = request["messages"][0] if request["messages"] else {}
+    blocks = blocks_of(first.get("content")) if first.get("role") == "assistant" else []
+    return blocks[0] if blocks and blocks[0]["type"] == "compaction" else None
+
+
+def _check_messages(messages: list[Any], summary: Block | None) -> None:
     if not messages:
         raise RefusedError("messages: at least one message is required")
-    if messages[0]["role"] != "user":
+    if messages[0]["role"] != "user" and summary is None:
         raise RefusedError('messages: first message must use the "user" role')
     for index, message in enumerate(messages):
         role, blocks = message["role"], blocks_of(message["content"])
@@ -71,8 +81,6 @@ def _check_messages(messages: list[Any], prefill: bool) -> None:
                 raise RefusedError(f"messages.{index}.content.{position}: {words}")
         if not is_start:
             _check_texts(blocks)
-    if messages[-1]["role"] == "assistant":
-        _check_start(blocks_of(messages[-1]["content"]), prefill)
 
 
 def _check_texts(blocks: list[Any]) -> None:

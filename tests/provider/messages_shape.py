@@ -91,6 +91,14 @@ BLOCKS = [
         caller=(_DICT, None),
     ),
     _block("container_upload", file_id=str, cache_control=_MARK),
+    _block(
+        "compaction",
+        content=str | None,
+        signature=(str | None, None),
+        encrypted_content=(str | None, None),
+        tool_changes=_LIST,
+        cache_control=_MARK,
+    ),
     *(
         _block(
             kind,
@@ -154,6 +162,7 @@ _THINKING = _one_of(
         _block("disabled"),
     ]
 )
+_COMPACTION = shape("compaction", type=literal("summarize"), instructions=(str | None, None))
 _PARALLEL = (bool, False)
 _CHOICE = _one_of(
     [
@@ -180,6 +189,8 @@ def _fields(extra: list[Any]) -> dict[str, Any]:
         "thinking": (_THINKING, None),
         "cache_control": _MARK,
         "output_config": (_DICT, None),
+        "compaction": (_COMPACTION | None, None),
+        "context_management": (_DICT | None, None),
     }
 
 

@@ -3,6 +3,11 @@
 Newer models bind a block to its prefix: the system prompt, the tools and all content before it,
 without thinking and cache marks. Each block also remembers the thinking block before it, so blocks
 may be removed from the front and from the end, but not from between.
+
+A summary that the API wrote stands for the messages that it is of. Behind it a block is valid if
+its messages follow directly, in another role than the last of these, and if the block was made
+before the summary or behind it.
+https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks
 """
 
 from __future__ import annotations
@@ -11,10 +16,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from tests.provider.errors import RefusedError
-from tests.provider.messages_rules import blocks_of
+from tests.provider.messages_rules import blocks_of, leading_summary
 from tests.provider.signer import Signer
 
 BETA = "thinking-binding-controls-2026-08-01"
@@ -49,6 +54,22 @@ class _IssuedBlock:
     prefix: _Prefix
     previous: str | None
     """The signature of the thinking block before it; None if it was the first."""
+    summary: str | None
+    """The signature of the summary that it was made behind."""
+    number: int
+    """In the order in which blocks and summaries were sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """A summary as it was sent to the client, with what it stands for."""
+
+    head: tuple[str, str]
+    content: _Content
+    last_role: str
+    number: int
+    is_bound: bool
+    """Whether its model binds thinking to a prefix."""
 
 
 class CheckedThinking(NamedTuple):
@@ -71,6 +92,7 @@ class ThinkingBlocks:
         self._binds_prefix = binds_prefix
         self._by_call: dict[str, list[Any]] = {}  # blocks of a reply, by the ids of its calls
         self._issued: dict[str, _IssuedBlock] = {}
+        self._summaries: dict[str, _Summary] = {}
 
     def binds(self, model: str) -> bool:
         if self._binds_prefix is not None:
@@ -78,21 +100,70 @@ class ThinkingBlocks:
         return model.startswith(_BINDING_MODELS)
 
     def sign(self, thinking: str, request: Mapping[str, Any], last: str | None) -> dict[str, Any]:
-        prefix = _Prefix(*_head(request), _Content.of(request).digest)
-        bound = json.dumps([request["model"], prefix, last]) if self.binds(request["model"]) else ""
+        prefix, bound = self._bound(request, last)
         signature = self._signer.sign("thinking", thinking, bound)
         block = {"type": "thinking", "thinking": thinking, "signature": signature}
-        self._issued[signature] = _IssuedBlock(json.dumps(block), request["model"], prefix, last)
+        self._note(signature, block, request, prefix, last)
         return block
 
     def redact(self, request: Mapping[str, Any], last: str | None) -> dict[str, Any]:
-        prefix = _Prefix(*_head(request), _Content.of(request).digest)
-        bound = json.dumps([request["model"], prefix, last]) if self.binds(request["model"]) else ""
+        prefix, bound = self._bound(request, last)
         block = {"type": "redacted_thinking", "data": self._signer.sign("redacted", bound)}
-        self._issued[block["data"]] = _IssuedBlock(
-            json.dumps(block), request["model"], prefix, last
-        )
+        self._note(block["data"], block, request, prefix, last)
         return block
+
+    def _bound(self, request: Mapping[str, Any], last: str | None) -> tuple[_Prefix, str]:
+        prefix = _Prefix(*_head(request), self._content_of(request).digest)
+        is_bound = self.binds(request["model"])
+        return prefix, json.dumps([request["model"], prefix, last]) if is_bound else ""
+
+    def _note(
+        self,
+        name: str,
+        block: Mapping[str, Any],
+        request: Mapping[str, Any],
+        prefix: _Prefix,
+        last: str | None,
+    ) -> None:
+        self._issued[name] = _IssuedBlock(
+            json.dumps(block),
+            request["model"],
+            prefix,
+            last,
+            _summary_of(request),
+            len(self._issued) + len(self._summaries),
+        )
+
+    def note_summary(self, request: Mapping[str, Any], block: Mapping[str, Any]) -> None:
+        """Note what a summary stands for: all messages of the request."""
+        if block["content"] is not None:
+            self._summaries[block["signature"]] = _Summary(
+                _head(request),
+                self._content_of(request),
+                request["messages"][-1]["role"],
+                len(self._issued) + len(self._summaries),
+                self.binds(request["model"]),
+            )
+
+    def _content_of(self, request: Mapping[str, Any]) -> _Content:
+        """Return the content of a request; a summary at its beginning stands for what it is of."""
+        content, messages = self._start(request)
+        for message in messages:
+            for block in blocks_of(message["content"]):
+                if block["type"] not in _KINDS:
+                    content.add(message["role"], block)
+        return content
+
+    def _start(self, request: Mapping[str, Any]) -> tuple[_Content, Sequence[Any]]:
+        """Return the content that a request goes on from, and the messages that go on."""
+        messages = request["messages"]
+        summary = self._summaries.get(_summary_of(request) or "")
+        if summary is None:
+            return _Content(), messages
+        content, rest = summary.content.copy(), messages[1:]
+        if rest and rest[0]["role"] == summary.last_role:
+            content.add("merged", {})  # into the last message that the summary is of
+        return content, rest
 
     def remember(self, content: Sequence[Mapping[str, Any]]) -> None:
         thinking = [block for block in content if block["type"] in _KINDS]
@@ -117,8 +188,9 @@ class ThinkingBlocks:
         )
         entries: list[dict[str, str]] = []
         last: str | None = None
-        head, content = _head(request), _Content()
-        for index, message in enumerate(messages):
+        head = _head(request)
+        content, rest = self._start(request)
+        for index, message in enumerate(rest, len(messages) - len(rest)):
             blocks = blocks_of(message["content"])
             if index == last_reply:
                 self._check_unchanged(index, blocks)
@@ -131,7 +203,7 @@ class ThinkingBlocks:
                 if issued is None:
                     continue
                 prefix = _Prefix(*head, content.digest)
-                reason = self._mismatch(issued, request["model"], prefix, last)
+                reason = self._mismatch(issued, request, prefix, last)
                 if reason is not None and not drops:
                     raise RefusedError(_refusal(where, reason, has_controls=has_controls))
                 readable = _reads(request["model"], issued.model)
@@ -173,25 +245,43 @@ class ThinkingBlocks:
     def _mismatch(
         self,
         issued: _IssuedBlock,
-        model: str,
+        request: Mapping[str, Any],
         prefix: _Prefix,
         last: str | None,
     ) -> str | None:
         """Return in a sentence what has changed since the block was sent; None if nothing has."""
-        if not (self.binds(model) and self.binds(issued.model)):
+        if not (self.binds(request["model"]) and self.binds(issued.model)):
             return None
-        if prefix.system != issued.prefix.system:
-            return "The `system` prompt differs from the one this block was created with."
-        if prefix.tools != issued.prefix.tools:
-            return "The `tools` list differs from the one this block was created with."
-        if prefix.blocks != issued.prefix.blocks:
-            return "Content that preceded this block when it was created is missing or differs."
-        if last is not None and last != issued.previous:
-            return (
-                "The `thinking` block that preceded this one when it was created is missing from "
-                "this request."
-            )
+        return self._behind_summary(issued, request, prefix) or _difference(issued, prefix, last)
+
+    def _behind_summary(
+        self, issued: _IssuedBlock, request: Mapping[str, Any], prefix: _Prefix
+    ) -> str | None:
+        """Return why a summary at the beginning makes an older block invalid; None: it does not."""
+        name = _summary_of(request)
+        summary = self._summaries.get(name or "")
+        if summary is None or issued.summary == name:
+            return None
+        if not summary.is_bound or summary.head != (prefix.system, prefix.tools):
+            return "The compaction ran on another model, system prompt or `tools` list."
+        if issued.number > summary.number:
+            return "The block was created after the summary, and not behind it."
         return None
+
+
+def _difference(issued: _IssuedBlock, prefix: _Prefix, last: str | None) -> str | None:
+    if prefix.system != issued.prefix.system:
+        return "The `system` prompt differs from the one this block was created with."
+    if prefix.tools != issued.prefix.tools:
+        return "The `tools` list differs from the one this block was created with."
+    if prefix.blocks != issued.prefix.blocks:
+        return "Content that preceded this block when it was created is missing or differs."
+    if last is not None and last != issued.previous:
+        return (
+            "The `thinking` block that preceded this one when it was created is missing from "
+            "this request."
+        )
+    return None
 
 
 def _refusal(where: str, reason: str, *, has_controls: bool) -> str:
@@ -225,13 +315,9 @@ class _Content:
     def __init__(self) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
 
-    @classmethod
-    def of(cls, request: Mapping[str, Any]) -> Self:
-        content = cls()
-        for message in request["messages"]:
-            for block in blocks_of(message["content"]):
-                if block["type"] not in _KINDS:
-                    content.add(message["role"], block)
+    def copy(self) -> _Content:
+        content = _Content()
+        content._digest = self._digest.copy()
         return content
 
     def add(self, role: str, block: Mapping[str, Any]) -> None:
@@ -240,6 +326,12 @@ class _Content:
     @property
     def digest(self) -> str:
         return self._digest.hexdigest()
+
+
+def _summary_of(request: Mapping[str, Any]) -> str | None:
+    """Return the signature of the summary with which a request begins."""
+    summary = leading_summary(request)
+    return None if summary is None else summary.get("signature")
 
 
 def _head(request: Mapping[str, Any]) -> tuple[str, str]:

@@ -13,6 +13,7 @@ _DELTAS = {
     "text": ("text_delta", "text"),
     "thinking": ("thinking_delta", "thinking"),
     "tool_use": ("input_json_delta", "partial_json"),
+    "compaction": ("compaction_delta", "content"),
 }
 
 
@@ -72,6 +73,8 @@ def _named(kind: str, **fields: Any) -> bytes:
 
 
 def _empty(block: Mapping[str, Any]) -> dict[str, Any]:
+    if block["type"] == "compaction":
+        return {**block, "content": None}
     empty = {"text": "", "thinking": "", "signature": "", "input": {}}
     return {key: empty.get(key, value) for key, value in block.items()}
 
@@ -81,6 +84,9 @@ def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     if kind not in _DELTAS:
         return
     name, key = _DELTAS[kind]
+    if kind == "compaction":
+        yield {"type": name, key: block["content"]}  # in one piece
+        return
     whole = json.dumps(block["input"]) if kind == "tool_use" else block[kind]
     for piece in pieces(whole):
         yield {"type": name, key: piece}

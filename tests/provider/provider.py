@@ -16,6 +16,7 @@ from tests.provider.ids import Ids
 from tests.provider.loopback import Answer, LoopbackServer, json_answer
 from tests.provider.messages import Anthropic
 from tests.provider.replies import Responder, ScriptedReply, Wire, as_reply
+from tests.provider.responses import Responses
 from tests.provider.settings import Settings
 
 _WIRES: dict[str, Wire] = {
@@ -23,6 +24,7 @@ _WIRES: dict[str, Wire] = {
     "/v1/messages/count_tokens": "anthropic",
     "/v1/chat/completions": "openai_chat",
     "/v1/responses": "openai_responses",
+    "/v1/responses/compact": "openai_responses",
 }
 
 
@@ -164,7 +166,8 @@ class StrictProvider:
             counted = {"input_tokens": api.count(request)}
             self._record(wire, path, request, 200)
             return json_answer(200, counted, self._headers())
-        tokens = api.check(request)
+        is_compact = isinstance(api, Responses) and path.endswith("/compact")
+        tokens = api.check_compact(request) if is_compact else api.check(request)
         fault = self._faults.next(request, wire)
         is_stream = bool(request.get("stream"))
         if fault and fault.kind in ("status", "overflow") and not (fault.midway and is_stream):
@@ -172,8 +175,12 @@ class StrictProvider:
             overflow = error.message if error.is_overflow else None
             self._record(wire, path, request, error.status, fault=fault, overflow=overflow)
             return self._refuse(error, wire, fault.retry_after_seconds)
-        reply = as_reply(self._respond(request, wire))
-        body, billed = api.reply(request, reply)
+        asked = {**request, "object": "response.compaction"} if is_compact else request
+        reply = as_reply(self._respond(asked, wire))
+        if isinstance(api, Responses) and is_compact:
+            body, billed = api.compact(request, reply.text)
+        else:
+            body, billed = api.reply(request, reply)
         self._record(wire, path, request, 200, billed=billed, fault=fault, reply=reply)
         if not is_stream:
             chunks: tuple[bytes, ...] = (json.dumps(body).encode(),)

@@ -36,6 +36,8 @@ class ScriptedReply:
 
 Responder = Callable[[Mapping[str, Any], Wire], "ScriptedReply | Call | str"]
 """Returns the reply to a request. A retry calls it again, so it should depend on the request only.
+For a summary, Anthropic's request has `compaction`; OpenAI's to compact is given as one with the
+`object` "response.compaction".
 
 It runs on the provider's only thread and must not block; for a slow reply plan a stall."""
 

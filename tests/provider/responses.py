@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from tests.provider.billed import Billed
 from tests.provider.chat import arguments_of
 from tests.provider.errors import RefusedError
@@ -14,9 +16,15 @@ from tests.provider.openai_cache import Part, PrefixCache
 from tests.provider.openai_errors import check_openai
 from tests.provider.replies import ScriptedReply
 from tests.provider.responses_items import Item, SentItems
-from tests.provider.responses_rules import check_rules
-from tests.provider.responses_shape import items_of, request_shape
-from tests.provider.responses_wire import error_event, events_of, failed_events, response_of
+from tests.provider.responses_rules import check_rules, kind_of
+from tests.provider.responses_shape import compact_shape, items_of, request_shape
+from tests.provider.responses_wire import (
+    error_event,
+    events_of,
+    failed_events,
+    response_of,
+    usage_of,
+)
 from tests.provider.settings import Settings
 from tests.provider.token_counter import TokenCounter
 
@@ -34,7 +42,10 @@ class Responses(OpenAIApi):
 
     def check(self, request: Mapping[str, Any]) -> int:
         """Return the tokens of the prompt. Raises RefusedError for an invalid request."""
-        check_openai(self._shape, request)
+        return self._checked(request, self._shape)
+
+    def _checked(self, request: Mapping[str, Any], shape: type[BaseModel]) -> int:
+        check_openai(shape, request)
         items = self._items(request)
         check_rules(request, items)
         self._sent_items.check(items, checks_signatures=self._settings.checks_signatures)
@@ -42,6 +53,35 @@ class Responses(OpenAIApi):
         if tokens > self._settings.window_tokens:
             raise self.overflow(tokens)
         return tokens
+
+    def compact(self, request: Mapping[str, Any], summary: str) -> tuple[dict[str, Any], Billed]:
+        """Return the compacted window: the user's messages, and one encrypted item."""
+        users = [
+            {
+                "id": self._ids.new("msg_", 48),
+                "type": "message",
+                "role": "user",
+                "status": "completed",
+                "content": _parts_of(item["content"]),
+            }
+            for item in self._items(request)
+            if kind_of(item) == "message" and item["role"] == "user"
+        ]
+        billed = self._cache.bill(request["model"], self._parts(request))
+        item = self._sent_items.compaction(self._ids.new("cmp_", 48), summary)
+        billed = billed._replace(output=max(1, self._token_counter.text(summary)))
+        body = {
+            "id": self._ids.new("resp_", 48),
+            "object": "response.compaction",
+            "created_at": 0,
+            "output": [*users, item],
+            "usage": usage_of(billed),
+        }
+        return body, billed
+
+    def check_compact(self, request: Mapping[str, Any]) -> int:
+        """Return the tokens of a request to compact; raises RefusedError for an invalid one."""
+        return self._checked(request, compact_shape())
 
     def overflow(self, _tokens: int) -> RefusedError:
         words = "Your input exceeds the context window of this model. Please adjust your input and"
@@ -126,3 +166,7 @@ class Responses(OpenAIApi):
         if error.code == "context_length_exceeded":
             return [error_event(error)]
         return list(failed_events(body, error))
+
+
+def _parts_of(content: object) -> object:
+    return [{"type": "input_text", "text": content}] if isinstance(content, str) else content

@@ -26,6 +26,11 @@ class SentItems:
         """Return the encrypted content of a reasoning item."""
         return "gAAAA" + self._signer.sign("reasoning", item_id)
 
+    def compaction(self, item_id: str, text: str) -> Item:
+        """Return a compaction item: a summary that nobody but the API can read."""
+        encrypted = "gAAAA" + self._signer.sign("compaction", item_id) + text.encode().hex()
+        return {"id": item_id, "type": "compaction", "encrypted_content": encrypted}
+
     def remember(self, response_id: str, before: Sequence[Item], output: Sequence[Item]) -> None:
         """Store a response with all items before it."""
         self._responses[response_id] = [*before, *output]
@@ -82,6 +87,10 @@ class SentItems:
                 words = f"Item '{item_id}' of type '{kind_of(item)}' was provided without its"
                 raise RefusedError(f"{words} required 'reasoning' item: '{needed}'.", param="input")
             seen.add(item_id)
+            if checks_signatures and kind_of(item) == "compaction":
+                expected = "gAAAA" + self._signer.sign("compaction", item_id)
+                if not item["encrypted_content"].startswith(expected):
+                    raise _unreadable(item)
             if kind_of(item) != "reasoning":
                 continue
             following = next(
@@ -103,11 +112,15 @@ class SentItems:
             encrypted.startswith("gAAAA")
             and self._signer.verify(encrypted[5:], "reasoning", item["id"])
         ):
-            words = f"The encrypted content for item {item['id']} could not be verified. Reason:"
-            raise RefusedError(
-                f"{words} Encrypted content could not be decrypted or parsed.",
-                code="invalid_encrypted_content",
-            )
+            raise _unreadable(item)
+
+
+def _unreadable(item: Item) -> RefusedError:
+    words = f"The encrypted content for item {item.get('id')} could not be verified. Reason:"
+    return RefusedError(
+        f"{words} Encrypted content could not be decrypted or parsed.",
+        code="invalid_encrypted_content",
+    )
 
 
 def _is_reference(item: Item) -> bool:

@@ -112,6 +112,7 @@ ITEMS = {
         "custom_tool_call_output", id=_ID, call_id=_CALL_ID, output=_OUTPUT, caller=_CALLER
     ),
     "item_reference": _item("item_reference", id=str),
+    "compaction": _item("compaction", id=(str | None, None), encrypted_content=str),
 }
 # Items whose content is not checked.
 _OTHERS = (
@@ -119,7 +120,7 @@ _OTHERS = (
     *("shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output"),
     *("file_search_call", "web_search_call", "image_generation_call", "code_interpreter_call"),
     *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call"),
-    *("tool_search_call", "tool_search_output", "compaction", "compaction_trigger"),
+    *("tool_search_call", "tool_search_output", "compaction_trigger"),
     *("additional_tools", "program", "program_output"),
 )
 
@@ -178,6 +179,22 @@ _TOOLS = Annotated[
     | Annotated[shape("tool", loose=True, type=str), Tag(f"{TAG}other")],
     Discriminator(_kind_of_tool),
 ]
+
+
+@functools.cache
+def compact_shape() -> type[BaseModel]:
+    """Return the shape of a request to compact."""
+    return shape(
+        "compact",
+        model=str,
+        input=(Annotated[some(_items()), BeforeValidator(items_of)] | None, None),
+        instructions=(str | None, None),
+        previous_response_id=(str | None, None),
+        prompt_cache_key=(str | None, None),
+        prompt_cache_options=(Any, None),
+        prompt_cache_retention=(Any, None),
+        service_tier=(Any, None),
+    )
 
 
 @functools.cache

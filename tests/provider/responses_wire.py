@@ -47,17 +47,21 @@ def response_of(
         "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
         "model": request["model"],
         "output": list(output),
-        "usage": {
-            "input_tokens": billed.prompt,
-            "input_tokens_details": {
-                "cached_tokens": billed.read,
-                "cache_write_tokens": billed.written_5m,
-            },
-            "output_tokens": billed.output,
-            "output_tokens_details": {"reasoning_tokens": reasoning_tokens},
-            "total_tokens": billed.prompt + billed.output,
-        },
+        "usage": usage_of(billed, reasoning_tokens),
         **echoed,
+    }
+
+
+def usage_of(billed: Billed, reasoning_tokens: int = 0) -> dict[str, Any]:
+    return {
+        "input_tokens": billed.prompt,
+        "input_tokens_details": {
+            "cached_tokens": billed.read,
+            "cache_write_tokens": billed.written_5m,
+        },
+        "output_tokens": billed.output,
+        "output_tokens_details": {"reasoning_tokens": reasoning_tokens},
+        "total_tokens": billed.prompt + billed.output,
     }
 
 

@@ -36,11 +36,13 @@ CLAUDE = {kind_of(block): block for block in messages_shape.BLOCKS}
         (CLAUDE["tool_result"], claude.ToolResultBlockParam, set()),
         (CLAUDE["thinking"], claude.ThinkingBlockParam, set()),
         (CLAUDE["redacted_thinking"], claude.RedactedThinkingBlockParam, set()),
+        (CLAUDE["compaction"], claude.beta.BetaCompactionBlockParam, set()),
         (
             messages_shape.request_shape()[0],
             claude.message_create_params.MessageCreateParamsStreaming,
-            # Headers; and what the models before these had.
-            {"user_profile_id", "workspace_id", "temperature", "top_k", "top_p"},
+            # Headers; what the models before these had; and betas.
+            {"user_profile_id", "workspace_id", "temperature", "top_k", "top_p"}
+            | {"compaction", "context_management"},
         ),
         (chat_shape.MESSAGES["system"], chat.ChatCompletionSystemMessageParam, set()),
         (chat_shape.MESSAGES["user"], chat.ChatCompletionUserMessageParam, set()),
@@ -63,6 +65,11 @@ CLAUDE = {kind_of(block): block for block in messages_shape.BLOCKS}
             responses.response_create_params.ResponseCreateParamsStreaming,
             # Newer than what is written about them.
             {"access_programs", "background_options", "image"},
+        ),
+        (
+            responses_shape.compact_shape(),
+            responses.response_compact_params.ResponseCompactParams,
+            {"image"},
         ),
     ],
 )

@@ -38,9 +38,9 @@ def section_of(
 ) -> Section:
     """Return the section that holds a summary.
 
-    Thinking in entries with an index from ``valid_until`` on is refused behind it: it was made when
-    the summary was there and not in the prompt
-    (https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks).
+    Thinking in entries with an index from ``valid_until`` on may be refused behind it: it was made
+    when the summary was there and not in the prompt
+    (https://platform.claude.com/docs/en/build-with-claude/compaction-background).
     """
     return Section(
         id_,

@@ -342,7 +342,8 @@ def test_a_purge_that_leaves_files_names_them_and_a_later_one_finishes():
                 try:
                     print("removed", memory.purge(source="s"))
                 except PurgeIncompleteError as error:
-                    print(all(file in str(error) for file in files), "purge again" in error.remedy, memory.stats().items)
+                    names_all = all(file in str(error) for file in files)
+                    print(names_all, "purge again" in error.remedy, memory.stats().items)
             os.seteuid(0)
             print("removed", memory.purge(source="s"))
             print(b"xyzzy" in bytes_of_all(), [f.name for f in index.iterdir() if f.name != "lock"])

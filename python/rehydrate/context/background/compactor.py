@@ -22,7 +22,7 @@ from rehydrate._check import check_callable, check_choice, check_share, check_ti
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.summaries import Summary, summarised
-from rehydrate.context.background.swapping import SUMMARY_ID, first_kept, head_of, swapped
+from rehydrate.context.background.swapping import first_kept, head_of, is_summary, swapped
 from rehydrate.context.background.writers import ProviderWriter, SummaryRequest, writer_of
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
@@ -30,7 +30,7 @@ from rehydrate.context.thread import LeftOut
 from rehydrate.cost.prices import PRICES, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.counting import upper_bound
+from rehydrate.prompt.counting import section_tokens, upper_bound
 from rehydrate.prompt.fencing import text_of
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.provider_summary import ProviderSummary
@@ -134,9 +134,9 @@ class _Job:
         """Return a job that an earlier process ended."""
         job = cls(content["until"], content["compactions"], content["tokens"])
         native = content.get("native")
-        job.summary = Summary(
-            content["text"], content["degraded"], ProviderSummary(*native) if native else None
-        )
+        if native is not None:
+            native = ProviderSummary(tuple(native["messages"]), native["text"], native["tokens"])
+        job.summary = Summary(content["text"], content["degraded"], native)
         job.valid_until = content.get("valid_until", 0)
         job.done.set()
         return job
@@ -223,11 +223,13 @@ class BackgroundCompactor:
         head = thread.entries.at_indices(range(until))
         shown = [index for index in state.ir.history.indices if index < until]
         tokens = thread.entries.at_indices(shown).total_tokens
+        tokens += sum(section_tokens(each) for each in state.ir.sections if is_summary(each))
         most = int(MOST_OF_BUDGET * self._builder.budget.soft_tokens)
         size = min(max(int(self._settings.size * head.total_tokens), MIN_SUMMARY_TOKENS), most)
         if tokens < 2 * size:
             return  # it would hardly make the prompt shorter
         job = _Job(until, state.compactions, tokens)
+        job.valid_until = self._valid_until()
         operations = list(thread.store.operations)
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
         request = SummaryRequest((), head.format, "", _previous(state.ir), max(size, 1), prompt)
@@ -253,7 +255,6 @@ class BackgroundCompactor:
             request = replace(request, messages=tuple(plain_entries), store=markdown)
             sources = [message.text for message in head.messages]
             job.summary = summarised(self._writer, request, store.items(), sources)
-            job.valid_until = self._valid_until()
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")
@@ -264,8 +265,11 @@ class BackgroundCompactor:
             self._tell("ready", job, degraded, before=job.tokens, after=tokens)
 
     def _valid_until(self) -> int:
-        """Return how many entries there are now, where the provider's summary is of the very model
-        that the conversation goes to; 0 for any other."""
+        """Return the index of the first entry whose thinking is refused behind the summary.
+
+        It is that of the next entry: its thinking may be made after the summary, and not behind it.
+        0 where the summary is of another model than the conversation's.
+        """
         writer, builder = self._writer, self._builder
         if not isinstance(writer, ProviderWriter):
             return 0
@@ -361,6 +365,5 @@ class BackgroundCompactor:
 
 def _previous(ir: PromptIR) -> str:
     """Return the text of the summary that a prompt has; "" where it has none."""
-    return next(
-        (text_of(each, ir.history.format) for each in ir.sections if each.id == SUMMARY_ID), ""
-    )
+    texts = [text_of(each, ir.history.format) for each in ir.sections if is_summary(each)]
+    return "\n".join(texts)

@@ -51,6 +51,11 @@ def tail_start(units: Sequence[Unit], keep_last: int) -> int | None:
     return None
 
 
+def is_summary(section: Section) -> bool:
+    """Return whether a section is a summary, or what was added to one."""
+    return section.id in (SUMMARY_ID, ADDED_ID)
+
+
 def head_of(ir: PromptIR, until: int) -> PromptIR:
     """Return the IR of the entries before the index ``until`` alone, as they were sent."""
     shown = ir.history
@@ -96,7 +101,8 @@ def swapped(
     sections = [
         section
         for section in ir.sections
-        if section.id not in (SUMMARY_ID, ADDED_ID, OUTLINE_ID)
+        if not is_summary(section)
+        and section.id != OUTLINE_ID
         and (section.is_static or section.anchor is None or section.anchor >= until)
     ]
     if summary.native is None:
