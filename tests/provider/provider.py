@@ -46,6 +46,11 @@ class Exchange:
     fault: Fault | None = None
     reply: ScriptedReply | None = None
 
+    @property
+    def asks_for_summary(self) -> bool:
+        """Whether the provider was to compact a conversation."""
+        return self.path.endswith("/compact") or bool((self.body or {}).get("compaction"))
+
 
 class StrictProvider:
     """Serves inside a `with` block; an exception of `respond` is raised at its end.

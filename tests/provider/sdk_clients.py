@@ -31,11 +31,13 @@ def _options(sdk: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
     return {"api_key": "key", "base_url": url, "max_retries": 0, "http_client": http, **options}
 
 
-def refusal_of(client: Any, path: str, request: dict[str, Any]) -> str | None:
+def refusal_of(
+    client: Any, path: str, request: dict[str, Any], headers: dict[str, str] | None = None
+) -> str | None:
     """Return the message of the error response; None if the request is accepted."""
     sdk = anthropic if isinstance(client, anthropic.Anthropic) else openai
     try:
-        client.post(path, cast_to=object, body=request)
+        client.post(path, cast_to=object, body=request, options={"headers": headers or {}})
     except sdk.APIStatusError as error:
         assert error.status_code in (400, 404), error
         body: Any = error.body

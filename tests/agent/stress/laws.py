@@ -69,7 +69,8 @@ def repeated(run: Run) -> Iterator[str]:
             if len(each) >= UNIQUE_CHARS and text.count(each) != 1:
                 yield f"prompt {number}: late-bound {each[:60]!r} is there {text.count(each)} times"
         # A summary may quote what is brought back whole.
-        quoted = "\n".join(str(each.content) for each in ir.sections if each.id == "summary")
+        summaries = [each for each in ir.sections if each.provenance.source == "summary"]
+        quoted = "\n".join(str(each.content) for each in summaries)
         for each in unique_texts:
             if text.count(each) > 1 + (each in quoted):
                 yield f"prompt {number}: {each[:60]!r} is there {text.count(each)} times"
@@ -93,7 +94,11 @@ def broken_prefixes(run: Run) -> Iterator[str]:
 def uncached(run: Run) -> Iterator[str]:
     """By the provider's bill, a request reads what the one before left in the cache."""
     prompts = {json.dumps(request_parts(sent.prompt.request)[1:]) for sent in run.model.prompts}
-    billed = [(request_parts(each.body), each) for each in run.provider.requests if each.billed]
+    billed = [
+        (request_parts(each.body), each)
+        for each in run.provider.requests
+        if each.billed and not each.asks_for_summary
+    ]
     for number, (body, _) in enumerate(billed):
         if json.dumps(body[1:]) not in prompts:
             yield f"request {number} is none of the prompts"

@@ -7,8 +7,11 @@ from random import Random
 from typing import Literal
 
 Mode = Literal["run", "events", "sync"]
-Writer = Literal["store", "invents", "late", "hangs", "fails", "errs"]
-WRITERS: tuple[Writer, ...] = ("store", "store", "invents", "late", "hangs", "fails", "errs")
+Writer = Literal["store", "provider", "invents", "late", "hangs", "fails", "errs"]
+WRITERS: tuple[Writer, ...] = (
+    *("store", "store", "provider", "provider"),
+    *("invents", "late", "hangs", "fails", "errs"),
+)
 SOURCES = ("memory", "clock", "fails", "hangs", "late", "says_nothing", "notes")
 MANUAL = ("claude-sonnet-4-5", "claude-haiku-4-5")
 """Models whose thinking has a token budget; for the others it is adaptive."""

@@ -31,7 +31,11 @@ class RecordingModel:
             context = self.context
             self.prompts.append(SentPrompt(prompt, context.prefix, context.usage.compactions))
         reply = await self._model.reply(prompt, on_text=on_text)
-        replies = [each.reply for each in self._server.requests if each.billed is not None]
+        replies = [
+            each.reply
+            for each in self._server.requests
+            if each.billed is not None and not each.asks_for_summary
+        ]
         self._log.append(("reply", replies[-1]))
         return reply
 

@@ -63,6 +63,9 @@ class RandomResponder:
         """Whether it only replies with text, and no request fails."""
 
     def __call__(self, request, wire) -> ScriptedReply:
+        if request.get("compaction") or request.get("object") == "response.compaction":
+            fails = self._plan.dice("summary", len(str(request))).random() < 0.2
+            return ScriptedReply("" if fails else "Much was said of berths, tides and cranes.")
         self._replies += 1
         self._on_request()
         dice = self._plan.dice("says", self._replies)

@@ -26,7 +26,7 @@ from rehydrate.agent import (
     TurnEnded,
     TurnLimits,
 )
-from rehydrate.context import BackgroundCompaction, CompactionEvent, Threads
+from rehydrate.context import BackgroundCompaction, CompactionEvent, ProviderWriter, Threads
 from rehydrate.cost import minimum_prefix
 from tests.agent.stress.plan import Plan
 from tests.agent.stress.recording import RecordingJIT, RecordingModel
@@ -97,6 +97,29 @@ class Trigger:
                 self._schedule(self._cancel)
 
 
+def _client(wire: str, url: str) -> Any:
+    sdk, kind = anthropic, "AsyncAnthropic"
+    if wire != "anthropic":
+        sdk, kind = openai, "AsyncOpenAI"
+    # Loading the CA certificates takes longer than a run; loopback needs none.
+    http = sdk.DefaultAsyncHttpxClient(verify=False)
+    return getattr(sdk, kind)(api_key="key", base_url=url, http_client=http)
+
+
+class Compacting:
+    """A model of a run that compacts, with a client of its own."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.provider, self.name = run.plan.wire, run.plan.model
+
+    async def compact(self, prompt):
+        plan = self._run.plan
+        options = {"thinking": plan.thinking} if plan.thinking else {}
+        async with _client(plan.wire, self._run._url) as client:
+            return await _MODELS[plan.wire](plan.model, client=client, **options).compact(prompt)
+
+
 class Run:
     """One run, and its records."""
 
@@ -130,7 +153,7 @@ class Run:
         background = None
         if plan.writer is not None:
             background = BackgroundCompaction(
-                writer=WRITERS[plan.writer],
+                writer=self._writer(plan.writer),
                 start_at=0.3,
                 keep_last=2,
                 wait=0.02,
@@ -148,6 +171,12 @@ class Run:
             threads=self.threads,
             background=background,
         )
+
+    def _writer(self, name: str) -> Any:
+        """Return the writer of a name; the provider writes where its API does so."""
+        if name != "provider":
+            return WRITERS[name]
+        return None if self.plan.wire == "openai_chat" else ProviderWriter(Compacting(self))
 
     def _on_compaction(self, event: CompactionEvent) -> None:
         self.swaps += event.kind == "swapped"
@@ -193,12 +222,7 @@ class Run:
         return self.provider.url if is_anthropic else self.provider.openai_url
 
     async def _turns(self) -> None:
-        sdk, kind = anthropic, "AsyncAnthropic"
-        if self.plan.wire != "anthropic":
-            sdk, kind = openai, "AsyncOpenAI"
-        # Loading the CA certificates takes longer than a run; loopback needs none.
-        http = sdk.DefaultAsyncHttpxClient(verify=False)
-        async with getattr(sdk, kind)(api_key="key", base_url=self._url, http_client=http) as one:
+        async with _client(self.plan.wire, self._url) as one:
             agent = self._agent(client=one)
             for number in range(self.plan.turns + 1):
                 with anyio.fail_after(MAX_TURN_SECONDS):

@@ -29,7 +29,8 @@ from tests.agent.stress.wire_reading import history_parts, request_parts
 _MAX_RUN_SECONDS = 300
 _REPORTED = (
     "runs", "turns", "requests", "bound thinking", "tool calls", "context calls", "late-bound",
-    "compactions", "restarts", "summaries", "thinking left out", "prompts that wait",
+    "compactions", "restarts", "summaries", "behind the provider's", "thinking left out",
+    "prompts that wait",
     "cancellations", "retries", "overflows", "refused", "lost", "repeated",
     "prefix breaks reported", "unreported", "uncached", "unfitting", "failures", "cache reads",
     "prompt tokens",
@@ -82,6 +83,10 @@ def _totals(one: Run) -> Counter:
             "compactions": one.context.usage.compactions,
             "restarts": len(one.ended) * one.plan.is_stored,
             "summaries": one.swaps,
+            "behind the provider's": sum(
+                any(section.native_to for section in sent.prompt.ir.sections)
+                for sent in one.model.prompts
+            ),
             "bound thinking": _sent_bound(one),
             "thinking left out": sum(
                 any(trace.name == "thinking" for trace in sent.prompt.ir.meta.trace)
