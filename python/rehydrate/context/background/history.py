@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rehydrate import formats
 from rehydrate.context.background.summaries import summarised
-from rehydrate.context.background.swapping import tail_start
+from rehydrate.context.background.swapping import begins_user_turn, tail_start
 from rehydrate.context.background.writers import SummaryRequest, user_text, writer_of
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.errors import InvalidArgumentError
@@ -67,7 +67,7 @@ def compact_history(
     entries = list(messages)
     conversation, read = formats.read(tuple(entries), format)
     name = conversation.format
-    unit = tail_start(conversation.units, keep_last)
+    unit = tail_start(conversation.units, keep_last, begins_user_turn)
     head = [each for each in conversation.units[: unit or 0] if not each.is_system]
     members = {member for each in head for member in each.members}
     if unit is None or not members or members.intersection(conversation.bound):

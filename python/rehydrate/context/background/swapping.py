@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.background.summaries import Summary
@@ -23,13 +23,16 @@ TRUST = 0.5
 
 
 def first_kept(history: History, keep_last: int) -> int | None:
-    """Return the entry index from which on entries stay: at least the last ``keep_last`` messages,
-    from a plain user turn on, so that no tool pair is split.
+    """Return the entry index from which on entries stay: at least the last ``keep_last`` messages.
 
-    None where no such turn has anything before it, or where the provider needs what is before it.
+    They begin with a plain user turn; where no such turn has anything before it, as in a long job,
+    with a message of the assistant. No tool pair is split. None where that leaves nothing before,
+    or where the provider needs what is before.
     """
     units = history.conversation.units
-    position = tail_start(units, keep_last)
+    position = tail_start(units, keep_last, begins_user_turn)
+    if position is None:
+        position = tail_start(units, keep_last, _begins_step)
     if position is None:
         return None
     before = units[:position]
@@ -41,14 +44,25 @@ def first_kept(history: History, keep_last: int) -> int | None:
     return history.entry_index(units[position].members[0])
 
 
-def tail_start(units: Sequence[Unit], keep_last: int) -> int | None:
-    """Return the number of the unit with which the tail begins."""
+def tail_start(
+    units: Sequence[Unit], keep_last: int, can_begin: Callable[[Unit], bool]
+) -> int | None:
+    """Return the number of the unit with which the last ``keep_last`` messages, or more, begin."""
     messages = 0
     for number in range(len(units) - 1, 0, -1):
         messages += len(units[number].messages)
-        if messages >= keep_last and units[number].is_user_turn and units[number].opens_with_user:
+        if messages >= keep_last and can_begin(units[number]):
             return number
     return None
+
+
+def begins_user_turn(unit: Unit) -> bool:
+    """Return whether a unit begins with what the user says."""
+    return unit.is_user_turn and unit.opens_with_user
+
+
+def _begins_step(unit: Unit) -> bool:
+    return unit.role == "assistant"
 
 
 def is_summary(section: Section) -> bool:
