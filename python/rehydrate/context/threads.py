@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_choice, check_type
 from rehydrate._concurrency.async_wrappers import stored
@@ -47,6 +47,18 @@ class StoredThreadInfo(NamedTuple):
     records: int
     """Entries and prompts that were written."""
     bytes: int
+
+
+class StoredConversation(NamedTuple):
+    """A thread as the file has it, all of one moment."""
+
+    entries: tuple[Any, ...]
+    times: tuple[datetime, ...]
+    """Of each entry."""
+    format: str
+    """Of the entries."""
+    store: ContextStore
+    """Its context store, as of the last entry."""
 
 
 class Threads:
@@ -129,6 +141,18 @@ class Threads:
             for record in self._records(thread, namespace, "history")
             if record.kind is Kind.ENTRY
         ]
+
+    def read(self, thread: str, *, namespace: str | None = None) -> StoredConversation:
+        """Return a thread with its entries and its context store; raises UnknownThreadError."""
+        records = self._records(thread, namespace, "read")
+        entries = [record for record in records if record.kind is Kind.ENTRY]
+        read = thread_of(records)
+        return StoredConversation(
+            tuple([record.content["entry"] for record in entries]),
+            tuple([moment_of(int(record.time * 1e3)) for record in entries]),
+            read.entries.format,
+            read.store,
+        )
 
     def store(self, thread: str, *, namespace: str | None = None) -> ContextStore:
         """Return the context store of a thread, as of its last entry; raises UnknownThreadError."""
@@ -230,6 +254,7 @@ class Threads:
 
     alist = stored(list)  # noqa: A003  the method, not the builtin
     ahistory = stored(history)
+    aread = stored(read)
     astore = stored(store)
     arender_store = stored(render_store)
     afork = stored(fork)
