@@ -24,7 +24,7 @@ from rehydrate.context.thread_records import (
     read_record,
     to_lines,
 )
-from rehydrate.context.thread_redaction import redacted, texts_behind_handles
+from rehydrate.context.thread_redaction import redacted_records, texts_behind_handles
 from rehydrate.errors import InvalidArgumentError, UnknownThreadError
 from rehydrate.memory.arguments import checked_namespace, resolve_namespace
 from rehydrate.memory.items import MemoryLimits
@@ -229,7 +229,7 @@ class Threads:
         if not rows:
             raise UnknownThreadError(thread, where)
         records = [read_record(*row) for row in rows]
-        after = [record._replace(content=redacted(record.content, wanted)) for record in records]
+        after = redacted_records(records, wanted)
         changed = [
             (number, record.body())
             for number, record in enumerate(after)

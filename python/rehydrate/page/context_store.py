@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from rehydrate import formats
 from rehydrate._text import plural
 from rehydrate.context.context_store.operations import Heading, Item, Operation, Status
-from rehydrate.page.html import colours, document, escaped, markdown, shown_ends
-from rehydrate.page.store_items import LINES, ShownItems
+from rehydrate.page.html import colours, document, escaped, markdown
+from rehydrate.page.store_items import ShownItems, ends
 from rehydrate.prompt.counting import COUNTER, text_tokens
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _heading(heading: Heading, items: ShownItems) -> Iterator[str]:
 
 
 def _rows(shown: Sequence[Item], items: ShownItems, colour: str) -> Iterator[str]:
-    first, last = shown_ends([1] * len(shown), LINES)
+    first, last = ends(shown)
     for item in shown[:first]:
         yield from items.row(item, colour)
     if first < last:
@@ -143,7 +143,7 @@ def _log(operations: Sequence[Operation], items: ShownItems) -> Iterator[str]:
     yield '<div class="scroll"><table><thead><tr>'
     yield "".join(f"<th>{head}</th>" for head in ("", "entry", "operation", "item", "what"))
     yield "</tr></thead><tbody>"
-    first, last = shown_ends([1] * len(operations), LINES)
+    first, last = ends(operations)
     yield from _log_lines(operations[:first], 1, items)
     if first < last:
         more = plural(last - first, "more operation")

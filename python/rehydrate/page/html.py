@@ -96,6 +96,7 @@ def name(text: str, limit: int = NAME_CHARACTERS) -> str:
     return f"<bdi>{escaped(' '.join(shown.split()) or '–')}</bdi>"
 
 
+_HEADING = re.compile("#{1,6} ")
 _HANDLE = re.compile(r"(?<![\w#&])#\d+\b")
 
 
@@ -117,7 +118,7 @@ def markdown(text: str) -> str:
     lines = []
     for line in escaped(text).split("\n"):
         marked = _HANDLE.sub(r'<span class="handle">\g<0></span>', line)
-        lines.append(f'<b class="heading">{marked}</b>' if line.startswith("#") and " " in line else marked)
+        lines.append(f'<b class="heading">{marked}</b>' if _HEADING.match(line) else marked)
     return "\n".join(lines)
 
 

@@ -128,8 +128,8 @@ class Body:
             section = self._section(row)
             yield from _origin(section)
             if isinstance(section.content, str):
-                shown = markdown if section.id == SUMMARY_ID else escaped
-                yield from self._text(section.content, shown=shown)
+                to_html = markdown if section.id == SUMMARY_ID else escaped
+                yield from self._text(section.content, to_html=to_html)
             else:
                 yield from self._messages(section.content)
         else:
@@ -191,12 +191,12 @@ class Body:
             yield f'<p class="cut">{plural(message.images, "medium", "media")}, not shown</p>'
 
     def _text(
-        self, text: str, *, code: bool = False, shown: Callable[[str], str] = escaped
+        self, text: str, *, code: bool = False, to_html: Callable[[str], str] = escaped
     ) -> Iterator[str]:
         if not text:
             return
         names = "text code" if code else "text"
-        yield f'<div class="{names}" dir="auto">{shown(text[: self.cap])}</div>'
+        yield f'<div class="{names}" dir="auto">{to_html(text[: self.cap])}</div>'
         if len(text) > self.cap:
             hidden = len(text) - self.cap
             yield f'<p class="cut">{hidden:,} more characters are not shown on this page</p>'

@@ -28,6 +28,11 @@ _REPLACED_SHOWN = 3
 _CODE = frozenset({"file", "error"})
 
 
+def ends(lines: Sequence[object]) -> tuple[int, int]:
+    """Return how many lines are shown from the beginning, and from which on they are again."""
+    return shown_ends([1] * len(lines), LINES)
+
+
 class ShownItems:
     """The items of a store with the messages of its conversation."""
 
@@ -50,7 +55,7 @@ class ShownItems:
         self._by_heading = {heading: self._under(heading) for heading in Heading}
         self._linked = set[int]()
         for group in [group for groups in self._by_heading.values() for group in groups]:
-            first, last = shown_ends([1] * len(group), LINES)
+            first, last = ends(group)
             self._linked |= {item.id for item in (*group[:first], *group[last:])}
         quoted = [len(self._text(item)) for item in every if item.id in self._linked]
         self._cap = fair_share(quoted)
@@ -115,10 +120,7 @@ class ShownItems:
         if message is None:
             return "unknown"
         pieces = message.pieces
-        if (
-            item.span.piece < len(pieces)
-            and pieces[item.span.piece].kind is PieceKind.TOOL_RESULT
-        ):
+        if item.span.piece < len(pieces) and pieces[item.span.piece].kind is PieceKind.TOOL_RESULT:
             return "tool"
         return name(message.role, 40)
 
