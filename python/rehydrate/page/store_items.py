@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rehydrate._text import plural
 from rehydrate.context.context_store.operations import Heading, Item, Status
-from rehydrate.context.context_store.rendering import told_uses
+from rehydrate.context.context_store.rendering import is_changed, told_uses
 from rehydrate.context.context_store.store import text_at
 from rehydrate.context.context_store.updater import ASSISTANT_TRUST
 from rehydrate.messages import Message, PieceKind
@@ -65,9 +65,10 @@ class ShownItems:
         return self._by_heading[heading]
 
     def _under(self, heading: Heading) -> tuple[list[Item], list[Item]]:
-        """Return the live and the past items of a heading, the last that was spoken of first."""
+        """Return the live and the past items of a heading: changed files first, then the last that
+        was spoken of."""
         every = [item for item in self.every if item.heading is heading]
-        every.sort(key=lambda item: (item.last_entry, item.id), reverse=True)
+        every.sort(key=lambda item: (is_changed(item), item.last_entry, item.id), reverse=True)
         live = [item for item in every if item.status is Status.LIVE]
         return live, [item for item in every if item.status is not Status.LIVE]
 
