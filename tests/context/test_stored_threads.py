@@ -339,6 +339,44 @@ def test_redaction_takes_a_text_out_of_everything(where):
         )
 
 
+def test_redaction_leaves_the_store_whole(where):
+    secret = 'HUNTER2-"Secret"'
+    preferences = ["Always use {} for the login.", "Never push to main.", "Never say {}"]
+    with opened(where) as context:
+        context.add(user("Fix it. " + " ".join(preferences).format(secret, secret)))
+        context.add(call("t1", "Edit", old=secret, file_path="src/rows.py"), result("t1", "ok"))
+        context.add(call("t2", "Bash", command=f"make test {'x' * 180} {secret}"))
+        context.add(result("t2", f"first line\nTypeError: no {secret} here"))
+    with Threads.open(where, namespace="alice") as threads:
+        before = threads.store("t-42").items()
+        threads.redact("t-42", secret)
+        after = threads.store("t-42").items()
+        assert [item.text for item in after] == [
+            item.text.replace(secret, "[redacted]") for item in before
+        ]
+        assert [item.text for item in threads.store("t-42").items("User Preferences")] == [
+            each.format("[redacted]") for each in preferences
+        ]
+        assert threads.redact("t-42", secret) == 0
+    for file in where.parent.iterdir():  # the keys of items are in small letters
+        assert file.is_dir() or b"hunter2" not in file.read_bytes().lower()
+    with opened(where) as context:
+        context.add(user(preferences[1]))
+        assert len(context.store.items("User Preferences")) == 3
+
+
+def test_read_has_a_thread_of_one_moment(where):
+    with Threads.open(where, namespace="alice") as threads:
+        context = Context(threads=threads, thread="t", clock=lambda: 1e9)
+        context.add(user("Never push to main."), assistant("I will not."))
+        read = threads.read("t")
+        assert list(read.entries) == context.history and read.format == context.format
+        assert {time.isoformat() for time in read.times} == {"2001-09-09T01:46:40+00:00"}
+        assert read.store.items() == context.store.items()
+        with pytest.raises(UnknownThreadError):
+            threads.read("t-9")
+
+
 def test_a_memory_of_the_same_file_and_namespaces_stay_apart(where):
     with Memory.open(where, namespace="alice") as memory:
         memory.add(["Staging listens on port 8443."])

@@ -11,7 +11,7 @@ ELEMENTS = VOID | {
     *("html", "head", "title", "style", "body", "header", "main", "section", "div", "p", "h1"),
     *("h2", "table", "thead", "tbody", "tr", "th", "td"),
     *("span", "b", "i", "em", "bdi", "ul", "li", "label", "svg", "a", "details", "summary"),
-    *("figure", "text", "circle"),
+    *("figure", "text", "circle", "mark"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "class", "id", "style", "dir", "role"),

@@ -78,6 +78,21 @@ def test_what_is_known_of_the_prompt_is_told():
     assert set(page.links) == {"#prompt", "#left", "#sources", "#passes"}
 
 
+def test_a_summary_is_readable_and_its_entries_are_named():
+    content = "## Decisions\n- Use <b>SQLite</b>. (#5)\n- src/a.py: edited #12, #3\n- C#4, &#7;"
+    summary = Section("summary", content, Provenance("summary"), tokens=9)
+    written = inspector_page(LAWFUL.replace(sections=(summary,)))
+    page = Page(written)
+    assert content in texts_of(page)
+    assert "names the entries #3 #5 #12" in page.text
+    assert '<b class="heading">## Decisions</b>' in written and "&lt;b&gt;SQLite" in written
+    many = Section("summary", " ".join(f"#{n}" for n in range(30)), Provenance("summary"), tokens=9)
+    text = Page(inspector_page(LAWFUL.replace(sections=(many,)))).text
+    assert "#22 #23 6 more" in text
+    other = Section("notes", content, Provenance("notes"), tokens=9)
+    assert "names the entries" not in inspector_page(LAWFUL.replace(sections=(other,)))
+
+
 def test_rows_stand_in_the_order_of_the_prompt_with_their_breakpoints():
     written = inspector_page(RICH)
     at = [

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import as_json, plural
@@ -17,11 +18,28 @@ from rehydrate.cli.memory_store import (
     read_text,
     store_path,
 )
-from rehydrate.cli.options import add_command, add_output_options, whole
-from rehydrate.cli.terminal import Failure, Terminal, confirmed, display_width, pad, say, show
+from rehydrate.cli.options import (
+    add_command,
+    add_output_options,
+    is_same_file,
+    some_tokens,
+    whole,
+)
+from rehydrate.cli.terminal import (
+    Failure,
+    Terminal,
+    confirmed,
+    display_width,
+    pad,
+    say,
+    say_written,
+    show,
+    write,
+)
+from rehydrate.errors import UnknownThreadError
 
 if TYPE_CHECKING:
-    from rehydrate.context.threads import StoredThreadInfo, Threads
+    from rehydrate.context.threads import StoredConversation, StoredThreadInfo, Threads
 
 _EXAMPLES = f"""\
 A thread is a conversation that a program keeps with Context.open(PATH, thread=NAME, ...). Every
@@ -44,6 +62,7 @@ Each line ends with the number of the entry that it is from.
 examples:
   rehydrate thread store t-42
   rehydrate thread store t-42 --tokens 500
+  rehydrate thread store t-42 -o store.html
   rehydrate thread store t-42 --json | jq '.[] | select(.kind == "decision")'
 """
 _FORK_EXAMPLES = """\
@@ -96,8 +115,13 @@ def add_parser(commands: Any) -> None:
     )
     store.add_argument("thread", metavar="THREAD")
     store.add_argument(
-        "--tokens", type=whole, default=4_000, metavar="N", help="its size (default: 4,000)"
-    )
+        "--tokens", type=some_tokens, default=4_000, metavar="N",
+        help="the size of the markdown (default: 4k)",
+    )  # fmt: skip
+    store.add_argument(
+        "-o", "--output", metavar="PAGE",
+        help="one HTML page that needs nothing: each item with the message that it is from",
+    )  # fmt: skip
     add_output_options(store, "every item and what became of it, as JSON")
 
     fork = _part(parts, "fork", "copy a thread, or its beginning", run_fork, epilog=_FORK_EXAMPLES)
@@ -138,7 +162,17 @@ def _opened(options: argparse.Namespace, *, read_only: bool = False) -> Iterator
     if not path.is_file():
         raise Failure(f"{path} is no file; name the store of the threads with --store PATH")
     with Threads.open(path, namespace=namespace, read_only=read_only) as threads:
-        yield threads
+        try:
+            yield threads
+        except UnknownThreadError as error:
+            raise _unknown(error.thread, error.namespace) from None
+
+
+def _unknown(thread: str, namespace: str) -> Failure:
+    return Failure(
+        f"namespace {namespace!r} has no thread {thread!r}; "
+        "rehydrate thread list names those it has"
+    )
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -164,19 +198,18 @@ def run_show(options: argparse.Namespace) -> int:
     from rehydrate import formats
 
     with _opened(options, read_only=True) as threads:
-        entries = threads.history(_thread(options))
-    first = 0 if options.last is None else max(0, len(entries) - options.last)
+        read = threads.read(_thread(options))
+    first = 0 if options.last is None else max(0, len(read.entries) - options.last)
     terminal = Terminal.of(sys.stdout, options.color)
     if options.json:
-        shown = [entry for _, entry in entries[first:]]
-        show([as_json(shown, indent=2)], terminal._replace(encoding="utf-8"))
+        shown = [as_json(read.entries[first:], indent=2)]
+        show(shown, terminal._replace(encoding="utf-8"))
         return 0
-    messages = formats.parse([entry for _, entry in entries], "auto").messages
     lines = []
-    for message in messages:
+    for message in formats.parse(read.entries, read.format).messages:
         if message.index < first:
             continue
-        when = f"{entries[message.index][0]:%Y-%m-%d %H:%M}"
+        when = f"{read.times[message.index]:%Y-%m-%d %H:%M}"
         head = f"#{message.index}  {when}  {pad(message.role, _ROLE_CELLS)}"
         text = " ".join(message.text.split())
         lines.append(f"{head}  {terminal.fit(text, max(20, terminal.width - len(head) - 2))}")
@@ -185,17 +218,66 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def run_store(options: argparse.Namespace) -> int:
-    """Print the context store."""
+    """Print the context store, or write its page."""
     name = _thread(options)
+    page = None if options.output in (None, "-") else Path(options.output)
+    _check_output(options, page)
     terminal = Terminal.of(sys.stdout, options.color)
     with _opened(options, read_only=True) as threads:
-        if options.json:
-            items = [item.to_dict() for item in threads.store(name).items()]
-            show([as_json(items, indent=2)], terminal._replace(encoding="utf-8"))
-            return 0
-        markdown = threads.render_store(name, options.tokens)
-    show([terminal.safe(line) for line in markdown.split("\n")], terminal)
+        read = threads.read(name)
+    if options.json:
+        items = [item.to_dict() for item in read.store.items()]
+        show([as_json(items, indent=2)], terminal._replace(encoding="utf-8"))
+    if options.output:
+        _write_page(name, read, options.tokens, page)
+    if not (options.json or options.output):
+        _show_markdown(name, read, options.tokens, terminal)
     return 0
+
+
+def _check_output(options: argparse.Namespace, page: Path | None) -> None:
+    from rehydrate.context.context_store.rendering import MIN_TOKENS
+
+    if options.json and options.output == "-":
+        raise Failure("--json and -o - both write to standard output; name a file with -o")
+    if page is not None and is_same_file(page, store_path(options)):
+        raise Failure(f"-o {page} would overwrite the store; name another file")
+    if options.tokens < MIN_TOKENS:
+        raise Failure(f"--tokens {options.tokens} has no room; pass {MIN_TOKENS} or more")
+
+
+def _write_page(name: str, read: StoredConversation, tokens: int, page: Path | None) -> None:
+    from rehydrate.page import store_page
+
+    text = store_page(
+        read.store,
+        read.entries,
+        format=read.format,
+        times=read.times,
+        budget_tokens=tokens,
+        title=name,
+    )
+    write(text, page)
+    if page is not None:
+        items = plural(len(read.store.items()), "item")
+        say_written(page, f"the context store of {name}, {items}")
+
+
+def _show_markdown(name: str, read: StoredConversation, tokens: int, terminal: Terminal) -> None:
+    from rehydrate import formats
+
+    conversation = formats.parse(read.entries, read.format)
+    text = read.store.render(tokens, conversation=conversation)
+    if not text:
+        say(f"{name} has nothing in its store yet")
+        return
+    show(
+        [
+            terminal.paint(terminal.safe(line), *(["bold"] if line.startswith("## ") else []))
+            for line in text.split("\n")
+        ],
+        terminal,
+    )
 
 
 def run_fork(options: argparse.Namespace) -> int:
@@ -243,7 +325,7 @@ def run_purge(options: argparse.Namespace) -> int:
     with _opened(options) as threads:
         records = threads.purge(name)
     if not records:
-        raise Failure(f"there is no thread {name!r}; rehydrate thread list shows those that are")
+        raise _unknown(name, namespace_of(options))
     say(f"{name} is gone: {plural(records, 'record')}")
     return 0
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ToolHandler as ToolHandler,
     )
     from rehydrate.context.threads import (
+        StoredConversation as StoredConversation,
         StoredThreadInfo as StoredThreadInfo,
         Threads as Threads,
     )
@@ -60,7 +61,7 @@ __all__, __dir__, __getattr__ = front(
         "context_store.tool_table": "TOOLS ToolUse",
         "jit": "ContextJIT",
         "thread": "ToolHandler",
-        "threads": "StoredThreadInfo Threads",
+        "threads": "StoredConversation StoredThreadInfo Threads",
         "time_range": "parse_time_range",
         "tool_calls": "Answered",
         "usage": "ContextUsage",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_choice, check_type
 from rehydrate._concurrency.async_wrappers import stored
@@ -24,7 +24,7 @@ from rehydrate.context.thread_records import (
     read_record,
     to_lines,
 )
-from rehydrate.context.thread_redaction import redacted, texts_behind_handles
+from rehydrate.context.thread_redaction import redacted_records, texts_behind_handles
 from rehydrate.errors import InvalidArgumentError, UnknownThreadError
 from rehydrate.memory.arguments import checked_namespace, resolve_namespace
 from rehydrate.memory.items import MemoryLimits
@@ -47,6 +47,18 @@ class StoredThreadInfo(NamedTuple):
     records: int
     """Entries and prompts that were written."""
     bytes: int
+
+
+class StoredConversation(NamedTuple):
+    """A thread as the file has it, all of one moment."""
+
+    entries: tuple[Any, ...]
+    times: tuple[datetime, ...]
+    """Of each entry."""
+    format: str
+    """Of the entries."""
+    store: ContextStore
+    """Its context store, as of the last entry."""
 
 
 class Threads:
@@ -130,6 +142,18 @@ class Threads:
             if record.kind is Kind.ENTRY
         ]
 
+    def read(self, thread: str, *, namespace: str | None = None) -> StoredConversation:
+        """Return a thread with its entries and its context store; raises UnknownThreadError."""
+        records = self._records(thread, namespace, "read")
+        entries = [record for record in records if record.kind is Kind.ENTRY]
+        read = thread_of(records)
+        return StoredConversation(
+            tuple([record.content["entry"] for record in entries]),
+            tuple([moment_of(int(record.time * 1e3)) for record in entries]),
+            read.entries.format,
+            read.store,
+        )
+
     def store(self, thread: str, *, namespace: str | None = None) -> ContextStore:
         """Return the context store of a thread, as of its last entry; raises UnknownThreadError."""
         return thread_of(self._records(thread, namespace, "store")).store
@@ -205,7 +229,7 @@ class Threads:
         if not rows:
             raise UnknownThreadError(thread, where)
         records = [read_record(*row) for row in rows]
-        after = [record._replace(content=redacted(record.content, wanted)) for record in records]
+        after = redacted_records(records, wanted)
         changed = [
             (number, record.body())
             for number, record in enumerate(after)
@@ -230,6 +254,7 @@ class Threads:
 
     alist = stored(list)  # noqa: A003  the method, not the builtin
     ahistory = stored(history)
+    aread = stored(read)
     astore = stored(store)
     arender_store = stored(render_store)
     afork = stored(fork)

@@ -1,4 +1,4 @@
-"""HTML pages in one file each: a compaction, an evaluation, a prompt.
+"""HTML pages in one file each: a compaction, an evaluation, a prompt, a context store.
 
     messages, Compaction -> pairing.rows -> a Row for each unit -> comparison.side_by_side -> page
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rehydrate.page.comparison import (
         side_by_side as side_by_side,
     )
+    from rehydrate.page.context_store import (
+        store_page as store_page,
+    )
     from rehydrate.page.evaluation import (
         evaluation_page as evaluation_page,
     )
@@ -27,6 +30,7 @@ __all__, __dir__, __getattr__ = front(
     __name__,
     {
         "comparison": "side_by_side",
+        "context_store": "store_page",
         "evaluation": "evaluation_page",
         "inspector": "inspector_page",
     },

@@ -96,6 +96,32 @@ def name(text: str, limit: int = NAME_CHARACTERS) -> str:
     return f"<bdi>{escaped(' '.join(shown.split()) or '–')}</bdi>"
 
 
+_HEADING = re.compile("#{1,6} ")
+_HANDLE = re.compile(r"(?<![\w#&])#\d+\b")
+
+
+def handles(text: str) -> list[str]:
+    """Return the entries that a text names, each once, in the order of the conversation.
+
+    >>> handles("edited #12, #3; see (#12), not C#4")
+    ['#3', '#12']
+    """
+    return sorted(dict.fromkeys(_HANDLE.findall(text)), key=lambda handle: int(handle[1:]))
+
+
+def markdown(text: str) -> str:
+    """Return foreign markdown as it is, escaped, with its headings and its handles marked.
+
+    >>> markdown("## Decisions\\n- Use <b>. (#5)")
+    '<b class="heading">## Decisions</b>\\n- Use &lt;b&gt;. (<span class="handle">#5</span>)'
+    """
+    lines = []
+    for line in escaped(text).split("\n"):
+        marked = _HANDLE.sub(r'<span class="handle">\g<0></span>', line)
+        lines.append(f'<b class="heading">{marked}</b>' if _HEADING.match(line) else marked)
+    return "\n".join(lines)
+
+
 def tokens(count: int) -> str:
     """Return a number of tokens for the end of a line."""
     return f'<span class="tokens">{count:,} tokens</span>'

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rehydrate._text import plural
+from rehydrate.context.background.swapping import SUMMARY_ID
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse
@@ -16,7 +17,9 @@ from rehydrate.page.html import (
     colours,
     escaped,
     fair_share,
+    handles,
     kind_labels,
+    markdown,
     name,
     percent,
     shown_ends,
@@ -28,6 +31,7 @@ from rehydrate.prompt.section import Position, Section
 
 _PREVIEW_CHARACTERS = 240
 _ITEMS_SHOWN = 6
+_HANDLES_SHOWN = 24
 ROWS = 4_000
 """Maximum rows of the prompt: the first and the last half; those between are summed up."""
 _SECTIONS = ("section", "late_bound")
@@ -124,7 +128,8 @@ class Body:
             section = self._section(row)
             yield from _origin(section)
             if isinstance(section.content, str):
-                yield from self._text(section.content)
+                to_html = markdown if section.id == SUMMARY_ID else escaped
+                yield from self._text(section.content, to_html=to_html)
             else:
                 yield from self._messages(section.content)
         else:
@@ -185,11 +190,13 @@ class Body:
         if message.images:
             yield f'<p class="cut">{plural(message.images, "medium", "media")}, not shown</p>'
 
-    def _text(self, text: str, *, code: bool = False) -> Iterator[str]:
+    def _text(
+        self, text: str, *, code: bool = False, to_html: Callable[[str], str] = escaped
+    ) -> Iterator[str]:
         if not text:
             return
         names = "text code" if code else "text"
-        yield f'<div class="{names}" dir="auto">{escaped(text[: self.cap])}</div>'
+        yield f'<div class="{names}" dir="auto">{to_html(text[: self.cap])}</div>'
         if len(text) > self.cap:
             hidden = len(text) - self.cap
             yield f'<p class="cut">{hidden:,} more characters are not shown on this page</p>'
@@ -232,12 +239,13 @@ def _badges(row: PromptRow) -> Iterator[str]:
 def _origin(section: Section) -> Iterator[str]:
     """Yield a section's origin, line by line."""
     origin = section.provenance
-    items = list(origin.items[:_ITEMS_SHOWN])
-    if len(origin.items) > _ITEMS_SHOWN:
-        items.append(f"{len(origin.items) - _ITEMS_SHOWN:,} more")
+    named: list[str] = []
+    if section.id == SUMMARY_ID and isinstance(section.content, str):
+        named = handles(section.content)
     fields = {
         "title": section.title,
-        "items": ", ".join(items),
+        "items": _first_items(origin.items, ", "),
+        "names the entries": _first_items(named, " ", _HANDLES_SHOWN),
         "from": origin.origin,
         "thread": origin.thread,
         "tool": origin.tool,
@@ -250,6 +258,12 @@ def _origin(section: Section) -> Iterator[str]:
     shown = [f"<span>{word}</span> {name(value)}" for word, value in fields.items() if value]
     if shown:
         yield '<p class="origin">' + " · ".join(shown) + "</p>"
+
+
+def _first_items(items: Sequence[str], between: str, shown: int = _ITEMS_SHOWN) -> str:
+    """Return some of the items, and how many more there are."""
+    more = [f"{len(items) - shown:,} more"] if len(items) > shown else []
+    return between.join([*items[:shown], *more])
 
 
 def _as_json(value: Any) -> str:

@@ -85,15 +85,19 @@ def is_changed(item: Item) -> bool:
     return any(use in CHANGES for use, _ in item.uses)
 
 
+def told_uses(item: Item) -> str:
+    """Return what was done with it, and where: ``edited #12, #18; read #3``."""
+    done: dict[str, list[int]] = {}
+    for use, entry in item.uses:
+        done.setdefault(use, []).append(entry)
+    return "; ".join(
+        f"{use} {', '.join(f'#{entry}' for entry in entries)}" for use, entries in done.items()
+    )
+
+
 def _line(item: Item, longest: int) -> str:
     if item.kind == "file":
-        done: dict[str, list[int]] = {}
-        for use, entry in item.uses:
-            done.setdefault(use, []).append(entry)
-        told = "; ".join(
-            f"{use} {', '.join(f'#{entry}' for entry in entries)}" for use, entries in done.items()
-        )
-        return f"- {item.text}: {told}"
+        return f"- {item.text}: {told_uses(item)}"
     text = " ".join(item.text.split())
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
     label = {"plan": "[ ] ", "error": "open error: "}.get(item.kind, "")

@@ -37,7 +37,8 @@ FADES_AFTER = 120
 """Entries without a reference, after which an open error fades."""
 SAME_SUBJECT = 0.34
 """Share of the words of two directives (Jaccard) from which a correction is about the other."""
-_MAX_KEY = 200
+MAX_KEY = 200
+"""Characters."""
 _OWN_ERRORS = ("error", "traceback", "<tool_use_error")
 """How results begin whose call failed."""
 _STOPS = frozenset(".!?。！？؟")
@@ -124,7 +125,7 @@ class Updater:
             stop = end + (piece.text[end : end + 1] in _STOPS)
             text = piece.text[start:stop]
             span = Span.of(message.index, number, start, text)
-            is_new = self._items.find(Heading.PREFERENCES, _key(text)) is None
+            is_new = self._items.find(Heading.PREFERENCES, key_of(text)) is None
             if is_new and is_correction(text):
                 new = self._items.next_id
                 for item in self._contradicted(frozenset(subject)):
@@ -136,7 +137,7 @@ class Updater:
         """What the user labelled, and is no rule: a fact, a goal."""
         for start, text in labelled(piece.text):
             laid_down = (
-                self._items.find(Heading.PREFERENCES, _key(each.text)) for each in sentences(text)
+                self._items.find(Heading.PREFERENCES, key_of(each.text)) for each in sentences(text)
             )
             if not all(laid_down):
                 span = Span.of(message.index, number, start, text)
@@ -171,7 +172,7 @@ class Updater:
     def _plan(
         self, message: Message, number: int, piece: Piece, steps: Sequence[str]
     ) -> Iterator[Operation]:
-        keys = {_key(step) for step in steps}
+        keys = {key_of(step) for step in steps}
         new = self._items.next_id
         for item in self._items.live(Heading.TASK_STATE):
             if item.kind == "plan" and item.key not in keys:
@@ -199,7 +200,7 @@ class Updater:
     ) -> Iterator[Operation]:
         about = self._calls.pop(call, [])
         error = first_error(piece.text) if _may_fail(about, piece.text) else None
-        key = _key(" ".join(text for _, text in about)) or call
+        key = key_of(" ".join(text for _, text in about)) or call
         open_ = self._items.find(Heading.CONTEXT, key)
         if error is None:
             if open_ is not None and open_.status is Status.LIVE:
@@ -236,7 +237,7 @@ class Updater:
 
 def _item(heading: Heading, kind: str, text: str, span: Span, trust: float) -> Item:
     """Return an item that has no id yet."""
-    return Item(0, heading, kind, _key(text), text, span, trust)
+    return Item(0, heading, kind, key_of(text), text, span, trust)
 
 
 def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:
@@ -255,9 +256,9 @@ def _superseded(item: Item, by: int, entry: int) -> Operation:
     return Operation(OperationKind.SUPERSEDE, item.id, entry, other=by)
 
 
-def _key(text: str) -> str:
+def key_of(text: str) -> str:
     """Return what two sayings of one thing share."""
-    return " ".join(text.casefold().split())[:_MAX_KEY]
+    return " ".join(text.casefold().split())[:MAX_KEY]
 
 
 def _span_of(entry: int, number: int, piece: Piece, text: str) -> Span | None:
