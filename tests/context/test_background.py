@@ -163,6 +163,21 @@ def test_what_no_longer_holds_is_not_appended():
     assert "use spaces in files" in told and "- preference: Always use tabs" not in told
 
 
+def test_a_writer_gets_what_came_since_the_summary_before():
+    given = []
+
+    def writes(messages):
+        given.append([str(message) for message in messages])
+        return SUMMARY
+
+    context, _ = begun(writes)
+    work(context, 40)
+    assert len(given) > 2
+    for before, now in zip(given[1:], given[2:], strict=False):
+        # The first message is the summary before; no other one comes twice.
+        assert SUMMARY in now[0] and not set(before[1:]).intersection(now[1:])
+
+
 def test_a_model_that_is_cut_off_is_refused():
     from rehydrate.agent import Reply
 

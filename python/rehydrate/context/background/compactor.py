@@ -22,7 +22,13 @@ from rehydrate._check import check_callable, check_choice, check_share, check_ti
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.summaries import Summary, summarised
-from rehydrate.context.background.swapping import first_kept, head_of, is_summary, swapped
+from rehydrate.context.background.swapping import (
+    first_kept,
+    head_of,
+    is_summary,
+    summarised_until,
+    swapped,
+)
 from rehydrate.context.background.writers import ProviderWriter, SummaryRequest, writer_of
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
@@ -123,6 +129,8 @@ class _Job:
         self.compactions = compactions
         """Of the thread when it began: another one since, and the summary is of no use."""
         self.tokens = tokens
+        self.after = 0
+        """The index of the first entry that no earlier summary is of."""
         self.started = time.perf_counter()
         self.done = Event()
         self.summary = Summary("")
@@ -229,6 +237,7 @@ class BackgroundCompactor:
         if tokens < 2 * size:
             return  # it would hardly make the prompt shorter
         job = _Job(until, state.compactions, tokens)
+        job.after = summarised_until(state.ir)
         job.valid_until = self._valid_until()
         operations = list(thread.store.operations)
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
@@ -251,7 +260,9 @@ class BackgroundCompactor:
         try:
             store = ContextStore.as_of(operations, job.until)
             markdown = store.render(request.max_tokens, conversation=head.conversation)
-            plain_entries = formats.FORMATS[head.format].without_thinking(head.entries)
+            # What an earlier summary is of, that summary tells.
+            new = head.select(range(job.after, job.until))
+            plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
             sources = [message.text for message in head.messages]
             job.summary = summarised(self._writer, request, store.items(), sources)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.background.summaries import Summary
@@ -18,6 +19,7 @@ from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Sect
 SUMMARY_ID = "summary"
 ADDED_ID = "summary:added"
 """What is added to a summary of the provider's own."""
+_UNTIL = "summarised_until"
 TRUST = 0.5
 """Of a summary: tools and others may have written what it is of."""
 
@@ -68,6 +70,11 @@ def _begins_step(unit: Unit) -> bool:
 def is_summary(section: Section) -> bool:
     """Return whether a section is a summary, or what was added to one."""
     return section.id in (SUMMARY_ID, ADDED_ID)
+
+
+def summarised_until(ir: PromptIR) -> int:
+    """Return the index of the first entry that the prompt's summary is not of."""
+    return max([each.metadata.get(_UNTIL, 0) for each in ir.sections], default=0)
 
 
 def head_of(ir: PromptIR, until: int) -> PromptIR:
@@ -126,6 +133,7 @@ def swapped(
         if summary.text:
             title, turn = "Word for word, of what was said before", len(entries) - 1
             made.append(_section(ADDED_ID, summary.text, title, turn))
+    made[0] = replace(made[0], metadata={**made[0].metadata, _UNTIL: until})
     made = counted_sections(made)
     return ir.replace(
         history=history,

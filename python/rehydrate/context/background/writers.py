@@ -59,10 +59,10 @@ class SummaryRequest:
     """What a writer is to summarise."""
 
     messages: tuple[Any, ...]
-    """The entries, without the model's thinking, in `format`."""
+    """The entries since the previous summary, without the model's thinking, in `format`."""
     format: str
     store: str
-    """The context store of these entries, as markdown in at most `max_tokens`."""
+    """The context store of all entries up to there, as markdown in at most `max_tokens`."""
     previous: str
     """The summary of what came before them; "" where there is none."""
     max_tokens: int
