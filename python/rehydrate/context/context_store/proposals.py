@@ -124,7 +124,7 @@ quote='')], unreadable=1)
 
 def _objects(answer: str) -> Iterator[Any]:
     """Yield the JSON values of an answer; None for a line that is none."""
-    lines = [line.strip().rstrip(",") for line in answer.split("\n")]
+    lines = [line.strip() for line in answer.split("\n")]
     lines = [line for line in lines if line and not line.startswith("```")]
     whole = _value("\n".join(lines)) if lines and lines[0].startswith("[") else None
     if isinstance(whole, list):
@@ -132,7 +132,7 @@ def _objects(answer: str) -> Iterator[Any]:
         return
     for line in lines:
         if line not in ("[", "]"):
-            told = _value(line)
+            told = _value(line.rstrip(","))
             yield from told if isinstance(told, list) else [told]
 
 
