@@ -3,7 +3,7 @@
 writers       who writes: the context store by itself, a model, a function
 verification  what a summary must hold and must not be
 swapping      which entries it replaces, and the prompt's IR after that
-asking        how a model is asked for a text
+completion    how a model is asked for a text
 proposer      what a fast model proposes for the context store, after each turn
 compactor     one job at a time for one thread: started, ready, swapped or discarded
 history       compact_history: the same for a list of messages, at once

@@ -21,7 +21,7 @@ from rehydrate import formats
 from rehydrate._check import check_callable, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.asking import ask_of
+from rehydrate.context.background.completion import completion_of
 from rehydrate.context.background.proposer import ProposalJob, StoreProposer
 from rehydrate.context.background.swapping import SUMMARY_ID, first_kept, swapped
 from rehydrate.context.background.verification import refusal, verified
@@ -108,7 +108,7 @@ class BackgroundCompaction:
     def __post_init__(self) -> None:
         """Check the fields."""
         writer_of(self.writer)
-        ask_of("background: store_model", self.store_model)
+        completion_of(self.store_model)
         for name in ("start_at", "size"):
             check_share(f"background: {name}", getattr(self, name))
             if getattr(self, name) == 0:
@@ -166,9 +166,11 @@ class BackgroundCompactor:
         self._job: _Job | None = None
         self._written_last: _Job | None = None
         self._last_sent = clock()
-        ask = ask_of("background: store_model", settings.store_model)
+        complete = completion_of(settings.store_model)
         self._proposer = (
-            None if ask is None else StoreProposer(ask, thread, partial(self._tell, "proposed"))
+            None
+            if complete is None
+            else StoreProposer(complete, thread, partial(self._tell, "proposed"))
         )
 
     @property

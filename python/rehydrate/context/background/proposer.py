@@ -18,7 +18,7 @@ from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.proposals import Answer, ProposalRequest, read_answer
 
 if TYPE_CHECKING:
-    from rehydrate.context.background.asking import AskModel
+    from rehydrate.context.background.completion import Complete
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.thread import Thread
     from rehydrate.prompt.entries import History
@@ -46,11 +46,11 @@ class ProposalJob:
         """The time since it began."""
         return (time.perf_counter() - self.started) * 1e3
 
-    def run(self, ask: AskModel) -> None:
+    def run(self, complete: Complete) -> None:
         """Ask the model; it raises nothing."""
         try:
             self._request = self._request._replace(messages=self._turn.numbered_messages)
-            self._answer = read_answer(ask(self._request.prompt))
+            self._answer = read_answer(complete(self._request.prompt))
         except BaseException as error:
             why = safe_error_text(error, "the store's model")
             self.failure = f"store: its model failed ({why}); rules alone keep it"
@@ -87,10 +87,10 @@ class StoreProposer:
     """
 
     def __init__(
-        self, ask: AskModel, thread: Thread, tell: Callable[[ProposalJob, str], None]
+        self, complete: Complete, thread: Thread, tell: Callable[[ProposalJob, str], None]
     ) -> None:
         """Begin with no job; the last turn of a stored thread is still to be read."""
-        self._ask = ask
+        self._complete = complete
         self._thread = thread
         self._tell = tell
         self._read = thread.entries.turn or 0
@@ -108,7 +108,7 @@ class StoreProposer:
         items = [item for heading in Heading for item in thread.store.items(heading)]
         job = ProposalJob(thread.entries.at_indices(range(self._read, turn)), items, turn)
         try:
-            run_in_thread(lambda: job.run(self._ask))
+            run_in_thread(lambda: job.run(self._complete))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
         self._job, self._read = job, turn

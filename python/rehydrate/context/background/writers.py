@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate import formats
-from rehydrate.context.background.asking import is_model, reply_text
+from rehydrate.context.background.completion import is_model, reply_text
 from rehydrate.context.transcript import transcript
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import text_tokens

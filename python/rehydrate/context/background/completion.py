@@ -1,4 +1,4 @@
-"""Asking a model for a text, outside the conversation: the text of a prompt in, its reply out."""
+"""Completion by a model, outside the conversation: a prompt's text in, the reply's text out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rehydrate.prompt.request import Budget, ContextRequest
 if TYPE_CHECKING:
     from rehydrate.agent.models.model import Model
 
-AskModel = Callable[[str], str]
+Complete = Callable[[str], str]
 """A function of the text of a prompt that returns the text of the answer."""
 
 
@@ -43,16 +43,16 @@ def reply_text(model: Model, text: str) -> str:
     return reply.text
 
 
-def ask_of(name: str, given: Any) -> AskModel | None:
-    """Return how to ask what was given: a model, or a function of a text; None: there is none."""
-    if given is None:
+def completion_of(store_model: Any) -> Complete | None:
+    """Return the completion by what was given: a model, or a function of a text; None: by none."""
+    if store_model is None:
         return None
-    if is_model(given):
-        return partial(reply_text, given)
-    if callable(given):
-        function: AskModel = given
+    if is_model(store_model):
+        return partial(reply_text, store_model)
+    if callable(store_model):
+        function: Complete = store_model
         return function
     raise InvalidArgumentError(
-        f"{name} is of type {type(given).__name__}; pass a model, a function of the prompt's text "
-        "that returns a text, or None"
+        f"store_model is of type {type(store_model).__name__}; pass a model, a function of the "
+        "prompt's text that returns a text, or None"
     )
