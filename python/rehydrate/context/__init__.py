@@ -67,6 +67,8 @@ __all__, __dir__, __getattr__ = front(
         "usage": "ContextUsage",
     },
     internal={
+        "context_store.proposal_checks": "Refusal pasted",
+        "context_store.proposals": "MAX_PROPOSALS Proposal ProposalRequest read_answer",
         "jit": "BUDGET_TOKENS",
         "model_view": "ModelView",
         "time_range": "MAX_CHARACTERS describe",

@@ -246,7 +246,8 @@ class Context:
             log = self._thread.log
             if log is not None and not log.is_closed:
                 with self._thread.change(ends_turn=True):
-                    pass
+                    if self._background is not None:
+                        self._background.apply_proposals()
                 log.close()
         if self._owned is not None:
             self._owned.close()
@@ -370,14 +371,16 @@ class Context:
                 raise InvalidArgumentError(
                     "there is nothing to answer; add a message, or pass a query"
                 )
-            troubles = self._swap_summary()
+            background = self._background
+            proposing = "" if background is None else background.apply_proposals()
+            swapping = self._swap_summary()
             draft = self._builder.draft(thread, query or "", time_range)
-            if troubles:
-                draft = draft.degraded(troubles)
+            for trouble in filter(None, (proposing, swapping)):
+                draft = draft.degraded(trouble)
             compiled, missing = self._builder.compile(draft, thread)
             self._send(compiled, missing)
-            if self._background is not None:
-                self._background.note_sent()
+            if background is not None:
+                background.note_sent()
             return compiled
 
     def _swap_summary(self) -> str:

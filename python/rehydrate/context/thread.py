@@ -205,9 +205,7 @@ class Thread:
         """Have the context store read what was added since it last did."""
         start, end = self.store.seen, len(self.entries)
         if start < end:
-            messages = self.entries.since(start).messages
-            shifted = [message._replace(index=message.index + start) for message in messages]
-            self.store.update(shifted, end)
+            self.store.update(self.entries.since(start).numbered_messages, end)
 
     def history(self) -> list[Any]:
         """Return all entries. It takes no lock, so it answers while a prompt is made."""

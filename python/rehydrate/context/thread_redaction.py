@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rehydrate import formats
-from rehydrate.context.context_store.operations import Span, digest
-from rehydrate.context.context_store.updater import MAX_KEY, key_of
+from rehydrate.context.context_store.operations import MAX_KEY, Span, digest, key_of
 from rehydrate.context.thread_records import Kind, Record
 from rehydrate.prompt.originals import handle_of_text
 

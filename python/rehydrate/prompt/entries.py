@@ -106,6 +106,17 @@ class History:
         return found
 
     @property
+    def numbered_messages(self) -> tuple[Message, ...]:
+        """The messages, each with the index of its entry in the caller's list.
+
+        >>> history = History(({"role": "user", "content": "Go on."},), entry_indices=(12,))
+        >>> history.numbered_messages[0].index
+        12
+        """
+        indices = self.indices
+        return tuple([each._replace(index=indices[each.index]) for each in self.messages])
+
+    @property
     def light_messages(self) -> tuple[Message, ...]:
         """The messages, of which those with long tool inputs may have no pieces. It parses nothing
         again."""

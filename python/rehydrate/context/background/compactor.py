@@ -21,6 +21,8 @@ from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
+from rehydrate.context.background.completion import completion_of
+from rehydrate.context.background.proposer import ProposalJob, StoreProposer
 from rehydrate.context.background.summaries import Summary, summarised
 from rehydrate.context.background.swapping import (
     first_kept,
@@ -54,7 +56,7 @@ MOST_OF_BUDGET = 0.15
 CEILING = 0.9
 """From this share of the soft budget on a summary is swapped in whether it pays or not."""
 
-EventKind = Literal["started", "ready", "swapped", "discarded"]
+EventKind = Literal["started", "ready", "swapped", "discarded", "proposed"]
 
 
 class CompactionEvent(NamedTuple):
@@ -70,7 +72,7 @@ class CompactionEvent(NamedTuple):
     """Of the prompt after the swap, or of the summary."""
     elapsed_ms: float = 0.0
     detail: str = ""
-    """Why a summary was discarded, or what was wrong with it."""
+    """Why a summary was discarded, or what was wrong with it; of "proposed", what became of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,15 @@ class BackgroundCompaction:
     on_event: Callable[[CompactionEvent], None] | None = None
     """Told of each step: "ready" from the writer's thread, the others with the context locked. It
     must be quick and not call the context; what it raises is ignored."""
+    store_model: Any = None
+    """A fast model, or a function of the prompt's text that returns a text. After each user turn it
+    proposes operations for the context store; code checks them, and the next prompt applies them.
+    Nobody waits for it."""
 
     def __post_init__(self) -> None:
         """Check the fields."""
         writer_of(self.writer)
+        completion_of(self.store_model)
         for name in ("start_at", "size"):
             check_share(f"background: {name}", getattr(self, name))
             if getattr(self, name) == 0:
@@ -196,6 +203,12 @@ class BackgroundCompactor:
         self._job: _Job | None = None
         self._written_last: _Job | None = None
         self._last_sent = clock()
+        complete = completion_of(settings.store_model)
+        self._proposer = (
+            None
+            if complete is None
+            else StoreProposer(complete, thread, partial(self._tell, "proposed"))
+        )
 
     @property
     def _is_idle(self) -> bool:
@@ -214,7 +227,14 @@ class BackgroundCompactor:
     def note_sent(self) -> None:
         """Note that a prompt was sent, and begin a summary where it is due."""
         self._last_sent = self._clock()
+        if self._proposer is not None:
+            self._proposer.start_if_due()
         self.start_if_due()
+
+    def apply_proposals(self) -> str:
+        """Apply what the store's model proposed, as a part of the prompt that is being made; return
+        what went wrong, "" where nothing did."""
+        return "" if self._proposer is None else self._proposer.apply()
 
     def start_if_due(self) -> None:
         """Begin a summary where the last prompt fills enough of the budget and none is begun."""
@@ -364,7 +384,13 @@ class BackgroundCompactor:
         self._tell(kind, job, detail, before=before, after=after)
 
     def _tell(
-        self, kind: EventKind, job: _Job, detail: str = "", *, before: int = 0, after: int = 0
+        self,
+        kind: EventKind,
+        job: _Job | ProposalJob,
+        detail: str = "",
+        *,
+        before: int = 0,
+        after: int = 0,
     ) -> None:
         if self._settings.on_event is not None:
             event = CompactionEvent(

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate import formats
-from rehydrate._text import OwnMessageError
+from rehydrate.context.background.completion import is_model, reply_text
+from rehydrate.context.transcript import transcript
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.fences import tags
-from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.compiler import compile as compile_ir
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
     from rehydrate.agent.models.model import Model
     from rehydrate.messages import Provider
     from rehydrate.prompt.compiled import CompiledPrompt
     from rehydrate.prompt.provider_summary import ProviderSummary
-
-MAX_RESULT_CHARS = 2_000
-"""Of one tool's result, in what a model reads: its beginning and its end."""
-MAX_TRANSCRIPT_CHARS = 400_000
-"""About 100,000 tokens. Of more, the middle is left out: the store has what must not be lost."""
 
 INSTRUCTIONS = """\
 Below is the beginning of a conversation between a user and an assistant. It will be replaced by \
@@ -71,10 +62,6 @@ class SummaryRequest:
     """Makes the prompt of these entries as it was sent, for the provider's own compaction."""
 
 
-class NoSummaryError(OwnMessageError):
-    """A reply that is no whole summary."""
-
-
 class Writer(Protocol):
     """Writes summaries. It runs in a thread of its own, and may take any time."""
 
@@ -112,22 +99,16 @@ class ModelWriter:
         self._model = model
 
     def write(self, request: SummaryRequest) -> str:
-        """Return the model's summary; raises NoSummaryError for one that is refused or cut off."""
-        import anyio
-
+        """Return the model's summary; raises UnfinishedReplyError for one that is cut off."""
+        messages = formats.parse(request.messages, request.format).messages
+        previous = request.previous
+        before = [f"summary of what came before: {previous}"] if previous else []
         text = INSTRUCTIONS.format(
             max_tokens=request.max_tokens,
             store=request.store or "(nothing)",
-            transcript=transcript(request),
+            transcript=transcript(messages, before=before),
         )
-        limit = 2**31
-        budget = Budget(soft_tokens=limit, hard_tokens=limit)
-        ir = PromptIR(ContextRequest(text, budget=budget))
-        prompt = compile_ir(ir, self._model.provider, model=self._model.name)
-        reply = anyio.run(self._model.reply, prompt)
-        if reply.stop != "answer":
-            raise NoSummaryError(f"the model did not finish: {reply.stop}")
-        return reply.text
+        return reply_text(self._model, text)
 
 
 class Compacts(Protocol):
@@ -171,9 +152,7 @@ class ProviderWriter:
         import anyio
 
         if request.prompt is None:
-            raise NoSummaryError(
-                "a ProviderWriter needs a prompt; use it in a BackgroundCompaction"
-            )
+            raise InvalidArgumentError("a ProviderWriter works only in a BackgroundCompaction")
         return anyio.run(self.model.compact, request.prompt())
 
 
@@ -184,7 +163,7 @@ def writer_of(given: Any) -> Writer:
     if callable(getattr(given, "write", None)):
         writer: Writer = given
         return writer
-    if callable(getattr(given, "reply", None)) and hasattr(given, "provider"):
+    if is_model(given):
         return ModelWriter(given)
     if callable(given):
         return FunctionWriter(given)
@@ -200,36 +179,6 @@ def user_text(text: str, format: str) -> dict[str, Any]:  # noqa: A002  the fiel
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": "user", "content": content}
     return {"role": "user", "content": text}
-
-
-def transcript(request: SummaryRequest) -> str:
-    """Return the messages as text in a fence, tool results cut, with the summary before them."""
-    lines = [f"summary of what came before: {request.previous}"] if request.previous else []
-    for message in formats.parse(request.messages, request.format).messages:
-        lines += _lines(message)
-    text = "\n".join(lines)
-    if len(text) > MAX_TRANSCRIPT_CHARS:
-        half = MAX_TRANSCRIPT_CHARS // 2
-        text = f"{text[:half]}\n[... left out ...]\n{text[-half:]}"
-    opening, closing = tags("conversation", "conversation", "", "", None, True, text)
-    return f"{opening}\n{text}\n{closing}"
-
-
-def _lines(message: Message) -> Iterator[str]:
-    for text, kind in message.pieces:
-        if kind is PieceKind.TEXT:
-            yield f"{message.role}: {text}"
-        elif kind is PieceKind.TOOL_INPUT:
-            yield f"call: {_cut(text)}"
-        elif kind is PieceKind.TOOL_RESULT:
-            yield f"result: {_cut(text)}"
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MAX_RESULT_CHARS:
-        return text
-    half = MAX_RESULT_CHARS // 2
-    return f"{text[:half]} [...] {text[-half:]}"
 
 
 def tokens_of(texts: Sequence[str]) -> int:

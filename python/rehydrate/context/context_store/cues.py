@@ -105,6 +105,26 @@ def sentences(text: str) -> Iterator[Cued]:
     yield from _trimmed(text, at, len(text))
 
 
+def whole_sentences(text: str, start: int, end: int) -> Cued:
+    """Return the sentences that a part of a text stands in: a word before it may turn it round.
+
+    Where they are longer than MAX_SENTENCE, what is returned is longer too.
+
+    >>> whole_sentences("Hi. Never push to main.", 10, 14)
+    Cued(start=4, text='Never push to main.')
+    """
+    begin, stop = max(start - MAX_SENTENCE, 0), min(end + MAX_SENTENCE, len(text))
+    for match in _ENDS.finditer(text, begin, stop):
+        if match.end() <= start:
+            begin = match.end()
+        elif match.start() >= end:
+            stop = match.start()
+            break
+    told = text[begin:stop]
+    stripped = told.strip()
+    return Cued(begin + told.index(stripped), stripped)
+
+
 def labelled(text: str) -> Iterator[Cued]:
     """Yield what the user put under a label in capitals, to the end of the line.
 

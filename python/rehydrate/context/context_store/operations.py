@@ -30,6 +30,11 @@ PERMANENT = frozenset({Heading.DECISIONS, Heading.FILES, Heading.PREFERENCES})
 """What is under these never goes: where room is short, the oldest become one line."""
 
 
+TASK = "task"
+"""The kind of what a model saw that is still to be done: it outlasts the request that it is of."""
+MAX_KEY = 200
+
+
 class Status(StrEnum):
     """What became of an item."""
 
@@ -81,7 +86,7 @@ class Item:
     id: int
     heading: Heading
     kind: str
-    """request, plan, decision, preference, file, note, error."""
+    """request, plan, task, decision, preference, file, note, error."""
     key: str
     """Two items of one heading and key are the same thing: a path, a call, a sentence."""
     text: str
@@ -117,6 +122,20 @@ class Item:
     def last_entry(self) -> int:
         """The last entry that referred to it."""
         return max([self.span.entry, *(entry for _, entry in self.uses)])
+
+
+def item_of(heading: Heading, kind: str, text: str, span: Span, trust: float) -> Item:
+    """Return an item that has no id yet."""
+    return Item(0, heading, kind, key_of(text), text, span, trust)
+
+
+def key_of(text: str) -> str:
+    """Return what two sayings of one thing share.
+
+    >>> key_of("Use  Tabs.")
+    'use tabs.'
+    """
+    return " ".join(text.casefold().split())[:MAX_KEY]
 
 
 class OperationKind(StrEnum):
@@ -188,6 +207,10 @@ class Items:
     def next_id(self) -> int:
         """The id of the next item."""
         return self._next
+
+    def get(self, id_: int) -> Item | None:
+        """Return the item of an id, if there is one."""
+        return self._by_id.get(id_)
 
     def find(self, heading: Heading, key: str) -> Item | None:
         """Return the item of a key, if there is one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from rehydrate.context.context_store.operations import Heading, Item, Items
+from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
 from rehydrate.context.context_store.tool_table import CHANGES
 from rehydrate.prompt.counting import text_tokens
 
@@ -100,7 +100,7 @@ def _line(item: Item, longest: int) -> str:
         return f"- {item.text}: {told_uses(item)}"
     text = " ".join(item.text.split())
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    label = {"plan": "[ ] ", "error": "open error: "}.get(item.kind, "")
+    label = {"plan": "[ ] ", TASK: "[ ] ", "error": "open error: "}.get(item.kind, "")
     return f"- {label}{cut} ({item.span.handle})"
 
 

@@ -16,6 +16,8 @@ from rehydrate.context.context_store.operations import (
     digest,
     operation_of,
 )
+from rehydrate.context.context_store.proposal_checks import Applied, apply_proposals
+from rehydrate.context.context_store.proposals import Proposal, ProposalRequest
 from rehydrate.context.context_store.rendering import render
 from rehydrate.context.context_store.updater import Updater
 from rehydrate.messages import Conversation, Message
@@ -70,6 +72,12 @@ class ContextStore:
         last = messages[-1].index + 1 if messages else 0
         self.seen = max(self.seen, last if seen is None else seen)
         return done
+
+    def apply(self, proposals: Iterable[Proposal], request: ProposalRequest) -> Applied:
+        """Apply what a model proposed and what holds of it, and return what became of it."""
+        applied = apply_proposals(self._items, proposals, request)
+        self._operations += applied.operations
+        return applied
 
     def replay(
         self,

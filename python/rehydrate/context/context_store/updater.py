@@ -18,6 +18,7 @@ from rehydrate.context.context_store.cues import (
     sentences,
 )
 from rehydrate.context.context_store.operations import (
+    TASK,
     Heading,
     Item,
     Items,
@@ -25,6 +26,8 @@ from rehydrate.context.context_store.operations import (
     OperationKind,
     Span,
     Status,
+    item_of,
+    key_of,
 )
 from rehydrate.context.context_store.tool_table import PLANNED, RAN, Subject, subjects
 from rehydrate.messages import Message, Piece, PieceKind
@@ -34,11 +37,9 @@ from rehydrate.prompt.section import FULL_TRUST
 ASSISTANT_TRUST = 0.75
 """Of what the model said: it is no instruction, and it may be wrong."""
 FADES_AFTER = 120
-"""Entries without a reference, after which an open error fades."""
+"""Entries without a reference, after which an open error or a task fades."""
 SAME_SUBJECT = 0.34
 """Share of the words of two directives (Jaccard) from which a correction is about the other."""
-MAX_KEY = 200
-"""Characters."""
 _OWN_ERRORS = ("error", "traceback", "<tool_use_error")
 """How results begin whose call failed."""
 _STOPS = frozenset(".!?。！？؟")
@@ -104,18 +105,20 @@ class Updater:
         trust = FULL_TRUST if is_user else ASSISTANT_TRUST
         for start, text in decisions(piece.text):
             span = Span.of(message.index, number, start, text)
-            yield from self._add_once(_item(Heading.DECISIONS, "decision", text, span, trust))
+            yield from self._add_once(item_of(Heading.DECISIONS, "decision", text, span, trust))
 
     def _request(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
-        """The last request is the state of the task; a plan was for the one before."""
+        """The last request is the state of the task; a plan was for the one before. A task that a
+        model saw stays until it is settled."""
         text = piece.text.strip()
         if not text:
             return
         span = Span.of(message.index, number, piece.text.index(text), text)
         new = self._items.next_id
         for item in self._items.live(Heading.TASK_STATE):
-            yield _superseded(item, new, message.index)
-        request = _item(Heading.TASK_STATE, "request", text, span, FULL_TRUST)
+            if item.kind != TASK:
+                yield _superseded(item, new, message.index)
+        request = item_of(Heading.TASK_STATE, "request", text, span, FULL_TRUST)
         yield self._added(replace(request, key=f"{message.index}.{number}"))
 
     def _directives(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
@@ -130,7 +133,7 @@ class Updater:
                 new = self._items.next_id
                 for item in self._contradicted(frozenset(subject)):
                     yield _superseded(item, new, message.index)
-            laid_down = _item(Heading.PREFERENCES, "preference", text, span, FULL_TRUST)
+            laid_down = item_of(Heading.PREFERENCES, "preference", text, span, FULL_TRUST)
             yield from self._add_once(replace(laid_down, strength=strength))
 
     def _notes(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
@@ -141,7 +144,7 @@ class Updater:
             )
             if not all(laid_down):
                 span = Span.of(message.index, number, start, text)
-                yield from self._add_once(_item(Heading.CONTEXT, "note", text, span, FULL_TRUST))
+                yield from self._add_once(item_of(Heading.CONTEXT, "note", text, span, FULL_TRUST))
 
     def _contradicted(self, subject: frozenset[int]) -> Iterator[Item]:
         """Yield the preference that a correction is most about, if it is about one."""
@@ -180,7 +183,7 @@ class Updater:
         for step in steps:
             span = _span_of(message.index, number, piece, step)
             if span is not None:
-                plan = _item(Heading.TASK_STATE, "plan", step, span, ASSISTANT_TRUST)
+                plan = item_of(Heading.TASK_STATE, "plan", step, span, ASSISTANT_TRUST)
                 yield from self._add_once(plan)
 
     def _file(
@@ -192,7 +195,7 @@ class Updater:
             return
         span = _span_of(message.index, number, piece, path)
         if span is not None:
-            file = _item(Heading.FILES, "file", path, span, ASSISTANT_TRUST)
+            file = item_of(Heading.FILES, "file", path, span, ASSISTANT_TRUST)
             yield self._added(replace(file, key=path, uses=((use, message.index),)))
 
     def _of_result(
@@ -202,6 +205,8 @@ class Updater:
         error = first_error(piece.text) if _may_fail(about, piece.text) else None
         key = key_of(" ".join(text for _, text in about)) or call
         open_ = self._items.find(Heading.CONTEXT, key)
+        if open_ is not None and open_.kind != "error":
+            open_ = None  # a note of the same words
         if error is None:
             if open_ is not None and open_.status is Status.LIVE:
                 yield Operation(OperationKind.RESOLVE, open_.id, message.index)
@@ -212,14 +217,14 @@ class Updater:
                 yield Operation(OperationKind.PROMOTE, open_.id, message.index, use="again")
                 return
             yield _superseded(open_, self._items.next_id, message.index)
-        told = _item(Heading.CONTEXT, "error", error.text, span, TOOL_TRUST)
+        told = item_of(Heading.CONTEXT, "error", error.text, span, TOOL_TRUST)
         yield self._added(replace(told, key=key))
 
     # Drift
 
     def _fading(self, now: int) -> Iterator[Operation]:
-        for item in self._items.live(Heading.CONTEXT):
-            if item.kind == "error" and now - item.last_entry > FADES_AFTER:
+        for item in (*self._items.live(Heading.CONTEXT), *self._items.live(Heading.TASK_STATE)):
+            if item.kind in ("error", TASK) and now - item.last_entry > FADES_AFTER:
                 yield Operation(OperationKind.FADE, item.id, now)
 
     def _add_once(self, item: Item) -> Iterator[Operation]:
@@ -233,11 +238,6 @@ class Updater:
     def _added(self, item: Item) -> Operation:
         id_ = self._items.next_id
         return Operation(OperationKind.ADD, id_, item.span.entry, replace(item, id=id_))
-
-
-def _item(heading: Heading, kind: str, text: str, span: Span, trust: float) -> Item:
-    """Return an item that has no id yet."""
-    return Item(0, heading, kind, key_of(text), text, span, trust)
 
 
 def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:
@@ -254,11 +254,6 @@ def _about(told: Iterable[Subject]) -> list[tuple[str, str]]:
 
 def _superseded(item: Item, by: int, entry: int) -> Operation:
     return Operation(OperationKind.SUPERSEDE, item.id, entry, other=by)
-
-
-def key_of(text: str) -> str:
-    """Return what two sayings of one thing share."""
-    return " ".join(text.casefold().split())[:MAX_KEY]
 
 
 def _span_of(entry: int, number: int, piece: Piece, text: str) -> Span | None:

@@ -1,0 +1,63 @@
+"""The transcript of messages that a model reads: in a fence, without thinking, tool results cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rehydrate.fences import tags
+from rehydrate.messages import Message, PieceKind
+
+MAX_RESULT_CHARS = 2_000
+"""Of one tool's result, in what a model reads: its beginning and its end."""
+MAX_CHARS = 400_000
+"""About 100,000 tokens. Of more, the middle is left out."""
+
+
+def transcript(
+    messages: Iterable[Message],
+    *,
+    before: Sequence[str] = (),
+    is_numbered: bool = False,
+    max_chars: int = MAX_CHARS,
+) -> str:
+    """Return messages as text in a fence; the lines ``before`` come first.
+
+    With ``is_numbered`` each text begins with the number of its entry.
+
+    >>> from rehydrate import formats
+    >>> said = formats.parse([{"role": "user", "content": "Use tabs."}], "anthropic").messages
+    >>> transcript(said, is_numbered=True).split("\\n")[1]
+    '#0 user: Use tabs.'
+    """
+    lines = list(before)
+    for message in messages:
+        number = f"#{message.index} " if is_numbered else ""
+        lines += [f"{number}{line}" for line in _lines(message)]
+    return fenced("conversation", lines, max_chars)
+
+
+def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
+    """Return lines in a fence that says that they are data."""
+    text = "\n".join(lines)
+    if len(text) > max_chars:
+        half = max_chars // 2
+        text = f"{text[:half]}\n[... left out ...]\n{text[-half:]}"
+    opening, closing = tags(name, name, "", "", None, True, text)
+    return f"{opening}\n{text}\n{closing}"
+
+
+def _lines(message: Message) -> Iterator[str]:
+    for text, kind in message.pieces:
+        if kind is PieceKind.TEXT:
+            yield f"{message.role}: {text}"
+        elif kind is PieceKind.TOOL_INPUT:
+            yield f"call: {_cut(text)}"
+        elif kind is PieceKind.TOOL_RESULT:
+            yield f"result: {_cut(text)}"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_RESULT_CHARS:
+        return text
+    half = MAX_RESULT_CHARS // 2
+    return f"{text[:half]} [...] {text[-half:]}"
