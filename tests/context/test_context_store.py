@@ -65,6 +65,15 @@ def test_files_with_what_was_done_to_them():
     ]
 
 
+def test_a_changed_file_stays_one_however_often_it_is_read():
+    said = [user("Look at it.")]
+    for number in range(12):
+        name = "Edit" if number == 0 else "Read"
+        said += [call(f"t{number}", name, path="a.py"), result(f"t{number}", "ok")]
+    (item,) = store_of(*said).items("Files & Code")
+    assert item.uses[0] == ("edited", 1) and len(item.uses) == 6
+
+
 def test_the_state_of_the_task_is_the_last_request_and_the_open_plan():
     plan = [
         {"content": "Write the test", "status": "completed"},

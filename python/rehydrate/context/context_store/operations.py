@@ -12,6 +12,8 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from rehydrate.context.context_store.tool_table import CHANGES
+
 
 class Heading(StrEnum):
     """The headings of the store, in their order."""
@@ -33,6 +35,7 @@ PERMANENT = frozenset({Heading.DECISIONS, Heading.FILES, Heading.PREFERENCES})
 TASK = "task"
 """The kind of what a model saw that is still to be done: it outlasts the request that it is of."""
 MAX_KEY = 200
+"""Characters."""
 
 
 class Status(StrEnum):
@@ -185,7 +188,7 @@ class Operation(NamedTuple):
 
 
 _MAX_USES = 6
-"""Of one item; older ones are in the log."""
+"""Of one item; the others are in the log."""
 
 
 class Items:
@@ -250,7 +253,11 @@ class Items:
 
 
 def _used(item: Item, use: str, operation: Operation) -> tuple[tuple[str, int], ...]:
-    return (*item.uses, (use, operation.entry))[-_MAX_USES:]
+    uses = [*item.uses, (use, operation.entry)]
+    if len(uses) > _MAX_USES:
+        # What changed a file is never pushed out by what read it.
+        del uses[next((n for n, (what, _) in enumerate(uses) if what not in CHANGES), 0)]
+    return tuple(uses)
 
 
 def operation_of(told: Mapping[str, Any], text_of: Any) -> Operation:
