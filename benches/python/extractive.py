@@ -1,7 +1,7 @@
 """An extractive bundle: the sentences of a conversation with the highest TF-IDF, in its order.
 
 What tools return is left out: with it the bundle holds a third to a half as many of the names used
-next. So it does by LexRank, by the nearness to the centroid, and with the first sentences instead.
+next. LexRank, the nearness to the centroid and the first sentences were tried too: all hold fewer.
 """
 
 from __future__ import annotations
