@@ -22,7 +22,8 @@ laid out in these ways, and sent through the simulated cache:
                     tokens. It sends less; the others, but for
                     `cached`, send the same
     background      the same, summarised in the background by the context store and swapped in
-    store each turn the context store written anew for every request, and the last 20 messages
+    store each turn the context store written anew for every request, behind the rules, and the last
+                    20 messages; without memories and the clock
 
 The coding sessions do not hold their tools and system prompt; a stand-in of the size that their
 first bill tells (about 22,000 tokens) is sent instead. Their time stamps are real, and so is the
@@ -40,12 +41,13 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 from benches.python.inputs import EXAMPLE, ROOT
 from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
-from rehydrate.context import BackgroundCompaction, Context, compact_history
+from rehydrate.context import BackgroundCompaction, CompactionEvent, Context, compact_history
 from rehydrate.cost import (
     Price,
     Ttl,
@@ -262,37 +264,54 @@ class Way(NamedTuple):
         return minimum_prefix(self.model)
 
 
-def prompts(session: Session, layout: str, way: Way) -> list[CompiledPrompt]:
-    """Return every request of the session in one layout."""
+def prompts(
+    session: Session, layout: str, way: Way, budget: Budget = SHIPPED
+) -> list[CompiledPrompt]:
+    """Return every request of the session in one layout; `budget` is of those that compact."""
     if layout in ("context", "as shipped", "background"):
-        return list(_context_prompts(session, way, layout))
+        return list(_context_prompts(session, way, layout, budget))
     if layout == "store each turn":
         return list(_store_prompts(session, way))
     return [_prompt(session, request, layout, way) for request in session.requests]
 
 
-def _context_prompts(session: Session, way: Way, layout: str) -> Iterator[CompiledPrompt]:
+def _context_prompts(
+    session: Session, way: Way, layout: str, budget: Budget
+) -> Iterator[CompiledPrompt]:
     context: Context | None = None
     said = 0
+    writer = _Writer()
     for request in session.requests:
         if context is None or len(request.history) < said:  # the agent compacted its history
-            context, said = _context(session, way, layout), 0
+            context, said = _context(session, way, layout, budget, writer), 0
         context.add(*request.history[said:])
         said = len(request.history)
         asked[:] = [request]
         yield context.prompt()
-        background = context._background
-        if background is not None and background._job is not None:
-            background._job.done.wait()  # the agent takes longer for its step than the store does
+        writer.idle.wait()  # the agent takes longer for its step than the store does
+
+
+class _Writer:
+    """Whether a summary is being written."""
+
+    def __init__(self) -> None:
+        self.idle = Event()
+        self.idle.set()
+
+    def told(self, event: CompactionEvent) -> None:
+        """Note that one is begun, or ready."""
+        if event.kind == "started":
+            self.idle.clear()
+        elif event.kind == "ready":
+            self.idle.set()
 
 
 def _store_prompts(session: Session, way: Way) -> Iterator[CompiledPrompt]:
     for request in session.requests:
         short = compact_history(request.history, keep_last=KEEP_LAST, format=session.format)
-        shown = [Section("store", short.summary, Provenance("store"))] if short.summary else []
         ir = PromptIR(
             ContextRequest(budget=ROOM),
-            (_rules(session.system), *shown),
+            (_rules(session.system), *_static("store", short.summary)),
             session.tools,
             History(tuple(request.history[short.kept_from :]), session.format),
         )
@@ -301,11 +320,15 @@ def _store_prompts(session: Session, way: Way) -> Iterator[CompiledPrompt]:
         )
 
 
+def _static(name: str, text: str) -> list[Section]:
+    return [Section(name, text, Provenance(name), stability=Stability.STATIC)] if text else []
+
+
 asked: list[Request] = []
 """The request in progress: what a source may know beside the user's words."""
 
 
-def _context(session: Session, way: Way, layout: str) -> Context:
+def _context(session: Session, way: Way, layout: str, budget: Budget, writer: _Writer) -> Context:
     is_shipped = layout != "context"
 
     def memory(_: Any) -> str:
@@ -321,10 +344,10 @@ def _context(session: Session, way: Way, layout: str) -> Context:
         system=session.system,
         tools=session.tools,
         format=session.format,
-        budget=SHIPPED if is_shipped else ROOM,
+        budget=budget if is_shipped else ROOM,
         passes=DEFAULT_PASSES if is_shipped else LAYING_OUT,
         timeout=None,
-        background=BackgroundCompaction() if layout == "background" else None,
+        background=BackgroundCompaction(on_event=writer.told) if layout == "background" else None,
     )
 
 

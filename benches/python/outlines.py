@@ -86,8 +86,8 @@ def main() -> None:
     found += rows(ahead, f"in the next {NEXT_STEPS} steps")
     about = (
         "Coding sessions, cut: all goes that need not stay, but for an outline. In brackets and "
-        "after the figure 95% intervals by session. Claude Code's own summaries, at 4-7% of the "
-        "size, hold 0.21-0.34."
+        "after the figure 95% intervals by session. Claude Code's own summaries are among the rows "
+        "of the context store."
     )
     print(Part("Outlines", about, found).to_json())
 

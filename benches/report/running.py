@@ -30,6 +30,7 @@ PARTS: tuple[str, ...] = (
     "needles",
     "caps_retention",
     "cache_replay",
+    "swap_costs",
     "recommendations",
     "outlines",
     "context_stores",
