@@ -333,8 +333,11 @@ class Conversation:
     def thoughts_of_open_loop(self) -> int | None:
         """Return the unit in which the model began the turn of an open tool loop, if with thinking.
 
-        With thinking enabled, Anthropic refuses a turn that does not begin with it.
+        With thinking enabled, Anthropic refuses a turn that does not begin with it. OpenAI has no
+        such rule.
         """
+        if self.format == "openai_responses":
+            return None
         if self.columns is not None:
             return self.columns.thoughts_of_open_loop()
         _, opening = self.loop_start() or (0, None)

@@ -268,11 +268,16 @@ def test_a_compacted_history_is_valid_and_keeps_its_tail(entries, keep_last):
     assert acknowledged["content"] == "Acknowledged."
 
 
-@pytest.mark.parametrize("format", ["anthropic", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("format", ["anthropic", "openai_chat", "openai_responses", "claude_code"])
 def test_a_function_writes_the_history_of_each_format(format):
     said = {
         "anthropic": [{"role": "user", "content": "One."}, assistant("Two.")] * 10,
         "openai_chat": [{"role": "user", "content": "One."}, assistant("Two.")] * 10,
+        "claude_code": [
+            {"type": role, "message": {"role": role, "content": "One."}}
+            for role in ("user", "assistant")
+        ]
+        * 10,
         "openai_responses": [
             {"type": "message", "role": role, "content": "One."} for role in ("user", "assistant")
         ]

@@ -33,7 +33,7 @@ from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiled import CompiledPrompt
-from rehydrate.prompt.counting import upper_bound
+from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
@@ -583,7 +583,7 @@ class Context:
         being made."""
         # Without the lock, as `history` is: a server asks for it on its event loop.
         budget, state = self._builder.budget, self._thread.state
-        tokens = state.ir.tokens if state.ir else 0
+        tokens = prompt_tokens(state.ir) if state.ir else 0
         return ContextUsage(
             tokens=tokens,
             upper_bound_tokens=upper_bound(tokens, self.provider),

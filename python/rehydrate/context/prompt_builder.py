@@ -17,13 +17,14 @@ from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
-from rehydrate.prompt.counting import counted_tools, upper_bound
+from rehydrate.prompt.counting import counted_tools, prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.meta import Meta, Outcome
 from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
-from rehydrate.prompt.passes.prune import prune, prune_now
+from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
 from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Section, Stability
@@ -110,7 +111,7 @@ class PromptBuilder:
             return False  # what others wrote may take any time
         query_chars = len(query) if isinstance(query, str) else 0
         new_tokens = entries.tokens_since(state.seen) + query_chars // 3
-        shown_tokens = 0 if state.ir is None else state.ir.tokens
+        shown_tokens = 0 if state.ir is None else prompt_tokens(state.ir)
         if upper_bound(shown_tokens + new_tokens, self.provider) > self.budget.soft_tokens:
             return False  # it is compacted
         visible = 0 if state.ir is None else len(state.ir.history.entries)
@@ -149,7 +150,7 @@ class PromptBuilder:
             history=history,
             late_bound=late_bound,
             counter=base.counter,
-            meta=replace(found.meta, trace=()),
+            meta=_carried(found.meta),
         )
         return Draft(ir.replace(meta=replace(ir.meta, before_tokens=ir.tokens)), missing)
 
@@ -252,6 +253,12 @@ class PromptBuilder:
         others = [each for each in ir.sections if each.provenance.source not in answered]
         meta = replace(ir.meta, degraded=degraded)
         return ir.replace(sections=(*fresh, *others), meta=meta), missing
+
+
+def _carried(meta: Meta) -> Meta:
+    """Return what is still true of how the last prompt of a turn was made."""
+    degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
+    return replace(meta, trace=(), degraded=degraded, outcome=Outcome.FITS)
 
 
 def own_passes() -> tuple[Pass, ...]:

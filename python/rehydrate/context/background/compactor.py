@@ -35,10 +35,10 @@ from rehydrate.context.background.writers import ProviderWriter, SummaryRequest,
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.thread import LeftOut
-from rehydrate.cost.prices import PRICES, price_of
+from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.counting import section_tokens, upper_bound
+from rehydrate.prompt.counting import prompt_tokens, section_tokens, upper_bound
 from rehydrate.prompt.fencing import text_of
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.provider_summary import ProviderSummary
@@ -53,6 +53,8 @@ KEEP_LAST = 20
 MIN_SUMMARY_TOKENS = 200
 MOST_OF_BUDGET = 0.15
 """A summary takes at most this share of the soft budget."""
+_MOST_FOR_CACHE = 1 / 3
+"""Share of the soft budget: where the cache needs more, a short prompt is cheaper."""
 CEILING = 0.9
 """From this share of the soft budget on a summary is swapped in whether it pays or not."""
 
@@ -241,10 +243,10 @@ class BackgroundCompactor:
         thread, state = self._thread, self._thread.state
         if self._job is not None or not self._is_idle or state.ir is None:
             return
-        used = upper_bound(state.ir.tokens, self._builder.provider)
+        used = upper_bound(prompt_tokens(state.ir), self._builder.provider)
         if used < self._settings.start_at * self._builder.budget.soft_tokens:
             return
-        until = first_kept(state.ir.history, self._settings.keep_last)
+        until = first_kept(state.ir.history, self._settings.keep_last, self._least(state.ir))
         if until is None:
             return
         thread.update_store()
@@ -268,6 +270,14 @@ class BackgroundCompactor:
             return
         self._job = self._written_last = job
         self._tell("started", job, before=job.tokens)
+
+    def _least(self, ir: PromptIR) -> int:
+        """Return the tokens of the history that must stay, so that the prompt is not too short for
+        the provider's cache: it would be read at ten times the price."""
+        builder = self._builder
+        others = prompt_tokens(ir) - ir.history.total_tokens
+        least = minimum_prefix(builder.model or builder.asked_model) - others
+        return least if least <= _MOST_FOR_CACHE * builder.budget.soft_tokens else 0
 
     def _write(
         self,
@@ -326,7 +336,8 @@ class BackgroundCompactor:
         if job is None or state.ir is None:
             return ""
         soft = self._builder.budget.soft_tokens
-        used = upper_bound(state.ir.tokens + new_tokens, self._builder.provider)
+        before = prompt_tokens(state.ir)
+        used = upper_bound(before + new_tokens, self._builder.provider)
         if (why := self._why_useless(job, must_be_ready=used > soft)) is not None:
             self._end(job, "discarded", why)
             return job.summary.degraded
@@ -334,14 +345,15 @@ class BackgroundCompactor:
             return ""
         entries, provider = self._thread.entries, self._builder.provider
         ir = swapped(state.ir, entries, job.until, job.summary, provider, job.valid_until)
-        if ir.tokens >= state.ir.tokens:
+        after = prompt_tokens(ir)
+        if after >= before:
             self._end(job, "discarded", "it would not make the prompt shorter")
             return ""
         self._thread.state = replace(
             state, ir=ir, compactions=state.compactions + 1, left_out=LeftOut()
         )
         degraded = job.summary.degraded
-        self._end(job, "swapped", degraded, before=state.ir.tokens, after=ir.tokens)
+        self._end(job, "swapped", degraded, before=before, after=after)
         return degraded
 
     def _why_useless(self, job: _Job, *, must_be_ready: bool) -> str | None:

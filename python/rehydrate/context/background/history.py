@@ -98,4 +98,5 @@ def _acknowledged(format: str) -> dict[str, Any]:  # noqa: A002
     if format == "openai_responses":
         content = [{"type": "output_text", "text": _ACKNOWLEDGED, "annotations": []}]
         return {"type": "message", "role": "assistant", "content": content}
-    return {"role": "assistant", "content": _ACKNOWLEDGED}
+    message = {"role": "assistant", "content": _ACKNOWLEDGED}
+    return {"type": "assistant", "message": message} if format == "claude_code" else message

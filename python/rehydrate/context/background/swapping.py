@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.background.summaries import Summary
@@ -24,17 +25,25 @@ TRUST = 0.5
 """Of a summary: tools and others may have written what it is of."""
 
 
-def first_kept(history: History, keep_last: int) -> int | None:
-    """Return the entry index from which on entries stay: at least the last ``keep_last`` messages.
+def first_kept(history: History, keep_last: int, least_tokens: int = 0) -> int | None:
+    """Return the entry index from which on entries stay: at least the last ``keep_last`` messages,
+    and at least so many tokens.
 
     They begin with a plain user turn; where no such turn has anything before it, as in a long job,
     with a message of the assistant. No tool pair is split. None where that leaves nothing before,
     or where the provider needs what is before.
     """
     units = history.conversation.units
-    position = tail_start(units, keep_last, begins_user_turn)
+    later = accumulate(
+        sum(history.tokens[member] for member in unit.members) for unit in reversed(units)
+    )
+    short = sum(tokens < least_tokens for tokens in later)
+    """How many of the last units have too few tokens together."""
+    enough = units[: max(len(units) - short, 0)]
+    rest = sum(len(unit.messages) for unit in units[len(enough) :])
+    position = tail_start(enough, keep_last - rest, begins_user_turn)
     if position is None:
-        position = tail_start(units, keep_last, _begins_step)
+        position = tail_start(enough, keep_last - rest, _begins_step)
     if position is None:
         return None
     before = units[:position]

@@ -178,7 +178,8 @@ def user_text(text: str, format: str) -> dict[str, Any]:  # noqa: A002  the fiel
     if format == "openai_responses":
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": "user", "content": content}
-    return {"role": "user", "content": text}
+    message = {"role": "user", "content": text}
+    return {"type": "user", "message": message} if format == "claude_code" else message
 
 
 def tokens_of(texts: Sequence[str]) -> int:

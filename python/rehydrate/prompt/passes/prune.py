@@ -25,7 +25,7 @@ from rehydrate.prompt.target import Target, traced
 HISTORY_PRIORITY = Priority.NORMAL
 """The level on which the entries of the history compete."""
 
-_OVER_BUDGET = "over budget"
+OVER_BUDGET = "over budget"
 """The beginning of the line in ``meta.degraded`` that says why a prompt is over its budget."""
 _LAST_SHARE = 32
 """The last messages take at most a 32nd of the room. At an eighth they displaced rules that users
@@ -144,7 +144,7 @@ class _Pruning:
     def _unchanged(self) -> PromptIR:
         """Return the original IR, with the reason why it stays over its budget."""
         ir, soft = self._original, self._original.budget.soft_tokens
-        why = f"{_OVER_BUDGET}: {why_waiting(self._target.model)}"
+        why = f"{OVER_BUDGET}: {why_waiting(self._target.model)}"
         degraded = ir.meta.degraded if why in ir.meta.degraded else (*ir.meta.degraded, why)
         before = self._before_tokens
         note = f"{before:,} tokens at most, over the soft budget of {soft:,}; it {WAITS}"
@@ -297,9 +297,9 @@ class _Pruning:
         left = upper_bound(prompt_tokens(after), target.provider)
         if left > ir.budget.target_tokens:
             why = f"what must stay takes {upper_bound(required, target.provider):,} tokens at most"
-            notes.append(f"{_OVER_BUDGET}: {why}, the target is {ir.budget.target_tokens:,}")
+            notes.append(f"{OVER_BUDGET}: {why}, the target is {ir.budget.target_tokens:,}")
             if left > soft:
-                degraded = (*after.meta.degraded, f"{_OVER_BUDGET}: {why}, the budget is {soft:,}")
+                degraded = (*after.meta.degraded, f"{OVER_BUDGET}: {why}, the budget is {soft:,}")
                 after = after.replace(
                     meta=replace(after.meta, degraded=degraded, outcome=Outcome.OVER_BUDGET)
                 )
