@@ -275,7 +275,8 @@ class BackgroundCompactor:
         """Return the tokens of the history that must stay, so that the prompt is not too short for
         the provider's cache: it would be read at ten times the price."""
         builder = self._builder
-        others = prompt_tokens(ir) - ir.history.total_tokens
+        others = sum(section_tokens(each) for each in ir.sections if each.is_static)
+        others += sum(tool.tokens or 0 for tool in ir.tools)
         least = minimum_prefix(builder.model or builder.asked_model) - others
         return least if least <= _MOST_FOR_CACHE * builder.budget.soft_tokens else 0
 
