@@ -104,6 +104,9 @@ class AnthropicModel(SdkModel):
         """
         check_compiled_for(self, prompt)
         arguments = _with_betas(self._arguments(prompt), [COMPACTION_BETA])
+        if (arguments.get("thinking") or {}).get("type") == "enabled":
+            # It demands that the last turn begins with thinking, which a cut conversation may not.
+            del arguments["thinking"]
         extra = {**arguments.get("extra_body", {}), "compaction": {"type": "summarize"}}
         body = await self._body({**arguments, "extra_body": extra})
         with malformed_as_provider_errors(self._provider):
