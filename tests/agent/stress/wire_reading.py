@@ -33,7 +33,7 @@ def request_parts(request: dict[str, Any]) -> list[str]:
     for entry in request.get("messages") or request.get("input") or []:
         if "role" in entry and "type" not in entry and "tool_calls" not in entry:
             others = {key: entry[key] for key in entry if key not in ("role", "content")}
-            for block in _blocks(entry.get("content")):
+            for block in _blocks(entry.get("content")) or [None]:  # a refusal has no content
                 parts.append(json.dumps([entry["role"], others, _bare(block)]))
         else:
             parts.append(json.dumps(_bare(entry)))
