@@ -14,6 +14,11 @@ from rehydrate.cli.terminal import Failure, say, write
 
 TOKEN_VARIABLE = "REHYDRATE_MCP_TOKEN"
 MIN_TOKEN_CHARS = 16
+TOOLS = (
+    *("compact_context", "request_context", "fetch_whole"),
+    *("search_memory", "add_memory", "load_memory", "search_sessions", "session_outline"),
+)
+"""As `rehydrate.integrations.mcp_server.tools` has them, which is slow to import."""
 
 _EXAMPLES = f"""\
 tools: compact_context, request_context, fetch_whole, search_memory, add_memory, load_memory,
@@ -43,6 +48,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--threads", metavar="FILE", help="a file of stored conversations")
     parser.add_argument("--namespace", metavar="NAME", help="whose they are")
     parser.add_argument(
+        "--tools",
+        metavar="NAMES",
+        type=names,
+        help="offer only these, with commas between them: a model reads the schema of each",
+    )
+    parser.add_argument(
         "--no-sessions",
         action="store_true",
         help="do not read the transcripts of Claude Code and Codex",
@@ -53,6 +64,15 @@ def add_parser(commands: Any) -> None:
         type=port,
         help="serve Streamable HTTP on this port of loopback; 0: any that is free",
     )
+
+
+def names(text: str) -> list[str]:
+    """Parse names of tools with commas between them."""
+    found = [name.strip() for name in text.split(",")]
+    for name in found:
+        if name not in TOOLS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(TOOLS)}")
+    return found
 
 
 def port(text: str) -> int:
@@ -68,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     if needs_namespace and not (options.namespace or "").strip():
         raise Failure("--memory and --threads need --namespace NAME: whose they are")
     try:
-        from rehydrate.integrations.mcp_server import server as _server
+        from rehydrate.integrations.mcp_server.server import make_server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("rehydrate"):
             raise
@@ -84,10 +104,11 @@ def run(options: argparse.Namespace) -> int:
         has_sessions=not options.no_sessions,
     )
     try:
+        server = make_server(stores, options.tools or TOOLS)
         if options.http is None:
-            _serve_stdio(_server.make_server(stores))
+            _serve_stdio(server)
         else:
-            _serve_http(_server.make_server(stores), options.http)
+            _serve_http(server, options.http)
     finally:
         stores.close()
     return 0
@@ -112,7 +133,8 @@ def _serve_http(server: Any, number: int) -> None:
     from rehydrate.integrations.mcp_server.http import bound_socket, serve_http
 
     given = os.environ.get(TOKEN_VARIABLE, "")
-    if given and (len(given) < MIN_TOKEN_CHARS or not given.isascii() or " " in given):
+    is_printable = given.isascii() and given.isprintable() and " " not in given
+    if given and (len(given) < MIN_TOKEN_CHARS or not is_printable):
         raise Failure(
             f"${TOKEN_VARIABLE} is no token; set at least {MIN_TOKEN_CHARS} ASCII characters "
             "without blanks, or leave it out and one is made"

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.context import Context
@@ -68,10 +68,10 @@ class ThreadReader:
         if not records:
             raise UnknownThreadError(thread, where)
         stored = StoredThread.of(records)
-        provider = stored.format if stored.format in PROVIDERS else "anthropic"
+        provider: Provider = stored.format if stored.format in PROVIDERS else "anthropic"
         self._context = Context(
             sources,
-            provider=cast(Provider, provider),
+            provider=provider,
             format=stored.format,
             namespace=where,
             clock=clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -31,19 +32,23 @@ INSTRUCTIONS = (
 _Call = ServerRequestContext[Any, Any]
 
 
-def make_server(stores: Stores) -> Server[Any]:
-    """Return a server of these stores, to be run over any transport of the SDK."""
+def make_server(stores: Stores, names: Collection[str] = TOOLS) -> Server[Any]:
+    """Return a server of these stores, to be run over any transport of the SDK.
+
+    ``names`` are the tools that it offers: each one's schema is read by the model in every request.
+    """
+    offered = {name: TOOLS[name] for name in TOOLS if name in names}
 
     async def list_tools(
         _call: _Call, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS.values()])
+        return types.ListToolsResult(tools=[_described(tool) for tool in offered.values()])
 
     async def call_tool(call: _Call, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = TOOLS.get(params.name)
+        tool = offered.get(params.name)
         if tool is None:
-            names = ", ".join(TOOLS)
-            raise MCPError(types.INVALID_PARAMS, f"no tool {shown(params.name)}; there are {names}")
+            there = ", ".join(offered)
+            raise MCPError(types.INVALID_PARAMS, f"no tool {shown(params.name)}; there are {there}")
         work = partial(answer, tool, stores, params.arguments or {})
         found = await run_job(work, call.session.report_progress)
         return types.CallToolResult(

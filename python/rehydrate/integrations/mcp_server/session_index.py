@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -323,11 +323,11 @@ def _forget(memory: Memory, record: SessionRecord) -> None:
         memory.forget([item.handle for item in items])
 
 
-def _score(hits: Iterable[Hit]) -> float:
+def _score(hits: Sequence[Hit]) -> float:
     """Return the best score, and less and less of the others: one good match is worth more than
     many poor ones, which a long session always has.
     """
-    return sum(hit.score / 2**rank for rank, hit in enumerate(hits))
+    return sum(hit.score * 0.5**rank for rank, hit in enumerate(hits))
 
 
 def _excerpt(hit: Hit) -> tuple[str, str]:

@@ -19,7 +19,7 @@ MAX_LINE_BYTES = 8_000_000
 """A longer line holds a picture or a file, and nothing that was said."""
 
 _CODEX_HARNESS = re.compile(
-    r"<(environment_context|user_instructions|turn_aborted|permissions instructions|skill)>.*?</\1>",
+    r"<(environment_context|user_instructions|turn_aborted|skill)>.*?</\1>",
     re.S,
 )
 _CODEX_NOTES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")

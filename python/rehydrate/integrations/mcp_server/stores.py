@@ -60,8 +60,8 @@ class Stores:
 
     @property
     def has_threads(self) -> bool:
-        """Whether stored threads are configured."""
-        return self._threads_file is not None
+        """Whether there are stored threads to read by now."""
+        return self._threads_file is not None and self._threads_file.exists()
 
     def memory(self) -> Memory:
         """Return the memory, within its namespace; the file is made if it is missing."""
@@ -104,7 +104,8 @@ class Stores:
                 there = (
                     f"send one of {', '.join(names[:_NAMED])}{more}" if names else "there is none"
                 )
-                raise InvalidArgumentError(f"there is no thread {shown(thread)}; {there}")
+                what = f"there is no thread {shown(thread)}" if thread else "thread is missing"
+                raise InvalidArgumentError(f"{what}; {there}")
             info, reader = self._readers.pop(thread, (None, None))
             if reader is None or info != found[thread]:
                 sources = [self.memory()] if self.has_memory else []
