@@ -66,6 +66,7 @@ def write_sessions(folder: Path) -> tuple[Path, Path]:
             '{"type":"assistant","message":{"role":"assistant","content":"cut o',
         ],
     )
+    claude.write_bytes(claude.read_bytes().removesuffix(b"\n"))  # the agent is still writing
     said = {"role": "user", "content": [{"type": "input_text", "text": "Cut the release 4.2."}]}
     harness = {"role": "user", "content": "<environment_context>x</environment_context>"}
     items = [
@@ -149,8 +150,8 @@ async def connected(
 
     with over_http(*options, env=env) as address:
         headers = {"Authorization": f"Bearer {address.token}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-            async with Client(
-                streamable_http_client(address.url, http_client=http), mode=mode
-            ) as client:
-                yield client
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(streamable_http_client(address.url, http_client=http), mode=mode) as client,
+        ):
+            yield client

@@ -133,7 +133,7 @@ async def test_the_official_client_talks_to_every_tool(
         sessions = await call(
             client, "search_sessions", query="the session where we fixed the login"
         )
-        assert [each["session"] for each in sessions["sessions"]][0] == LOGIN
+        assert sessions["sessions"][0]["session"] == LOGIN
         assert sessions["unread_files"] == 0
         outline = await call(client, "session_outline", session=LOGIN[:12])
         assert outline["names"]["Edit"] == ["src/login.py"]
@@ -194,8 +194,9 @@ async def test_a_file_of_threads_may_come_later(env: dict[str, str], tmp_path: P
         assert (await client.list_resources()).resources == []
         with Threads.open(file, namespace="alice") as threads:
             context = Context(threads=threads, thread="t")
-            context.add({"role": "user", "content": "Staging listens on port 8443."})
-            found = await call(client, "request_context", thread="t", query="port")
+            said = {"role": "user", "content": "Staging listens on port 8443."}
+            context.add(said, {"role": "assistant", "content": "Noted."})
+            found = await call(client, "request_context", thread="t", query="staging port")
             assert "8443" in found["text"]
             context.add({"role": "user", "content": "Production listens on port 443."})
             found = await call(client, "request_context", thread="t", query="production port")
@@ -225,4 +226,4 @@ async def test_a_search_reports_how_far_it_is(transport: str, env: dict[str, str
     assert [message for _, _, message in steps] == [LOGIN, RELEASE] or [
         message for _, _, message in steps
     ] == [RELEASE, LOGIN]
-    assert steps[0][0] < steps[1][0] == steps[1][1]
+    assert 0 < steps[0][0] < steps[1][0] <= (steps[1][1] or 0)

@@ -39,7 +39,8 @@ class ThreadReader:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Threads.open(f"{folder}/threads.db", namespace="alice") as threads:
     ...         Context(threads=threads, thread="t-42").add(
-    ...             {"role": "user", "content": "Staging listens on port 8443."}
+    ...             {"role": "user", "content": "Staging listens on port 8443."},
+    ...             {"role": "assistant", "content": "Noted."},
     ...         )
     ...         reader = ThreadReader(threads, "t-42")
     ...     answered = reader.answer("request_context", {"query": "port of staging"})

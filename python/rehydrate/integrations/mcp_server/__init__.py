@@ -26,8 +26,8 @@ __all__, __dir__, __getattr__ = front(
     },
     internal={
         "http": "MAX_BODY_BYTES",
-        "jobs": "Job",
-        "session_files": "session_files transcript_roots",
+        "jobs": "Job run_job",
+        "session_files": "transcript_roots transcripts",
         "session_index": "SessionIndex",
         "session_lines": "MAX_LINE_BYTES TranscriptReader",
         "tools": "TOOLS",

@@ -1,4 +1,4 @@
-"""session_files: the transcripts of Claude Code and Codex on this machine."""
+"""transcripts: those of Claude Code and Codex on this machine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def transcript_roots(environ: Mapping[str, str] = os.environ) -> dict[Agent, Pat
     return {"claude_code": Path(claude) / "projects", "codex": Path(codex) / "sessions"}
 
 
-def session_files(roots: Mapping[Agent, Path]) -> list[SessionFile]:
+def transcripts(roots: Mapping[Agent, Path]) -> list[SessionFile]:
     """Return the transcripts in these folders, the last changed first.
 
     Links are not followed. A folder that cannot be read is left out. So are subagents' files: their

@@ -24,7 +24,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.session_chunks import Chunks, as_time, clean
-from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, session_files
+from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts
 from rehydrate.integrations.mcp_server.session_lines import (
     TranscriptReader,
     project_of,
@@ -123,7 +123,7 @@ class SessionIndex:
         """Read what is new, the last changed files first; raises StoreError."""
         with self._lock:
             memory = self._opened()
-            files = session_files(self._roots)
+            files = transcripts(self._roots)
             changed = self._forget_missing(memory, {str(file.path) for file in files})
             new = [file for file in files if not self._is_current(file)]
             total = min(sum(map(self._unread_bytes, new)), self._max_bytes)
@@ -176,7 +176,7 @@ class SessionIndex:
 
         Only what lies in the folders of the agents is found; raises InvalidArgumentError.
         """
-        files = session_files(self._roots)
+        files = transcripts(self._roots)
         exact = [file for file in files if session in (file.id, str(file.path))]
         found = exact or [
             file for file in files if len(session) >= _MIN_PREFIX and file.id.startswith(session)
