@@ -38,8 +38,8 @@ from rehydrate.prompt.request import TimeRange
 if TYPE_CHECKING:
     from rehydrate.memory.items import Hit
 
-MAX_BYTES = 48_000_000
-"""Of transcripts that one call reads: about two seconds."""
+MAX_BYTES = 128_000_000
+"""Of transcripts that one call reads: about a second."""
 HITS = 200
 EXCERPTS = 3
 TITLE_CHARS = 120
