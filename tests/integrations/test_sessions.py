@@ -201,7 +201,8 @@ def test_links_pipes_and_subagents_are_no_sessions(tmp_path, roots):
     secret = tmp_path / "secret.jsonl"
     secret.write_text("{}\n", encoding="utf-8")
     (claude.parent / "link.jsonl").symlink_to(secret)
-    os.mkfifo(claude.parent / "pipe.jsonl")
+    if hasattr(os, "mkfifo"):  # Windows has none
+        os.mkfifo(claude.parent / "pipe.jsonl")
     (claude.parent / "agent-1.jsonl").write_text("{}\n", encoding="utf-8")
     (claude.parent / "empty.jsonl").touch()
     assert sorted(file.id for file in transcripts(roots)) == [RELEASE, LOGIN]
