@@ -1,0 +1,1 @@
+"""Adapters: Rehydrate inside the agents of others, each in the idiom of its host."""

@@ -1,0 +1,230 @@
+"""HostThread: the conversation of a host that passes its whole list of messages each time.
+
+The host keeps its messages. What is new in the list is added to one persistent `Context`, so that
+the prompts extend one another and are compacted rarely. A host that went back, or changed what it
+had said, gets a new `Context`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import RLock
+from typing import Any, NamedTuple
+
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._text import safe_error_text
+from rehydrate.context.context import Context
+from rehydrate.context.jit import ContextJIT
+from rehydrate.entry_id import EntryId
+from rehydrate.formats.rendering import RENDERERS
+from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.fencing import fenced, text_of
+
+MAX_THREADS = 1_024
+
+
+class RehydrateWarning(UserWarning):
+    """Something failed, and the host's messages were passed through as they are."""
+
+
+class HostReport(NamedTuple):
+    """What became of the host's last list of messages."""
+
+    new: int = 0
+    """Messages that were new in it."""
+    is_rebuilt: bool = False
+    """Whether the list did not go on from the one before, so that a new context was begun."""
+    extends: bool = True
+    """Whether what was sent extends what was sent before."""
+    compactions: int = 0
+    tokens: int = 0
+    failure: str = ""
+    """Why the messages were passed through as they are; "" where they were not."""
+
+
+class HostThread:
+    """One conversation of a host.
+
+    >>> thread = HostThread(lambda: Context(provider="openai_chat"))
+    >>> said = [{"role": "user", "content": "Which berth is free?"}]
+    >>> thread.prompt(said) == said
+    True
+    """
+
+    def __init__(self, make: Callable[[], Context], *, asks_back: bool = False) -> None:
+        """Take what makes an empty `Context`; with ``asks_back`` its model gets the tools of a
+        `ContextJIT`."""
+        self._make = make
+        self._asks_back = asks_back
+        self._lock = RLock()
+        self._known: list[Any] = []
+        self._context: Context | None = None
+        self._jit: ContextJIT | None = None
+        self.report = HostReport()
+
+    @property
+    def context(self) -> Context:
+        """The context of the last list; an empty one before the first."""
+        with self._lock:
+            if self._context is None:
+                self._begin()
+            assert self._context is not None
+            return self._context
+
+    @property
+    def jit(self) -> ContextJIT | None:
+        """What answers the model's questions; None where it has no tools for them."""
+        return self._jit if self.context is not None else None
+
+    def prompt(self, messages: Sequence[Any]) -> list[Any]:
+        """Return what to send: messages of the host's own, the very objects, with sections of
+        context between them as user messages in its format.
+
+        It raises nothing: where something fails the messages are returned as they are, with a
+        RehydrateWarning, and ``report.failure`` says why.
+        """
+        with self._lock:
+            try:
+                return self._prompt(messages)
+            except Exception as error:
+                why = safe_error_text(error, "rehydrate")
+                self._known, self._context, self._jit = [], None, None
+                self.report = HostReport(failure=why)
+                warnings.warn(
+                    f"the messages were sent as they are: {why}", RehydrateWarning, stacklevel=2
+                )
+                return list(messages)
+
+    async def aprompt(self, messages: Sequence[Any]) -> list[Any]:
+        """`prompt` for asyncio and trio, in a worker thread."""
+        return await hand_over(lambda: self.prompt(messages))
+
+    def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+        """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
+        text of the call's result. It raises nothing."""
+        jit = self.jit
+        if jit is None:
+            return f"{name}: there is nothing to ask; answer with what you have"
+        call = {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)}
+        try:
+            return jit.answer(call).content
+        except Exception as error:
+            return f"{name}: {safe_error_text(error, name)}; answer with what you have"
+
+    async def aanswer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+        """`answer` for asyncio and trio, in a worker thread."""
+        return await hand_over(lambda: self.answer(name, arguments, call_id))
+
+    def _prompt(self, messages: Sequence[Any]) -> list[Any]:
+        shared = shared_messages(self._known, messages)
+        is_rebuilt = shared < len(self._known)
+        if is_rebuilt or self._context is None:
+            self._begin()
+            shared = 0
+        context = self._context
+        assert context is not None
+        new = messages[shared:]
+        context.add(*new)
+        self._known += new
+        compiled = context.prompt()
+        usage, prefix = context.usage, context.prefix
+        self.report = HostReport(
+            len(new),
+            is_rebuilt,
+            prefix is None or prefix.extends,
+            usage.compactions,
+            usage.tokens,
+        )
+        return host_messages(compiled)
+
+    def _begin(self) -> None:
+        self._known = []
+        self._context = self._make()
+        self._jit = ContextJIT(self._context) if self._asks_back else None
+
+
+class HostThreads:
+    """The conversations of a host, by their names; the longest unused goes first.
+
+    >>> threads = HostThreads(lambda name: Context(provider="openai_chat", thread=name))
+    >>> threads["t-42"] is threads["t-42"]
+    True
+    """
+
+    def __init__(
+        self,
+        make: Callable[[str], Context],
+        *,
+        asks_back: bool = False,
+        max_threads: int = MAX_THREADS,
+    ) -> None:
+        """Take what makes an empty `Context` for a name."""
+        self._make = make
+        self._asks_back = asks_back
+        self._max_threads = max_threads
+        self._threads: OrderedDict[str, HostThread] = OrderedDict()
+        self._lock = RLock()
+
+    def __getitem__(self, name: str) -> HostThread:
+        """Return the thread of this name, and make it if there is none."""
+        with self._lock:
+            thread = self._threads.pop(name, None)
+            if thread is None:
+                thread = HostThread(lambda: self._make(name), asks_back=self._asks_back)
+            self._threads[name] = thread
+            while len(self._threads) > self._max_threads:
+                self._threads.popitem(last=False)
+            return thread
+
+
+def shared_messages(known: Sequence[Any], messages: Sequence[Any]) -> int:
+    """Return with how many of the known messages a list begins.
+
+    >>> shared_messages([{"a": 1}, {"b": 2}], [{"a": 1}, {"b": 3}, {"c": 4}])
+    1
+    """
+    pairs = zip(known, messages, strict=False)
+    changed = (n for n, (one, other) in enumerate(pairs) if one is not other and one != other)
+    return next(changed, min(len(known), len(messages)))
+
+
+def host_messages(prompt: CompiledPrompt) -> list[Any]:
+    """Return a prompt's messages in the format of its history.
+
+    Entries are the very objects that were added. A section of context is a user message.
+    """
+    return list(_host_messages(prompt))
+
+
+def _host_messages(prompt: CompiledPrompt) -> Iterator[Any]:
+    ir = prompt.ir
+    history = ir.history
+    if history.format == prompt.provider:
+        yield from prompt.messages
+        return
+    sections = {section.id: section for section in ir.sections}
+    positions = {index: position for position, index in enumerate(history.indices)}
+    shown = -1
+    for segment in prompt.segments:
+        index = EntryId.index_of(segment.id)
+        if segment.id in sections and segment.kind == "message":
+            section = sections[segment.id]
+            yield user_message(fenced(section, text_of(section, history.format)), history.format)
+        elif index in positions and positions[index] > shown:
+            # One message may become several, and several one.
+            for position in range(shown + 1, positions[index] + 1):
+                yield history.entries[position]
+            shown = positions[index]
+    yield from history.entries[shown + 1 :]
+
+
+def user_message(text: str, format: str) -> Any:  # noqa: A002  the field's word
+    """Return a user message in a host's format."""
+    if format == "langchain":
+        from langchain_core.messages import HumanMessage
+
+        return HumanMessage(text)
+    provider: Any = format if format in RENDERERS else "openai_chat"
+    return RENDERERS[provider].user(text)
