@@ -10,10 +10,11 @@ from typing import Any
 
 from tests.provider import Call, ScriptedReply
 
-WORDS = tuple(
-    "berth crane ferry harbour pilot tide anchor cargo manifest customs invoice buoy mooring "  # noqa: SIM905
-    "schedule weather depth channel tug container captain port signal lamp winch rope deck hull".split()
+_WORDS = (
+    "berth crane ferry harbour pilot tide anchor cargo manifest customs invoice buoy mooring "
+    "schedule weather depth channel tug container captain port signal lamp winch rope deck"
 )
+WORDS = _WORDS.split()
 INSTRUCTIONS = "You are the harbour's assistant."
 ASKED = "What is the code of the lock of "
 
@@ -31,7 +32,7 @@ def question(turn: int) -> str:
 
 def looked_up(query: str) -> str:
     """Return what the tool finds: long for some queries, each with a code of its own."""
-    about = words(query, 60 if len(query) % 3 else 400)
+    about = words(query, 60 if len(query) % 3 else 300)
     return f"{query}: {about}. The lock of {query} opens with code {code(query)}."
 
 

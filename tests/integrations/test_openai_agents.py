@@ -143,7 +143,7 @@ def test_the_session_keeps_every_item() -> None:
 
 
 def test_the_model_brings_back_what_its_input_does_not_show() -> None:
-    rehydrate = RehydrateFilter(budget=BUDGET)
+    rehydrate = RehydrateFilter(budget=Budget(soft_tokens=10_000))
     questions = [harbour.question(turn) for turn in range(60)]
 
     async def go(provider: StrictProvider) -> tuple[str, list[str]]:

@@ -5,7 +5,6 @@ The client keeps its messages. What the model gets is made from them before the 
 
 from __future__ import annotations
 
-
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import safe_error_text
@@ -76,6 +75,7 @@ class RehydrateProxyHook(_Hook):
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: Any
     ) -> dict[str, Any]:
         """Return the request with the thread's prompt; the proxy calls it before each request."""
+        del cache
         await self._prepare(data, call_type, _caller(user_api_key_dict))
         return data
 

@@ -21,8 +21,6 @@ try:
         ModelMessage,
         ModelRequest,
         ModelResponse,
-        RetryPromptPart,
-        SystemPromptPart,
         TextPart,
         ThinkingPart,
         ToolCallPart,
@@ -90,20 +88,21 @@ def _thinking(part: ThinkingPart) -> dict[str, Any]:
 
 
 def _request_part(part: Any) -> dict[str, Any]:
-    if isinstance(part, SystemPromptPart):
-        return {"role": "system", "content": part.content}
     if isinstance(part, UserPromptPart):
         return {"role": "user", "content": _content(part.content)}
     if isinstance(part, ToolReturnPart):
         text = part.model_response_str()
         content: Any = [_text(text), *map(_media, part.files)] if part.files else text
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
-    if isinstance(part, RetryPromptPart):
-        if part.tool_name is None:
-            return {"role": "user", "content": part.model_response()}
-        content = part.model_response()
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
-    return {"role": "user", "content": _text_of(part)}
+    kind = part.part_kind
+    if kind == "retry-prompt" and part.tool_name is not None:
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": _text_of(part)}
+    # What the framework notes of instructions, tools and settings is kept as system text is.
+    role = "user" if kind in _SAID_BY_USER else "system"
+    return {"role": role, "content": _text_of(part)}
+
+
+_SAID_BY_USER = frozenset({"retry-prompt", "retry-feedback", "speech"})
 
 
 def _content(content: Any) -> Any:
@@ -213,12 +212,12 @@ def _plain(content: Any) -> str:
 
 def _changed_part(part: Any, chat: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
     """Return a request's part with what is shown of it; the part itself where that is all."""
-    if chat is now or chat == now or isinstance(part, RetryPromptPart):
+    if chat is now or chat == now or not isinstance(part, (ToolReturnPart, UserPromptPart)):
         return part
     content = now["content"]
     if isinstance(part, ToolReturnPart) and part.files:
         return replace(part, content=[content[0]["text"], *part.files])
-    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+    if not isinstance(part.content, str) and isinstance(part, UserPromptPart):
         items = zip(part.content, content, strict=True)
         return replace(part, content=[_changed_item(item, shown) for item, shown in items])
     return replace(part, content=content)
