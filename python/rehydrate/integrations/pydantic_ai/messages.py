@@ -231,25 +231,38 @@ def _changed_item(item: Any, shown: Mapping[str, Any]) -> Any:
 def _changed_response(
     message: ModelResponse, chat: Mapping[str, Any], now: Mapping[str, Any]
 ) -> ModelResponse:
-    """Return a response with what is shown of it; the response itself where that is all."""
+    """Return a response with what is shown of it; the response itself where that is all.
+
+    OpenAI refuses the id of what reasoning led to without the reasoning, and takes it without an
+    id; only a call of its own tools needs one, and keeps the reasoning.
+    """
     if chat is now or chat == now:
         return message
+    has_own_tools = any(part.part_kind in _OWN_TOOLS for part in message.parts)
+    keeps_thinking = "thinking_blocks" in now or "thinking_blocks" not in chat or has_own_tools
     texts, calls = _texts(now), iter(now.get("tool_calls") or ())
-    has_thinking = "thinking_blocks" in now
     parts: list[Any] = []
     for part in message.parts:
         if isinstance(part, ThinkingPart):
-            if has_thinking:
+            if keeps_thinking:
                 parts.append(part)
-        elif isinstance(part, ToolCallPart):
+            continue
+        changes: dict[str, Any] = {}
+        if isinstance(part, ToolCallPart):
             arguments = next(calls)["function"]["arguments"]
-            is_whole = arguments == part.args_as_json_str()
-            parts.append(part if is_whole else replace(part, args=arguments))
+            if arguments != part.args_as_json_str():
+                changes["args"] = arguments
         elif text := _text_of(part):
             shown = next(texts)
-            is_changed = shown != text and isinstance(part, TextPart)
-            parts.append(replace(part, content=shown) if is_changed else part)
+            if shown != text and isinstance(part, TextPart):
+                changes["content"] = shown
+        if not keeps_thinking and getattr(part, "id", None) is not None:
+            changes["id"] = None
+        parts.append(replace(part, **changes) if changes else part)
     return replace(message, parts=parts)
+
+
+_OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})
 
 
 def _texts(chat: Mapping[str, Any]) -> Iterator[str]:
