@@ -19,8 +19,8 @@ FORMAT: Provider = "openai_chat"
 """Of the messages, in and out, whatever model they go to."""
 CALL_TYPES = frozenset({"completion", "acompletion"})
 """The calls whose messages are chat's."""
-_IN_METADATA = ("session_id", "trace_id", "conversation_id", "thread_id")
-_IN_REQUEST = ("litellm_session_id", "user")
+_NAMES = ("session_id", "conversation_id", "thread_id")
+"""Of a conversation, in a request's metadata. A trace's id is another one in each request."""
 
 
 class Conversation(NamedTuple):
@@ -40,13 +40,13 @@ class Conversation(NamedTuple):
     def of(cls, request: Mapping[str, Any], caller: str = "") -> Self:
         """Read it from a request: a session's id, else the user; "" where the messages alone
         decide."""
-        for place in (request.get("metadata"), request.get("litellm_metadata")):
-            if isinstance(place, Mapping):
-                for key in _IN_METADATA:
-                    if place.get(key):
-                        return cls(caller, str(place[key]), str(request.get("model") or ""))
-        named = next((request[key] for key in _IN_REQUEST if request.get(key)), "")
-        return cls(caller, str(named), str(request.get("model") or ""))
+        model = str(request.get("model") or "")
+        metadata = [request.get(name) for name in ("metadata", "litellm_metadata")]
+        named = [
+            place.get(name) for place in metadata if isinstance(place, Mapping) for name in _NAMES
+        ]
+        named += [request.get("litellm_session_id"), request.get("user")]
+        return cls(caller, next((str(name) for name in named if name), ""), model)
 
 
 class Conversations:
