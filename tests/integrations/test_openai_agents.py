@@ -359,6 +359,24 @@ async def test_any_number_of_writers_lose_nothing(path: Path) -> None:
 
 
 @session_test
+async def test_a_cancelled_call_writes_nothing_after_it_ended(path: Path) -> None:
+    session = RehydrateSession("t-42", path, session_settings={"limit": 5})
+    for number in range(20):
+        writing = asyncio.ensure_future(
+            session.add_items([{"role": "user", "content": str(number)}])
+        )
+        await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        known = await session.get_items(1_000)
+        await asyncio.sleep(0.001)
+        assert await session.get_items(1_000) == known
+        assert len(known) == number + 1
+    session.close()
+
+
+@session_test
 async def test_a_context_goes_on_from_a_session(path: Path) -> None:
     session = RehydrateSession("t-42", path)
     items: list[Any] = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]

@@ -31,7 +31,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from rehydrate.integrations.host_thread import Shown
+from rehydrate.integrations import Shown
 from rehydrate.integrations.pydantic_ai import (
     RehydrateCapability,
     RehydrateWarning,

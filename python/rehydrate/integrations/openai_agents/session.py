@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from agents.memory import SessionSettings
 
 NAMESPACE = "agents"
+_T = TypeVar("_T")
 
 
 class RehydrateSession:
@@ -33,7 +35,7 @@ class RehydrateSession:
         path: str | PathLike[str],
         *,
         namespace: str = NAMESPACE,
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | Mapping[str, Any] | None = None,
     ) -> None:
         """Open the file, or create it; raises StoreError, and MissingPackageError without the
         SDK."""
@@ -41,8 +43,10 @@ class RehydrateSession:
             from agents.memory import SessionSettings
         except ImportError:
             raise MISSING from None
+        if not isinstance(session_settings, SessionSettings):
+            session_settings = SessionSettings(**(session_settings or {}))
         self.session_id = session_id
-        self.session_settings: SessionSettings | None = session_settings or SessionSettings()
+        self.session_settings: SessionSettings | None = session_settings
         self._threads = Threads.open(path, namespace=namespace)
         self._entries = StoredEntries(self._threads, session_id, format="openai_responses")
 
@@ -58,16 +62,34 @@ class RehydrateSession:
     async def add_items(self, items: Sequence[Any]) -> None:
         """Add items at the end."""
         if items:
-            await hand_over(lambda: self._entries.extend(items), STORING)
+            await _to_its_end(lambda: self._entries.extend(items))
 
     async def pop_item(self) -> Any | None:
         """Remove the last item and return it; None where there is none."""
-        return await hand_over(self._entries.pop, STORING)
+        return await _to_its_end(self._entries.pop)
 
     async def clear_session(self) -> None:
         """Delete the thread."""
-        await hand_over(self._entries.clear, STORING)
+        await _to_its_end(self._entries.clear)
 
     def close(self) -> None:
         """Close the file."""
         self._threads.close()
+
+
+async def _to_its_end(change: Callable[[], _T]) -> _T:
+    """Make a change, and wait for it even where the caller is cancelled meanwhile.
+
+    The SDK undoes what a cancelled call wrote, so it must know that nothing is written after.
+    """
+    task = asyncio.ensure_future(hand_over(change, STORING))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # it is known now, and nobody else asks
+        raise cancelled
+    return task.result()
