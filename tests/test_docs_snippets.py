@@ -65,6 +65,8 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
     for key in KEYS:
         monkeypatch.delenv(key, raising=False)
+    # LiteLLM asks the network for prices while it is imported.
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
     def refuse(*_: object) -> None:
         raise AssertionError("an example of the documentation needs no network")

@@ -5,8 +5,8 @@ calls it, each with the same script of 120 calls: three calls of a tool and an a
 Beside them the same without anything, and the SDK's own ToolOutputTrimmer. The cost is in
 input-token units, as Anthropic bills them: 1.25 a token that is written to the cache, 0.1 one that
 is read from it. ``added`` is the time of the adapter in a call, p50 and p99. A code is planted in
-each tool's result; ``shown`` is the share that the last prompt shows, ``found`` the share that
-`request_context` brings back of the others.
+each tool's result; ``shown`` is the share that the last prompt shows, ``found`` the share of twenty
+others that one call of `request_context` brings back.
 """
 
 from __future__ import annotations
@@ -89,25 +89,34 @@ def line_of(row: Row) -> str:
         earlier = sent
     queries = [query_of(call) for call in range(CALLS) if call % STEPS != STEPS - 1]
     text = "".join(earlier)
-    missing = [query for query in queries if code(query) not in text]
-    found = "-"
-    if row.thread is not None and missing:
-        asked = random.Random(1).sample(missing, min(ASKED_ABOUT, len(missing)))
-        answers = [
-            row.thread.answer("request_context", {"query": f"the lock of {query}"}, query)
-            for query in asked
-        ]
-        hits = sum(code(query) in each for query, each in zip(asked, answers, strict=True))
-        found = f"{hits / len(asked):.2f}"
+    shown = sum(code(query) in text for query in queries) / len(queries)
+    found = "-" if row.thread is None else f"{share_found(row.thread, queries):.2f}"
     added = "-"
     if row.seconds:
         cuts = statistics.quantiles(row.seconds, n=100)
         added = f"{cuts[49] * 1e3:.1f} / {cuts[98] * 1e3:.1f} ms"
-    shown = 1 - len(missing) / len(queries)
     return (
         f"| {row.name} | {units / 1e3:,.0f}k | {largest:,} | {breaks} | {shown:.2f} | {found} | "
         f"{added} |"
     )
+
+
+def share_found(thread: HostThread, queries: Sequence[str]) -> float:
+    """Return the share of codes that `request_context` brings back, of those that are not shown.
+
+    Each is asked for in a thread of its own, just behind a compaction: where a turn has no room
+    left, an answer is a handle only.
+    """
+    hits = []
+    for query in random.Random(1).sample(list(queries), len(queries)):
+        fresh = HostThread(thread._make, asks_back=True)
+        shown = fresh.prompt(thread.context.history)
+        if code(query) not in str(shown):
+            answer = fresh.answer("request_context", {"query": f"the lock of {query}"}, query)
+            hits.append(code(query) in answer)
+            if len(hits) == ASKED_ABOUT:
+                break
+    return sum(hits) / len(hits)
 
 
 def timed(seconds: list[float], call: Callable[..., Any]) -> Callable[..., Any]:
