@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -47,6 +48,11 @@ BUDGET = Budget(soft_tokens=6_000)
 def lookup(query: str) -> str:
     """Look something up in the harbour's books."""
     return harbour.looked_up(query)
+
+
+def run(agent: Agent, asked: str, **options: Any) -> Any:
+    """Run an agent; its `run_sync` leaves an event loop open."""
+    return anyio.run(partial(agent.run, asked, **options))
 
 
 def faults(messages: list[ModelMessage]) -> list[str]:
@@ -105,7 +111,7 @@ def test_200_turns_break_the_prefix_at_compactions_only_and_keep_the_history() -
     )
     history: list[ModelMessage] = []
     for turn in range(200):
-        history = agent.run_sync(harbour.question(turn), message_history=history).all_messages()
+        history = run(agent, harbour.question(turn), message_history=history).all_messages()
     assert len(model.seen) == 400
     assert len(history) == 800
     assert faults(history) == []
@@ -139,8 +145,8 @@ def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
     agent = Agent(FunctionModel(model), capabilities=[rehydrate], tools=[lookup])
     history: list[ModelMessage] = []
     for query in queries:
-        history = agent.run_sync(query, message_history=history).all_messages()
-    assert agent.run_sync("the code", message_history=history).output == "yes"
+        history = run(agent, query, message_history=history).all_messages()
+    assert run(agent, "the code", message_history=history).output == "yes"
 
 
 def test_a_long_return_is_shown_in_part_and_read_whole_by_its_handle() -> None:
@@ -165,7 +171,7 @@ def test_a_long_return_is_shown_in_part_and_read_whole_by_its_handle() -> None:
 
     rehydrate = RehydrateCapability(caps=Caps(default_tokens=1_000))
     agent = Agent(FunctionModel(model), capabilities=[rehydrate], tools=[read])
-    result = agent.run_sync("Read the log.")
+    result = run(agent, "Read the log.")
     assert len(shown[0]) < len(whole) / 3
     assert whole.splitlines()[301] in shown[1]
     returned = [part for message in result.all_messages() for part in message.parts]
@@ -178,7 +184,7 @@ def test_instructions_and_tools_count_in_the_budget() -> None:
     for rehydrate, rules in ((plain, "Be brief."), (loaded, harbour.words("rules", 2_000))):
         agent = Agent(FunctionModel(model), capabilities=[rehydrate], instructions=rules)
         agent.tool_plain(lookup)
-        agent.run_sync("Hello.")
+        run(agent, "Hello.")
     assert loaded.report.tokens > plain.report.tokens + 1_500
 
 
@@ -186,7 +192,7 @@ def test_a_failure_sends_the_messages_as_they_are() -> None:
     rehydrate = RehydrateCapability(budget=Budget(soft_tokens=50, hard_tokens=50))
     agent = Agent(FunctionModel(Scripted()), capabilities=[rehydrate], tools=[lookup])
     with pytest.warns(RehydrateWarning, match="sent as they are"):
-        result = agent.run_sync(harbour.question(0))
+        result = run(agent, harbour.question(0))
     assert str(result.output).startswith("Answer")
     assert rehydrate.report.failure
 
@@ -199,7 +205,7 @@ def test_a_call_with_wrong_arguments_is_answered() -> None:
         return ModelResponse([ToolCallPart("request_context", {"query": " ", "when": 3})])
 
     agent = Agent(FunctionModel(model), capabilities=[RehydrateCapability()])
-    assert "request_context" in agent.run_sync("Hello.").output
+    assert "request_context" in run(agent, "Hello.").output
 
 
 # --------------------------------------------------------------------------------------- messages
