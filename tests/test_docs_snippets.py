@@ -117,7 +117,8 @@ def imported(tree: ast.AST) -> list[tuple[str, str]]:
 def test_every_name_that_an_example_imports_exists(page: Path) -> None:
     for example in examples(page):
         for module, name in imported(ast.parse(example.code)):
-            assert getattr(import_module(module), name, None) is not None, (example.where, name)
+            with contextlib.suppress(MissingPackageError):  # the host of an adapter
+                assert getattr(import_module(module), name, None) is not None, (example.where, name)
 
 
 def test_every_python_fence_is_seen() -> None:
