@@ -241,6 +241,47 @@ def test_two_conversations_of_one_filter_keep_their_threads() -> None:
     assert provider.refusals == []
 
 
+def test_handoffs_are_followed_and_a_sub_agent_has_a_thread_of_its_own() -> None:
+    rehydrate = RehydrateFilter(budget=BUDGET)
+    queries = iter(range(1_000))
+
+    def respond(body: Any, wire: str) -> ScriptedReply:
+        said, names = harbour.since_user(body), [tool["name"] for tool in body["tools"]]
+        transfer = next((name for name in names if name.startswith("transfer")), "")
+        if transfer:
+            return ScriptedReply("", calls=(Call(transfer, {}),))
+        if "keeper" in names:
+            if "Find it" not in harbour.text_of({"said": said}):
+                return ScriptedReply(
+                    "", calls=(Call("keeper", {"input": f"Find it: {next(queries)}"}),)
+                )
+            return ScriptedReply(f"Done. {harbour.words(str(next(queries)), 40)}")
+        return harbour.reply(body, wire)
+
+    async def go(provider: StrictProvider) -> list[Any]:
+        async with agent_of(provider, rehydrate) as leaf:
+            tool = leaf.as_tool("keeper", "Ask the keeper.", run_config=config_of(rehydrate))
+            second = leaf.clone(name="second", tools=[tool, *rehydrate.tools])
+            first = leaf.clone(name="first", handoffs=[second], tools=rehydrate.tools)
+            session = SQLiteSession("t-42")
+            options: dict[str, Any] = {"session": session, "run_config": config_of(rehydrate)}
+            for turn in range(60):
+                await Runner.run(first, harbour.question(turn), **options)
+            items: list[Any] = await session.get_items()
+            session.close()
+            return items
+
+    with StrictProvider(respond) as provider:
+        items = asyncio.run(go(provider))
+    assert provider.refusals == []
+    assert len(provider.requests) == 5 * 60
+    thread = rehydrate.thread(items)
+    assert thread is not None
+    assert not thread.report.is_rebuilt
+    assert thread.context.usage.compactions > 0
+    assert len(thread.context.history) == len(items) - 1
+
+
 def test_a_name_keeps_the_same_words_of_two_users_apart() -> None:
     rehydrate = RehydrateFilter(thread=lambda data: data.context)
 

@@ -136,8 +136,13 @@ class HostThread:
         """Return how many messages it knows, where the list begins with all of them; else 0."""
         known = self._known
         count = len(known)  # another thread may be adding
-        is_whole = count <= len(messages) and shared_messages(known, messages, self._same) >= count
-        return count if is_whole else 0
+        if not 0 < count <= len(messages):
+            return 0
+        # Most lists are of other conversations, and end otherwise.
+        last, now = known[count - 1], messages[count - 1]
+        if last is not now and not self._same(last, now):
+            return 0
+        return count if shared_messages(known, messages, self._same) >= count else 0
 
     def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
