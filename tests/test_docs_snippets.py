@@ -79,7 +79,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     rehydrate.process.cache_limit(limit)
 
 
-@pytest.mark.filterwarnings("ignore:Items .* using the `ReadOnly` qualifier")  # LiteLLM's types
+@pytest.mark.filterwarnings("ignore:Items? .* using the `ReadOnly` qualifier")  # LiteLLM's types
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_example_runs_alone_and_prints_what_the_page_says(page: Path, offline: None) -> None:
     for example in examples(page):
