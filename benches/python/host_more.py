@@ -42,7 +42,9 @@ async def google_adk(name: str, plugin: Any = None, compaction: Any = None) -> R
 
     class Scripted(BaseLlm):
         async def generate_content_async(
-            self, llm_request: Any, stream: bool = False
+            self,
+            llm_request: Any,
+            stream: bool = False,  # noqa: ARG002  the base class has it
         ) -> AsyncIterator[LlmResponse]:
             call = len(sent)
             sent.append([each.model_dump(exclude_none=True) for each in llm_request.contents])
@@ -188,12 +190,91 @@ async def agent_framework_rows() -> list[Row]:
     ]
 
 
+async def llama_index(name: str, memory: Any) -> Row:
+    """Run a function agent of LlamaIndex with a memory."""
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.core.base.llms.types import TextBlock, ToolCallBlock
+    from llama_index.core.llms import ChatMessage, ChatResponse, LLMMetadata
+    from llama_index.core.llms.llm import ToolSelection
+    from llama_index.core.llms.mock import MockFunctionCallingLLM
+
+    sent: list[list[Any]] = []
+    fields = {"role", "blocks", "additional_kwargs"}
+
+    class Scripted(MockFunctionCallingLLM):
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(is_function_calling_model=True, is_chat_model=True)
+
+        def _prepare_chat_with_tools(self, *_: Any, chat_history: Any = None, **__: Any) -> Any:
+            return {"messages": chat_history}
+
+        async def achat(self, messages: Any, **_: Any) -> ChatResponse:
+            call = len(sent)
+            sent.append([as_sent(each) for each in messages])
+            if call % STEPS != STEPS - 1:
+                asked = {"query": query_of(call)}
+                made: Any = ToolCallBlock(
+                    tool_call_id=f"c{call}", tool_name="lookup", tool_kwargs=asked
+                )
+            else:
+                made = TextBlock(text=words(f"answer {call}", 120))
+            return ChatResponse(message=ChatMessage(role="assistant", blocks=[made]))
+
+        def get_tool_calls_from_response(self, response: Any, **_: Any) -> list[ToolSelection]:
+            calls = [each for each in response.message.blocks if isinstance(each, ToolCallBlock)]
+            return [
+                ToolSelection(
+                    tool_id=each.tool_call_id,
+                    tool_name=each.tool_name,
+                    tool_kwargs=each.tool_kwargs,
+                )
+                for each in calls
+            ]
+
+    def as_sent(message: ChatMessage) -> dict[str, Any]:
+        # `Memory` notes a session in the messages that it flushes; no model gets that.
+        dumped = message.model_dump(mode="json", include=fields)
+        dumped["additional_kwargs"].pop("session_id", None)
+        return dumped
+
+    async def lookup(query: str) -> str:
+        """Look something up."""
+        return looked_up(query)
+
+    seconds: list[float] = []
+    if hasattr(memory, "report"):
+        object.__setattr__(memory, "aget", timed(seconds, memory.aget))
+    agent = FunctionAgent(
+        llm=Scripted(), tools=[lookup], system_prompt="Be brief.", streaming=False
+    )
+    for turn in range(CALLS // STEPS):
+        await agent.run(question(turn), memory=memory)
+    return Row(name, sent, seconds, getattr(memory, "_thread", None))
+
+
+async def llama_index_rows() -> list[Row]:
+    """Return LlamaIndex' rows."""
+    from llama_index.core.memory import ChatMemoryBuffer, Memory
+
+    from rehydrate.integrations.llama_index import RehydrateMemory
+
+    largest = BUDGET.soft_tokens
+    buffer = ChatMemoryBuffer.from_defaults(token_limit=largest)
+    return [
+        await llama_index("LlamaIndex, nothing", Memory.from_defaults(token_limit=10_000_000)),
+        await llama_index("LlamaIndex, ChatMemoryBuffer", buffer),
+        await llama_index("LlamaIndex, Memory", Memory.from_defaults(token_limit=largest)),
+        await llama_index("LlamaIndex, RehydrateMemory", RehydrateMemory(budget=BUDGET)),
+    ]
+
+
 async def rows() -> Sequence[Row]:
     """Return all rows."""
     from rehydrate.integrations.google_adk import RehydratePlugin
 
     await google_adk("", RehydratePlugin(budget=BUDGET))  # loads what is loaded once
-    return [*await adk_rows(), *await agent_framework_rows()]
+    return [*await adk_rows(), *await agent_framework_rows(), *await llama_index_rows()]
 
 
 def main() -> None:

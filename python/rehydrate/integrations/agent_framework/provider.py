@@ -184,7 +184,7 @@ class _AskingTool(FunctionTool):
             input_model=definition["input_schema"],
         )
 
-    async def invoke(self, **given: Any) -> Any:  # type: ignore[override]
+    async def invoke(self, **given: Any) -> Any:
         """Note the id of the call, which a function does not get."""
         token = _CALL_ID.set(given.get("tool_call_id") or "")
         try:
