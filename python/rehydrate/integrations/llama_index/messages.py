@@ -83,6 +83,9 @@ def _calls(message: ChatMessage) -> list[Any]:
 
 
 def _call(call: Any) -> dict[str, Any]:
+    call_id: Any
+    name: Any
+    arguments: Any
     if isinstance(call, ToolCallBlock):
         call_id, name, arguments = call.tool_call_id, call.tool_name, call.tool_kwargs
     else:
