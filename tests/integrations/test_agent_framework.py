@@ -428,3 +428,10 @@ def test_thinking_that_a_prompt_drops_is_dropped_with_the_ids_that_need_it() -> 
     assert [each.type for each in made.contents] == ["text", "function_call", "function_call"]
     assert made.contents[1].additional_properties == {}
     assert MESSAGES[2].contents[2].additional_properties == {"fc_id": "fc_1"}
+
+
+def test_what_was_thinking_alone_is_left_out() -> None:
+    alone = Message("assistant", [Content.from_text_reasoning(text="Hm.")])
+    entries = entries_of([alone])
+    assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
+    assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []

@@ -373,6 +373,13 @@ def test_thinking_that_a_prompt_drops_is_dropped_without_the_signature_of_the_ca
     assert made.parts == CONTENTS[1].parts[1:]
 
 
+def test_what_was_thinking_alone_is_left_out() -> None:
+    alone = content("model", types.Part(text="Hm.", thought=True))
+    entries = entries_of([alone])
+    assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
+    assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
+
+
 # --------------------------------------------------------------------------------------- providers
 
 

@@ -387,3 +387,10 @@ def test_thinking_that_a_prompt_drops_is_dropped() -> None:
         del shown[0].message[key]
     (made,) = picked(MESSAGES, CHATS, shown)
     assert made.blocks == MESSAGES[2].blocks[1:]
+
+
+def test_what_was_thinking_alone_is_left_out() -> None:
+    alone = ChatMessage(role="assistant", blocks=[ThinkingBlock(content="Hm.")])
+    chat = chat_of(alone)
+    assert picked([alone], [chat], [Shown(0, chat)]) == [alone]
+    assert picked([alone], [chat], [Shown(0, {"role": "assistant", "content": ""})]) == []

@@ -170,8 +170,8 @@ def picked(
             results.append(_changed_result(content, entry.chat, chat))
         elif chat is entry.chat or chat == entry.chat:
             made.append(message)
-        else:
-            made.append(_with_contents(message, _changed(message, entry.chat, chat)))
+        elif contents := _changed(message, entry.chat, chat):  # it may have been thinking alone
+            made.append(_with_contents(message, contents))
     close()
     return made
 

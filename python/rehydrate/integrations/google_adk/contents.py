@@ -188,7 +188,8 @@ def picked(
         if content.role == "model":
             open_index, parts = -1, waiting
             close()
-            made.append(_content(content, _changed_model(own, entry.chat, chat)))
+            if kept := _changed_model(own, entry.chat, chat):  # it may have been thinking alone
+                made.append(_content(content, kept))
         else:
             open_index = entry.content
             parts += [*waiting, *_changed(own, entry.chat, chat)]

@@ -102,12 +102,15 @@ def picked(
     messages: Sequence[ChatMessage], chats: Sequence[Mapping[str, Any]], shown: Sequence[Shown]
 ) -> list[ChatMessage]:
     """Return the messages that a prompt shows; ``chats`` are the dicts of the messages."""
-    return [
-        ChatMessage(role="user", content=_plain(chat["content"]))
-        if index is None
-        else _changed(messages[index], chats[index], chat)
-        for index, chat in shown
-    ]
+    made: list[ChatMessage] = []
+    for index, chat in shown:
+        if index is None:
+            made.append(ChatMessage(role="user", content=_plain(chat["content"])))
+            continue
+        message = _changed(messages[index], chats[index], chat)
+        if message.blocks or message is messages[index] or message.additional_kwargs:
+            made.append(message)  # else it was thinking alone
+    return made
 
 
 def _plain(content: Any) -> str:
