@@ -22,6 +22,7 @@ with warnings.catch_warnings():
         BaseChatClient,
         ChatMiddlewareLayer,
         ChatResponse,
+        ChatResponseUpdate,
         Content,
         FunctionInvocationLayer,
         Message,
@@ -69,13 +70,18 @@ class Client(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):  # t
     async def _respond(self, options: Mapping[str, Any]) -> list[Content]:
         raise NotImplementedError
 
-    def _inner_get_response(self, *, messages: Any, options: Any, **_: Any) -> Any:
+    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **_: Any) -> Any:
         async def respond() -> ChatResponse:
             self.seen.append(list(messages))
             said = await self._respond(options)
             return ChatResponse(messages=[Message("assistant", said)])
 
-        return respond()
+        async def updates() -> AsyncIterator[ChatResponseUpdate]:
+            said = (await respond()).messages[0]
+            for each in said.contents:
+                yield ChatResponseUpdate(role="assistant", contents=[each])
+
+        return self._build_response_stream(updates()) if stream else respond()
 
 
 class Scripted(Client):
@@ -228,6 +234,31 @@ def test_a_list_of_messages_that_goes_on_needs_no_session() -> None:
     sent = [[each.text for each in messages] for messages in client.seen]
     assert harbour.breaks(sent) == keeper.report.compactions > 0
     assert not keeper.report.is_rebuilt
+
+
+def test_a_stream_gets_the_same_prompts() -> None:
+    def respond(messages: list[Message]) -> list[Content]:
+        if messages[-1].role == "tool":
+            return [Content.from_text("Well.")]
+        return [call(f"c{len(messages)}", "lookup", query=harbour.words(messages[-1].text, 2))]
+
+    async def go(client: Client, is_stream: bool) -> None:
+        agent = agent_of(client, RehydrateProvider(budget=BUDGET))
+        session = agent.create_session()
+        for turn in range(40):
+            running = agent.run(harbour.question(turn), session=session, stream=is_stream)
+            if is_stream:
+                assert [update.text async for update in running][-1] == "Well."
+            else:
+                await running
+
+    sent = []
+    for is_stream in (False, True):
+        client = Scripted(respond)
+        anyio.run(go, client, is_stream)
+        sent.append([[on_wire(each) for each in messages] for messages in client.seen])
+    assert sent[0] == sent[1]
+    assert len(sent[0][-1]) < 140  # of 158
 
 
 def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
