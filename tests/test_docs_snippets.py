@@ -21,7 +21,7 @@ from rehydrate.errors import MissingPackageError
 from rehydrate.formats import THINKING_MODELS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [
     *PAGES,
     *(ROOT / name for name in ("DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md")),
@@ -186,7 +186,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 def test_the_index_links_every_page() -> None:
     linked = {link.partition("#")[0] for link in links(ROOT / "docs" / "index.md")}
-    pages = {page.name for page in PAGES[1:]}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]}
     assert pages - {"index.md"} - linked == set()
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import eq
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -20,9 +22,16 @@ from rehydrate.context.jit import ContextJIT
 from rehydrate.entry_id import EntryId
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.fencing import fenced, text_of
+from rehydrate.prompt.request import Budget
 
 MAX_THREADS = 1_024
+_LEAST_SHARE = 4
+"""Of the budget at least one part in so many is for the messages."""
+
+Same = Callable[[Any, Any], bool]
+"""Whether two messages of a host say the same."""
 
 
 class RehydrateWarning(UserWarning):
@@ -40,6 +49,7 @@ class HostReport(NamedTuple):
     """Whether what was sent extends what was sent before."""
     compactions: int = 0
     tokens: int = 0
+    """Of the prompt, with what the host sends beside its messages."""
     failure: str = ""
     """Why the messages were passed through as they are; "" where they were not."""
 
@@ -53,14 +63,18 @@ class HostThread:
     True
     """
 
-    def __init__(self, make: Callable[[], Context], *, asks_back: bool = False) -> None:
+    def __init__(
+        self, make: Callable[[], Context], *, asks_back: bool = False, same: Same = eq
+    ) -> None:
         """Take what makes an empty `Context`; with ``asks_back`` its model gets the tools of a
-        `ContextJIT`."""
+        `ContextJIT`. ``same`` is for messages that cannot be compared by `==`."""
         self._make = make
         self._asks_back = asks_back
+        self._same = same
         self._lock = RLock()
         self._known: list[Any] = []
         self._context: Context | None = None
+        self._budget = Budget()
         self._jit: ContextJIT | None = None
         self.report = HostReport()
 
@@ -78,16 +92,19 @@ class HostThread:
         """What answers the model's questions; None where it has no tools for them."""
         return self._jit if self.context is not None else None
 
-    def prompt(self, messages: Sequence[Any]) -> list[Any]:
+    def prompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
         """Return what to send: messages of the host's own, the very objects, with sections of
         context between them as user messages in its format.
+
+        ``reserved_tokens`` are those of what the host sends beside its messages: its system text
+        and its tools, without those of the `ContextJIT`.
 
         It raises nothing: where something fails the messages are returned as they are, with a
         RehydrateWarning, and ``report.failure`` says why.
         """
         with self._lock:
             try:
-                return self._prompt(messages)
+                return self._prompt(messages, reserved_tokens)
             except Exception as error:
                 why = safe_error_text(error, "rehydrate")
                 self._known, self._context, self._jit = [], None, None
@@ -97,9 +114,9 @@ class HostThread:
                 )
                 return list(messages)
 
-    async def aprompt(self, messages: Sequence[Any]) -> list[Any]:
+    async def aprompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
         """`prompt` for asyncio and trio, in a worker thread."""
-        return await hand_over(lambda: self.prompt(messages))
+        return await hand_over(lambda: self.prompt(messages, reserved_tokens=reserved_tokens))
 
     def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
@@ -117,14 +134,15 @@ class HostThread:
         """`answer` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.answer(name, arguments, call_id))
 
-    def _prompt(self, messages: Sequence[Any]) -> list[Any]:
-        shared = shared_messages(self._known, messages)
+    def _prompt(self, messages: Sequence[Any], reserved_tokens: int) -> list[Any]:
+        shared = shared_messages(self._known, messages, self._same)
         is_rebuilt = shared < len(self._known)
         if is_rebuilt or self._context is None:
             self._begin()
             shared = 0
         context = self._context
         assert context is not None
+        context.budget = _without(self._budget, upper_bound(reserved_tokens, context.provider))
         new = messages[shared:]
         context.add(*new)
         self._known += new
@@ -135,13 +153,14 @@ class HostThread:
             is_rebuilt,
             prefix is None or prefix.extends,
             usage.compactions,
-            usage.tokens,
+            usage.tokens + reserved_tokens,
         )
         return host_messages(compiled)
 
     def _begin(self) -> None:
         self._known = []
         self._context = self._make()
+        self._budget = self._context.budget
         self._jit = ContextJIT(self._context) if self._asks_back else None
 
 
@@ -159,10 +178,12 @@ class HostThreads:
         *,
         asks_back: bool = False,
         max_threads: int = MAX_THREADS,
+        same: Same = eq,
     ) -> None:
         """Take what makes an empty `Context` for a name."""
         self._make = make
         self._asks_back = asks_back
+        self._same = same
         self._max_threads = max_threads
         self._threads: OrderedDict[str, HostThread] = OrderedDict()
         self._lock = RLock()
@@ -172,28 +193,39 @@ class HostThreads:
         with self._lock:
             thread = self._threads.pop(name, None)
             if thread is None:
-                thread = HostThread(lambda: self._make(name), asks_back=self._asks_back)
+                thread = HostThread(
+                    lambda: self._make(name), asks_back=self._asks_back, same=self._same
+                )
             self._threads[name] = thread
             while len(self._threads) > self._max_threads:
                 self._threads.popitem(last=False)
             return thread
 
 
-def shared_messages(known: Sequence[Any], messages: Sequence[Any]) -> int:
+def _without(budget: Budget, tokens: int) -> Budget:
+    """Return the budget less these tokens."""
+    soft = max(budget.soft_tokens - tokens, budget.soft_tokens // _LEAST_SHARE, 1)
+    hard = max(budget.hard_tokens - tokens, soft)
+    return replace(budget, soft_tokens=soft, hard_tokens=hard)
+
+
+def shared_messages(known: Sequence[Any], messages: Sequence[Any], same: Same = eq) -> int:
     """Return with how many of the known messages a list begins.
 
     >>> shared_messages([{"a": 1}, {"b": 2}], [{"a": 1}, {"b": 3}, {"c": 4}])
     1
     """
     pairs = zip(known, messages, strict=False)
-    changed = (n for n, (one, other) in enumerate(pairs) if one is not other and one != other)
+    same_pairs = (one is other or same(one, other) for one, other in pairs)
+    changed = (n for n, is_same in enumerate(same_pairs) if not is_same)
     return next(changed, min(len(known), len(messages)))
 
 
 def host_messages(prompt: CompiledPrompt) -> list[Any]:
     """Return a prompt's messages in the format of its history.
 
-    Entries are the very objects that were added. A section of context is a user message.
+    Entries are the very objects that were added. A section of context is a user message, hot memory
+    too: the system text is the host's.
     """
     return list(_host_messages(prompt))
 
@@ -204,13 +236,13 @@ def _host_messages(prompt: CompiledPrompt) -> Iterator[Any]:
     if history.format == prompt.provider:
         yield from prompt.messages
         return
-    sections = {section.id: section for section in ir.sections}
+    own = [section for section in ir.sections if section.provenance.source != "system"]
+    sections = {section.id: section for section in own}
     positions = {index: position for position, index in enumerate(history.indices)}
     shown = -1
     for segment in prompt.segments:
         index = EntryId.index_of(segment.id)
-        if segment.id in sections and segment.kind == "message":
-            section = sections[segment.id]
+        if (section := sections.get(segment.id)) is not None:
             yield user_message(fenced(section, text_of(section, history.format)), history.format)
         elif index in positions and positions[index] > shown:
             # One message may become several, and several one.

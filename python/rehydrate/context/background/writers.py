@@ -173,8 +173,12 @@ def writer_of(given: Any) -> Writer:
     )
 
 
-def user_text(text: str, format: str) -> dict[str, Any]:  # noqa: A002  the field's word
+def user_text(text: str, format: str) -> Any:  # noqa: A002  the field's word
     """Return a user message in a format."""
+    if format == "langchain":
+        from langchain_core.messages import HumanMessage
+
+        return HumanMessage(text)
     if format == "openai_responses":
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": "user", "content": content}

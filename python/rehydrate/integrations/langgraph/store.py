@@ -1,0 +1,263 @@
+"""RehydrateStore: LangGraph's long-term store over a Memory.
+
+An item of the store is an item of the memory: its namespace's labels, joined by dots, are the
+memory's namespace, its key is the thread, its value stands in the metadata, and the text is what
+searches read of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from threading import RLock
+from typing import Any
+
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._concurrency.workers import STORING
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
+from rehydrate.integrations.langgraph.conditions import fits, matches, text_of
+from rehydrate.memory.arguments import MAX_LIMIT
+from rehydrate.memory.items import Hit, MemoryItem
+from rehydrate.memory.memory import Memory
+from rehydrate.prompt.sources.memory import relevance_of
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        get_text_at_path,
+    )
+except ImportError:
+    raise MissingPackageError("rehydrate[langgraph]", "has the store's base class") from None
+
+FOUND, KEPT = "langgraph", "langgraph-unindexed"
+"""Kinds of the memory's items: those that searches find, and those put with ``index=False``."""
+_KINDS = (FOUND, KEPT)
+_WHOLE = "$"
+_MORE = 4
+"""A search with a filter reads so many times more hits, until it has enough."""
+
+
+class RehydrateStore(BaseStore):
+    """A LangGraph store whose items are a memory's: on disk, found by words and by meaning.
+
+    Pass it as ``store=`` to ``create_agent`` or ``graph.compile``. The memory must not be bound to
+    a namespace: the store's namespaces are its namespaces, and ``memory.within("users.alice")``
+    sees what was put into ``("users", "alice")``. ``fields`` are the paths of what a search reads
+    in a value; "$" is all of it. ``put(index=[...])`` names others for one item.
+
+    A memory's rules hold: secrets are removed from what is put, unless it was opened with
+    ``redact=False``, and its limits apply to each namespace. Items do not expire (`supports_ttl`
+    is False).
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Memory.open(f"{folder.name}/memory.db") as memory:
+    ...     store = RehydrateStore(memory)
+    ...     store.put(("users", "alice"), "ports", {"text": "Staging listens on 8443."})
+    ...     store.search(("users",), query="which port does staging use?")[0].key
+    'ports'
+    >>> folder.cleanup()
+    """
+
+    supports_ttl = False
+
+    def __init__(self, memory: Memory, *, fields: Sequence[str] = (_WHOLE,)) -> None:
+        """Take an open memory; closing it stays with the caller."""
+        if memory.namespace is not None:
+            raise InvalidArgumentError(
+                f"memory is bound to the namespace {memory.namespace!r}; open it without one: "
+                "the store's namespaces are those of the memory"
+            )
+        if isinstance(fields, str):
+            raise InvalidArgumentError(f"fields is {fields!r}; pass a list of paths")
+        self._memory = memory
+        self._fields = tuple(fields)
+        self._lock = RLock()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Return the result of each operation. Reads come first, and of several puts of one key
+        the last one holds, as in LangGraph's own stores."""
+        asked = list(ops)
+        puts = {(_joined(op.namespace), op.key): op for op in asked if isinstance(op, PutOp)}
+        for op in puts.values():
+            self._check_key(op.key)
+        results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
+        with self._lock:
+            for namespace in dict.fromkeys(name for name, _ in puts):
+                self._put(namespace, [op for (name, _), op in puts.items() if name == namespace])
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch` for asyncio and trio, in a worker thread."""
+        asked = list(ops)
+        return await hand_over(lambda: self.batch(asked), STORING)
+
+    def _read(self, op: Op) -> Result:
+        if isinstance(op, GetOp):
+            held = self._held(_joined(op.namespace), [op.key])
+            return Item(**_fields(held[0])) if held else None
+        if isinstance(op, SearchOp):
+            found = self._ranked(op) if op.query else self._newest(op)
+            return found[op.offset : op.offset + op.limit]
+        if isinstance(op, ListNamespacesOp):
+            return self._listed(op)
+        raise InvalidArgumentError(f"an operation is of type {type(op).__name__}")
+
+    def _held(self, namespace: str, keys: Sequence[str]) -> list[MemoryItem]:
+        """Return all versions of some items, the newest first: one of each, unless a process ended
+        while it put another one."""
+        return self._memory.list(namespace=namespace, threads=keys, kinds=_KINDS, limit=None)
+
+    def _put(self, namespace: str, ops: Sequence[PutOp]) -> None:
+        """Add new versions beside the old ones, then forget these: at no time there is none."""
+        keys = [op.key for op in ops]
+        held: dict[str, list[MemoryItem]] = {key: [] for key in keys}
+        for item in self._held(namespace, keys):
+            held[item.thread].append(item)
+        new = [(op, held[op.key]) for op in ops if op.value is not None]
+        versions = [1 + max(map(_version, old), default=0) for _, old in new]
+        while new:
+            items = [
+                self._stored(op, old, version)
+                for (op, old), version in zip(new, versions, strict=True)
+            ]
+            added = self._memory.add(items, namespace=namespace)
+            # Another process may have put the same text as the same version.
+            taken = [index for index, one in enumerate(added) if not one.created]
+            new, versions = [new[index] for index in taken], [versions[n] + 1 for n in taken]
+        if old_handles := [item.handle for items in held.values() for item in items]:
+            self._memory.forget(old_handles, namespace=namespace)
+
+    def _stored(self, op: PutOp, old: Sequence[MemoryItem], version: int) -> MemoryItem:
+        """Return a value as the memory keeps it."""
+        text = self._text(op)
+        return MemoryItem(
+            text or op.key or " ",
+            kind=FOUND if text else KEPT,
+            source=f"{op.key}#{version}",
+            thread=op.key,
+            metadata={"value": op.value, "created": _created(old[0]) if old else None},
+        )
+
+    def _check_key(self, key: str) -> None:
+        """Refuse a key that the memory would not keep as it is."""
+        redactor = self._memory.redactor
+        if redactor is not None and redactor(key).redactions:
+            raise InvalidArgumentError(
+                "a key looks like a secret, which a memory does not keep; choose another one, or "
+                "open the memory with redact=False"
+            )
+
+
+    def _text(self, op: PutOp) -> str:
+        """Return what searches read of a value; "" for nothing."""
+        if op.index is False:
+            return ""
+        paths = self._fields if op.index is None else op.index
+        texts: list[str] = []
+        for path in paths:
+            is_whole = path in (_WHOLE, "")
+            texts += [text_of(op.value)] if is_whole else get_text_at_path(op.value, path)
+        return "\n".join(filter(None, texts))
+
+    def _ranked(self, op: SearchOp) -> list[SearchItem]:
+        """Return the hits of a query, best first, then what is not indexed.
+
+        Scores compare hits of one search. Hits of several namespaces are ranked by a relevance that
+        means the same in each.
+        """
+        wanted = op.offset + op.limit
+        below = list(self._namespaces(op.namespace_prefix))
+        ranked: list[SearchItem] = []
+        for namespace in below:
+            for hit in self._hits(namespace, op, wanted):
+                score = hit.score if len(below) == 1 else relevance_of(hit)
+                ranked.append(SearchItem(**_fields(hit.item), score=score))
+        ranked.sort(key=lambda item: -(item.score or 0.0))
+        if len(ranked) < wanted:
+            ranked += self._newest(op, (KEPT,))
+        found: dict[tuple[tuple[str, ...], str], SearchItem] = {}
+        for item in ranked:
+            found.setdefault((item.namespace, item.key), item)
+        return list(found.values())
+
+    def _hits(self, namespace: str, op: SearchOp, wanted: int) -> list[Hit]:
+        """Return the best hits of a namespace that meet the filter, as many as are wanted."""
+        assert op.query is not None
+        limit = min(wanted * _MORE if op.filter else wanted, MAX_LIMIT)
+        while True:
+            hits = self._memory.search(op.query, limit, namespace=namespace, kinds=[FOUND])
+            held = [hit for hit in hits if matches(hit.item.metadata["value"], op.filter)]
+            if len(held) >= wanted or len(hits) < limit or limit == MAX_LIMIT:
+                return held
+            limit = min(limit * _MORE, MAX_LIMIT)
+
+    def _newest(self, op: SearchOp, kinds: Sequence[str] = _KINDS) -> list[SearchItem]:
+        limit = None if op.filter else op.offset + op.limit
+        found: dict[tuple[str, str], MemoryItem] = {}
+        for namespace in self._namespaces(op.namespace_prefix):
+            for item in self._memory.list(namespace=namespace, kinds=kinds, limit=limit):
+                found.setdefault((namespace, item.thread), item)
+        newest = sorted(found.values(), key=_updated, reverse=True)
+        return [
+            SearchItem(**_fields(item))
+            for item in newest
+            if matches(item.metadata["value"], op.filter)
+        ]
+
+    def _listed(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        conditions = op.match_conditions or ()
+        found = {
+            labels[: op.max_depth]
+            for labels in map(_labels, self._namespaces(()))
+            if all(fits(labels, each.match_type, each.path) for each in conditions)
+        }
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+    def _namespaces(self, prefix: Sequence[str]) -> Iterator[str]:
+        """Yield the memory's namespaces below a prefix that hold items of a store."""
+        for name in self._memory.namespaces():
+            is_below = _labels(name)[: len(prefix)] == tuple(prefix)
+            if is_below and self._memory.list(namespace=name, kinds=_KINDS, limit=1):
+                yield name
+
+
+def _joined(namespace: Sequence[str]) -> str:
+    return ".".join(namespace)
+
+
+def _labels(namespace: str) -> tuple[str, ...]:
+    return tuple(namespace.split("."))
+
+
+def _updated(item: MemoryItem) -> datetime:
+    assert item.created is not None  # it is stored
+    return item.created
+
+
+def _created(item: MemoryItem) -> str:
+    first: str | None = item.metadata["created"]
+    return first or _updated(item).isoformat()
+
+
+def _version(item: MemoryItem) -> int:
+    return int(item.source.rpartition("#")[2])
+
+
+def _fields(item: MemoryItem) -> dict[str, Any]:
+    """Return the fields of a LangGraph item."""
+    return {
+        "namespace": _labels(item.namespace),
+        "key": item.thread,
+        "value": dict(item.metadata["value"]),
+        "created_at": datetime.fromisoformat(_created(item)),
+        "updated_at": _updated(item),
+    }
