@@ -23,8 +23,11 @@ from rehydrate.entry_id import EntryId
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import upper_bound
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.fencing import fenced, text_of
+from rehydrate.prompt.laying_out import BEGINNING
 from rehydrate.prompt.request import Budget
+from rehydrate.prompt.section import Section
 
 MAX_THREADS = 1_024
 _LEAST_SHARE = 4
@@ -52,6 +55,14 @@ class HostReport(NamedTuple):
     """Of the prompt, with what the host sends beside its messages."""
     failure: str = ""
     """Why the messages were passed through as they are; "" where they were not."""
+
+
+class Shown(NamedTuple):
+    """A message that is sent."""
+
+    index: int | None  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    """Its index in the host's list; None: a section of context."""
+    message: Any
 
 
 class HostThread:
@@ -102,39 +113,54 @@ class HostThread:
         It raises nothing: where something fails the messages are returned as they are, with a
         RehydrateWarning, and ``report.failure`` says why.
         """
-        with self._lock:
-            try:
-                return self._prompt(messages, reserved_tokens)
-            except Exception as error:
-                why = safe_error_text(error, "rehydrate")
-                self._known, self._context, self._jit = [], None, None
-                self.report = HostReport(failure=why)
-                warnings.warn(
-                    f"the messages were sent as they are: {why}", RehydrateWarning, stacklevel=2
-                )
-                return list(messages)
+        shown = self.shown(messages, reserved_tokens=reserved_tokens)
+        return [each.message for each in shown]
 
     async def aprompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
         """`prompt` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.prompt(messages, reserved_tokens=reserved_tokens))
 
-    def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+    def shown(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Shown]:
+        """Return what `prompt` returns, each message with its index in the host's list."""
+        with self._lock:
+            try:
+                return self._shown(messages, reserved_tokens)
+            except Exception as error:
+                why = safe_error_text(error, "rehydrate")
+                self._known, self._context, self._jit = [], None, None
+                self.report = HostReport(failure=why)
+                warn_passed_through(why)
+                return [Shown(index, message) for index, message in enumerate(messages)]
+
+    def known_of(self, messages: Sequence[Any]) -> int:
+        """Return how many messages it knows, where the list begins with all of them; else 0."""
+        known = self._known
+        count = len(known)  # another thread may be adding
+        if not 0 < count <= len(messages):
+            return 0
+        # Most lists are of other conversations, and end otherwise.
+        last, now = known[count - 1], messages[count - 1]
+        if last is not now and not self._same(last, now):
+            return 0
+        return count if shared_messages(known, messages, self._same) >= count else 0
+
+    def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
-        text of the call's result. It raises nothing."""
+        text of the call's result. ``arguments`` may be JSON. It raises nothing."""
         jit = self.jit
         if jit is None:
             return f"{name}: there is nothing to ask; answer with what you have"
-        call = {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)}
+        call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         try:
             return jit.answer(call).content
         except Exception as error:
             return f"{name}: {safe_error_text(error, name)}; answer with what you have"
 
-    async def aanswer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+    async def aanswer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """`answer` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.answer(name, arguments, call_id))
 
-    def _prompt(self, messages: Sequence[Any], reserved_tokens: int) -> list[Any]:
+    def _shown(self, messages: Sequence[Any], reserved_tokens: int) -> list[Shown]:
         shared = shared_messages(self._known, messages, self._same)
         is_rebuilt = shared < len(self._known)
         if is_rebuilt or self._context is None:
@@ -155,7 +181,7 @@ class HostThread:
             usage.compactions,
             usage.tokens + reserved_tokens,
         )
-        return host_messages(compiled)
+        return shown_messages(compiled)
 
     def _begin(self) -> None:
         self._known = []
@@ -202,6 +228,11 @@ class HostThreads:
             return thread
 
 
+def warn_passed_through(why: str) -> None:
+    """Warn that a host's messages were sent as they are."""
+    warnings.warn(f"the messages were sent as they are: {why}", RehydrateWarning, stacklevel=3)
+
+
 def _without(budget: Budget, tokens: int) -> Budget:
     """Return the budget less these tokens."""
     soft = max(budget.soft_tokens - tokens, budget.soft_tokens // _LEAST_SHARE, 1)
@@ -221,35 +252,69 @@ def shared_messages(known: Sequence[Any], messages: Sequence[Any], same: Same = 
     return next(changed, min(len(known), len(messages)))
 
 
-def host_messages(prompt: CompiledPrompt) -> list[Any]:
+def shown_messages(prompt: CompiledPrompt) -> list[Shown]:
     """Return a prompt's messages in the format of its history.
 
     Entries are the very objects that were added. A section of context is a user message, hot memory
-    too: the system text is the host's.
+    too: the system text is the host's. A list that the user began begins with the user.
     """
-    return list(_host_messages(prompt))
+    history = prompt.ir.history
+    is_own = history.format == prompt.provider
+    shown = list(_own_messages(prompt) if is_own else _picked_entries(prompt))
+    # Responses takes any beginning.
+    return shown if prompt.provider == "openai_responses" else _with_user_first(shown, history)
 
 
-def _host_messages(prompt: CompiledPrompt) -> Iterator[Any]:
-    ir = prompt.ir
-    history = ir.history
-    if history.format == prompt.provider:
-        yield from prompt.messages
-        return
-    own = [section for section in ir.sections if section.provenance.source != "system"]
-    sections = {section.id: section for section in own}
+def _with_user_first(shown: list[Shown], history: History) -> list[Shown]:
+    """Return the messages with the user's before the assistant's, where a compaction took those."""
+    first = next((each for each in history.light_messages if each.role != "system"), None)
+    if first is None or first.role != "assistant":
+        return shown
+    index = history.entry_index(first.index)
+    at = [each.index for each in shown].index(index)
+    if index == first.index or any(each.index is None for each in shown[:at]):
+        return shown  # the host's own beginning, or there is a section before it
+    shown.insert(at, Shown(None, user_message(BEGINNING, history.format)))
+    return shown
+
+
+def _own_messages(prompt: CompiledPrompt) -> Iterator[Shown]:
+    """Yield the messages of a prompt whose history is in the provider's own format."""
+    segments = [segment for segment in prompt.segments if segment.kind != "tool"]
+    if prompt.provider == "anthropic":  # its system text is no message
+        sections = _sections(prompt)
+        for segment in segments:
+            if segment.kind == "system" and (section := sections.get(segment.id)) is not None:
+                yield Shown(None, user_message(fenced(section, str(section.content)), "anthropic"))
+        segments = [segment for segment in segments if segment.kind == "message"]
+    for segment, message in zip(segments, prompt.messages, strict=True):
+        yield Shown(EntryId.index_of(segment.id), message)
+
+
+def _picked_entries(prompt: CompiledPrompt) -> Iterator[Shown]:
+    """Yield the entries that a prompt shows in another format than theirs."""
+    history = prompt.ir.history
+    sections = _sections(prompt)
     positions = {index: position for position, index in enumerate(history.indices)}
     shown = -1
     for segment in prompt.segments:
         index = EntryId.index_of(segment.id)
         if (section := sections.get(segment.id)) is not None:
-            yield user_message(fenced(section, text_of(section, history.format)), history.format)
+            text = fenced(section, text_of(section, history.format))
+            yield Shown(None, user_message(text, history.format))
         elif index in positions and positions[index] > shown:
             # One message may become several, and several one.
             for position in range(shown + 1, positions[index] + 1):
-                yield history.entries[position]
+                yield Shown(history.entry_index(position), history.entries[position])
             shown = positions[index]
-    yield from history.entries[shown + 1 :]
+    for position in range(shown + 1, len(history.entries)):
+        yield Shown(history.entry_index(position), history.entries[position])
+
+
+def _sections(prompt: CompiledPrompt) -> dict[str, Section]:
+    """Return the sections that no host has, by their ids."""
+    own = [each for each in prompt.ir.sections if each.provenance.source != "system"]
+    return {section.id: section for section in own}
 
 
 def user_message(text: str, format: str) -> Any:  # noqa: A002  the field's word

@@ -1,4 +1,4 @@
-"""Rehydrate inside LangGraph: ``pip install rehydrate[langgraph]``.
+"""Rehydrate inside LangGraph: ``pip install rehydrate[langchain]``.
 
 RehydrateStore    LangGraph's long-term store over a `Memory`
 """

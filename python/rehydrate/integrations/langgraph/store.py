@@ -35,7 +35,7 @@ try:
         get_text_at_path,
     )
 except ImportError:
-    raise MissingPackageError("rehydrate[langgraph]", "has the store's base class") from None
+    raise MissingPackageError("rehydrate[langchain]", "has the store's base class") from None
 
 FOUND, KEPT = "langgraph", "langgraph-unindexed"
 """Kinds of the memory's items: those that searches find, and those put with ``index=False``."""
