@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +202,44 @@ def test_the_async_methods_do_the_same(store: RehydrateStore, backend: str) -> N
     anyio.run(run, backend=backend)
 
 
+def test_an_expired_item_is_gone(store: RehydrateStore) -> None:
+    store.put(ALICE, "code", PORT, ttl=0.3 / 60)
+    store.put(ALICE, "tea", TEA, ttl=5)
+    store.put(ALICE, "berth", TEA)
+    assert sorted(keys(store.search(ALICE, refresh_ttl=False))) == ["berth", "code", "tea"]
+    time.sleep(0.4)
+    assert store.get(ALICE, "code") is None
+    assert keys(store.search(ALICE, query="port")) == ["berth", "tea"]
+    store.put(ALICE, "code", PORT)
+    item = store.get(ALICE, "code")
+    assert item is not None and item.value == PORT
+
+
+@pytest.mark.parametrize("is_searched", [False, True], ids=["get", "search"])
+def test_a_read_begins_an_items_time_anew_and_is_no_update(
+    memory: Memory, is_searched: bool
+) -> None:
+    store = RehydrateStore(memory, ttl={"default_ttl": 1.0})
+    store.put(ALICE, "code", PORT)
+    first = store.get(ALICE, "code", refresh_ttl=False)
+    (item,) = memory.list(namespace="users.alice")
+    assert item.expires is not None
+    short = item.expires - timedelta(minutes=0.5)  # as if half of it were over
+    memory.forget(item.handle, namespace="users.alice")
+    memory.add([replace(item, expires=short, handle="")], namespace="users.alice")
+    store.get(ALICE, "code", refresh_ttl=False)
+    assert memory.list(namespace="users.alice")[0].expires == short
+    read = store.search(ALICE)[0] if is_searched else store.get(ALICE, "code")
+    (again,) = memory.list(namespace="users.alice")
+    assert again.expires is not None and again.expires >= item.expires
+    store.get(ALICE, "code")
+    assert memory.list(namespace="users.alice") == [again]  # too early for another write
+    later = store.get(ALICE, "code")
+    assert first is not None and read is not None and later is not None
+    assert later.value == PORT
+    assert later.updated_at == read.updated_at and later.created_at == read.created_at
+
+
 def test_threads_may_put_at_once(store: RehydrateStore, memory: Memory) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: store.put(ALICE, f"k{n % 4}", {"n": n}), range(40)))
@@ -225,8 +266,6 @@ def test_secrets_stay_out_as_in_every_memory(store: RehydrateStore) -> None:
 
 
 def test_what_it_cannot_do_is_refused(store: RehydrateStore, memory: Memory) -> None:
-    with pytest.raises(NotImplementedError, match="TTL"):
-        store.put(ALICE, "k", TEA, ttl=5)
     with pytest.raises(InvalidNamespaceError):
         store.put((), "k", TEA)
     with pytest.raises(InvalidArgumentError, match="bound to the namespace 'alice'"):

@@ -8,9 +8,11 @@ searches read of the value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from itertools import islice
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
@@ -32,10 +34,11 @@ try:
         Result,
         SearchItem,
         SearchOp,
+        TTLConfig,
         get_text_at_path,
     )
 except ImportError:
-    raise MissingPackageError("rehydrate[langchain]", "has the store's base class") from None
+    raise MissingPackageError("rehydrate[langchain]", "has LangGraph's store") from None
 
 FOUND, KEPT = "langgraph", "langgraph-unindexed"
 """Kinds of the memory's items: those that searches find, and those put with ``index=False``."""
@@ -43,6 +46,15 @@ _KINDS = (FOUND, KEPT)
 _WHOLE = "$"
 _MORE = 4
 """A search with a filter reads so many times more hits, until it has enough."""
+_REFRESHED_FROM = 0.1
+"""A read begins an item's time anew once this share of it is over: else every read would write."""
+
+
+class _Found(NamedTuple):
+    """An item that was read, and its score in a search."""
+
+    item: MemoryItem
+    score: float | None = None
 
 
 class RehydrateStore(BaseStore):
@@ -53,9 +65,12 @@ class RehydrateStore(BaseStore):
     sees what was put into ``("users", "alice")``. ``fields`` are the paths of what a search reads
     in a value; "$" is all of it. ``put(index=[...])`` names others for one item.
 
+    A search with a query returns hits first, best first, then the other items with the score 0, up
+    to its limit. ``put(ttl=...)`` takes minutes; ``ttl`` is LangGraph's TTLConfig. Expired items
+    are never returned, and the memory removes them by itself.
+
     A memory's rules hold: secrets are removed from what is put, unless it was opened with
-    ``redact=False``, and its limits apply to each namespace. Items do not expire (`supports_ttl`
-    is False).
+    ``redact=False``, and its limits apply to each namespace.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -67,9 +82,11 @@ class RehydrateStore(BaseStore):
     >>> folder.cleanup()
     """
 
-    supports_ttl = False
+    supports_ttl = True
 
-    def __init__(self, memory: Memory, *, fields: Sequence[str] = (_WHOLE,)) -> None:
+    def __init__(
+        self, memory: Memory, *, fields: Sequence[str] = (_WHOLE,), ttl: TTLConfig | None = None
+    ) -> None:
         """Take an open memory; closing it stays with the caller."""
         if memory.namespace is not None:
             raise InvalidArgumentError(
@@ -80,6 +97,7 @@ class RehydrateStore(BaseStore):
             raise InvalidArgumentError(f"fields is {fields!r}; pass a list of paths")
         self._memory = memory
         self._fields = tuple(fields)
+        self.ttl_config = ttl
         self._lock = RLock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -102,11 +120,15 @@ class RehydrateStore(BaseStore):
 
     def _read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            held = self._held(_joined(op.namespace), [op.key])
+            held = self._held(_joined(op.namespace), [op.key])[:1]
+            self._refresh(held if op.refresh_ttl else ())
             return Item(**_fields(held[0])) if held else None
         if isinstance(op, SearchOp):
-            found = self._ranked(op) if op.query else self._newest(op)
-            return found[op.offset : op.offset + op.limit]
+            wanted = op.offset + op.limit
+            found = self._ranked(op, wanted) if op.query else self._newest(op, wanted)
+            page = list(islice(found, op.offset, wanted))
+            self._refresh([each.item for each in page] if op.refresh_ttl else ())
+            return [SearchItem(**_fields(each.item), score=each.score) for each in page]
         if isinstance(op, ListNamespacesOp):
             return self._listed(op)
         raise InvalidArgumentError(f"an operation is of type {type(op).__name__}")
@@ -117,34 +139,65 @@ class RehydrateStore(BaseStore):
         return self._memory.list(namespace=namespace, threads=keys, kinds=_KINDS, limit=None)
 
     def _put(self, namespace: str, ops: Sequence[PutOp]) -> None:
-        """Add new versions beside the old ones, then forget these: at no time there is none."""
-        keys = [op.key for op in ops]
+        held = self._by_key(namespace, [op.key for op in ops])
+        new = [self._stored(op, held[op.key]) for op in ops if op.value is not None]
+        self._replace(namespace, held, new)
+
+    def _by_key(self, namespace: str, keys: Sequence[str]) -> dict[str, list[MemoryItem]]:
         held: dict[str, list[MemoryItem]] = {key: [] for key in keys}
         for item in self._held(namespace, keys):
             held[item.thread].append(item)
-        new = [(op, held[op.key]) for op in ops if op.value is not None]
-        versions = [1 + max(map(_version, old), default=0) for _, old in new]
+        return held
+
+    def _replace(
+        self, namespace: str, held: Mapping[str, Sequence[MemoryItem]], new: Sequence[MemoryItem]
+    ) -> None:
+        """Add new versions beside the old ones, then forget these: at no time there is none."""
+        versions = [1 + max(map(_version, held[item.thread]), default=0) for item in new]
         while new:
-            items = [
-                self._stored(op, old, version)
-                for (op, old), version in zip(new, versions, strict=True)
+            named = [
+                replace(item, source=f"{item.thread}#{version}")
+                for item, version in zip(new, versions, strict=True)
             ]
-            added = self._memory.add(items, namespace=namespace)
+            added = self._memory.add(named, namespace=namespace)
             # Another process may have put the same text as the same version.
             taken = [index for index, one in enumerate(added) if not one.created]
             new, versions = [new[index] for index in taken], [versions[n] + 1 for n in taken]
         if old_handles := [item.handle for items in held.values() for item in items]:
             self._memory.forget(old_handles, namespace=namespace)
 
-    def _stored(self, op: PutOp, old: Sequence[MemoryItem], version: int) -> MemoryItem:
+    def _refresh(self, items: Sequence[MemoryItem]) -> None:
+        """Begin the time of items anew that were read, unless others put them meanwhile."""
+        now = datetime.now(timezone.utc)
+        for item in items:
+            if not _is_to_refresh(item, now):
+                continue
+            with self._lock:
+                held = self._by_key(item.namespace, [item.thread])
+                if [each.handle for each in held[item.thread]] == [item.handle]:
+                    metadata = {**item.metadata, "updated": _updated(item).isoformat()}
+                    again = MemoryItem(
+                        item.text,
+                        kind=item.kind,
+                        thread=item.thread,
+                        expires=_expiry(item.metadata["ttl"]),
+                        metadata=metadata,
+                    )
+                    self._replace(item.namespace, held, [again])
+
+    def _stored(self, op: PutOp, old: Sequence[MemoryItem]) -> MemoryItem:
         """Return a value as the memory keeps it."""
         text = self._text(op)
         return MemoryItem(
             text or op.key or " ",
             kind=FOUND if text else KEPT,
-            source=f"{op.key}#{version}",
             thread=op.key,
-            metadata={"value": op.value, "created": _created(old[0]) if old else None},
+            expires=None if op.ttl is None else _expiry(op.ttl),
+            metadata={
+                "value": op.value,
+                "created": _created(old[0]).isoformat() if old else None,
+                "ttl": op.ttl,
+            },
         )
 
     def _check_key(self, key: str) -> None:
@@ -155,7 +208,6 @@ class RehydrateStore(BaseStore):
                 "a key looks like a secret, which a memory does not keep; choose another one, or "
                 "open the memory with redact=False"
             )
-
 
     def _text(self, op: PutOp) -> str:
         """Return what searches read of a value; "" for nothing."""
@@ -168,26 +220,28 @@ class RehydrateStore(BaseStore):
             texts += [text_of(op.value)] if is_whole else get_text_at_path(op.value, path)
         return "\n".join(filter(None, texts))
 
-    def _ranked(self, op: SearchOp) -> list[SearchItem]:
-        """Return the hits of a query, best first, then what is not indexed.
+    def _ranked(self, op: SearchOp, wanted: int) -> Iterator[_Found]:
+        """Yield the hits of a query, best first, then the others: those put with ``index=False``
+        last and without a score.
 
         Scores compare hits of one search. Hits of several namespaces are ranked by a relevance that
         means the same in each.
         """
-        wanted = op.offset + op.limit
         below = list(self._namespaces(op.namespace_prefix))
-        ranked: list[SearchItem] = []
+        ranked: list[_Found] = []
         for namespace in below:
             for hit in self._hits(namespace, op, wanted):
-                score = hit.score if len(below) == 1 else relevance_of(hit)
-                ranked.append(SearchItem(**_fields(hit.item), score=score))
-        ranked.sort(key=lambda item: -(item.score or 0.0))
-        if len(ranked) < wanted:
-            ranked += self._newest(op, (KEPT,))
-        found: dict[tuple[tuple[str, ...], str], SearchItem] = {}
-        for item in ranked:
-            found.setdefault((item.namespace, item.key), item)
-        return list(found.values())
+                ranked.append(_Found(hit.item, hit.score if len(below) == 1 else relevance_of(hit)))
+        ranked.sort(key=_score, reverse=True)
+        seen = set()
+        for found in ranked:
+            if _name(found.item) not in seen:  # a newer version may say something else
+                seen.add(_name(found.item))
+                yield found
+        for kind, score in ((FOUND, 0.0), (KEPT, None)):
+            for found in self._newest(op, wanted + len(seen), [kind]):
+                if _name(found.item) not in seen:
+                    yield found._replace(score=score)
 
     def _hits(self, namespace: str, op: SearchOp, wanted: int) -> list[Hit]:
         """Return the best hits of a namespace that meet the filter, as many as are wanted."""
@@ -200,18 +254,19 @@ class RehydrateStore(BaseStore):
                 return held
             limit = min(limit * _MORE, MAX_LIMIT)
 
-    def _newest(self, op: SearchOp, kinds: Sequence[str] = _KINDS) -> list[SearchItem]:
-        limit = None if op.filter else op.offset + op.limit
-        found: dict[tuple[str, str], MemoryItem] = {}
+    def _newest(
+        self, op: SearchOp, wanted: int, kinds: Sequence[str] = _KINDS
+    ) -> Iterator[_Found]:
+        """Yield items that meet the filter, the last written first: as many as are wanted, if there
+        are so many."""
+        limit = None if op.filter else wanted
+        newest: dict[tuple[str, str], MemoryItem] = {}
         for namespace in self._namespaces(op.namespace_prefix):
             for item in self._memory.list(namespace=namespace, kinds=kinds, limit=limit):
-                found.setdefault((namespace, item.thread), item)
-        newest = sorted(found.values(), key=_updated, reverse=True)
-        return [
-            SearchItem(**_fields(item))
-            for item in newest
-            if matches(item.metadata["value"], op.filter)
-        ]
+                newest.setdefault(_name(item), item)
+        for item in sorted(newest.values(), key=_written, reverse=True):
+            if matches(item.metadata["value"], op.filter):
+                yield _Found(item)
 
     def _listed(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
@@ -238,14 +293,43 @@ def _labels(namespace: str) -> tuple[str, ...]:
     return tuple(namespace.split("."))
 
 
-def _updated(item: MemoryItem) -> datetime:
+def _name(item: MemoryItem) -> tuple[str, str]:
+    return item.namespace, item.thread
+
+
+def _score(found: _Found) -> float:
+    return found.score or 0.0
+
+
+def _written(item: MemoryItem) -> datetime:
     assert item.created is not None  # it is stored
     return item.created
 
 
-def _created(item: MemoryItem) -> str:
-    first: str | None = item.metadata["created"]
-    return first or _updated(item).isoformat()
+def _updated(item: MemoryItem) -> datetime:
+    return _noted(item, "updated")
+
+
+def _created(item: MemoryItem) -> datetime:
+    return _noted(item, "created")
+
+
+def _noted(item: MemoryItem, name: str) -> datetime:
+    """Return a time in the metadata; where there is none, the time of this version."""
+    noted: str | None = item.metadata.get(name)
+    return datetime.fromisoformat(noted) if noted else _written(item)
+
+
+def _expiry(minutes: float) -> datetime:
+    return datetime.now(timezone.utc) + timedelta(minutes=minutes)
+
+
+def _is_to_refresh(item: MemoryItem, now: datetime) -> bool:
+    minutes: float | None = item.metadata.get("ttl")
+    if minutes is None or item.expires is None:
+        return False
+    left = (item.expires - now) / timedelta(minutes=minutes)
+    return left < 1 - _REFRESHED_FROM
 
 
 def _version(item: MemoryItem) -> int:
@@ -258,6 +342,6 @@ def _fields(item: MemoryItem) -> dict[str, Any]:
         "namespace": _labels(item.namespace),
         "key": item.thread,
         "value": dict(item.metadata["value"]),
-        "created_at": datetime.fromisoformat(_created(item)),
+        "created_at": _created(item),
         "updated_at": _updated(item),
     }
