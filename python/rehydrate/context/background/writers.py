@@ -100,15 +100,19 @@ class ModelWriter:
 
     def write(self, request: SummaryRequest) -> str:
         """Return the model's summary; raises UnfinishedReplyError for one that is cut off."""
-        messages = formats.parse(request.messages, request.format).messages
-        previous = request.previous
-        before = [f"summary of what came before: {previous}"] if previous else []
-        text = INSTRUCTIONS.format(
-            max_tokens=request.max_tokens,
-            store=request.store or "(nothing)",
-            transcript=transcript(messages, before=before),
-        )
-        return reply_text(self._model, text)
+        return reply_text(self._model, summary_prompt(request))
+
+
+def summary_prompt(request: SummaryRequest) -> str:
+    """Return the text that asks a model for a summary."""
+    messages = formats.parse(request.messages, request.format).messages
+    previous = request.previous
+    before = [f"summary of what came before: {previous}"] if previous else []
+    return INSTRUCTIONS.format(
+        max_tokens=request.max_tokens,
+        store=request.store or "(nothing)",
+        transcript=transcript(messages, before=before),
+    )
 
 
 class Compacts(Protocol):

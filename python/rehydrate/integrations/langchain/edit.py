@@ -5,9 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
-from rehydrate.integrations.host_thread import MAX_THREADS, HostReport, HostThread
+from rehydrate.integrations.host_thread import (
+    MAX_THREADS,
+    HostReport,
+    HostThread,
+    warn_passed_through,
+)
 from rehydrate.integrations.langchain.threads import AgentThreads, running_config
+from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.request import Budget
 
 if TYPE_CHECKING:
@@ -36,13 +43,18 @@ class RehydrateEdit:
         budget: Budget = Budget(),  # noqa: B008  it is frozen
         sources: Given = (),
         background: BackgroundCompaction | None = None,
+        caps: Caps | None = None,
         max_threads: int = MAX_THREADS,
         **options: Any,
     ) -> None:
         """Take the options of each `Context`; raises InvalidArgumentError as it does."""
         given = {"budget": budget, "sources": sources, "background": background, **options}
-        self._threads = AgentThreads({"provider": "openai_chat", **given}, max_threads=max_threads)
-        self._threads.context()  # raises for a wrong option
+        self._threads = AgentThreads(
+            {"provider": "openai_chat", **given},
+            caps=caps,
+            asks_back=False,
+            max_threads=max_threads,
+        )
         self._last: HostThread | None = None
 
     @property
@@ -57,5 +69,11 @@ class RehydrateEdit:
         reserved = 0
         with suppress(Exception):  # a counter of the host's, for a list without messages
             reserved = count_tokens([])
-        self._last = thread = self._threads.of(running_config(), messages)
-        messages[:] = thread.prompt(messages, reserved_tokens=reserved)
+        try:
+            config = running_config()
+            prompted = self._threads.prompt(config, messages, reserved_tokens=reserved)
+        except Exception as error:
+            warn_passed_through(safe_error_text(error, "rehydrate"))
+            return
+        self._last = prompted.thread
+        messages[:] = prompted.messages

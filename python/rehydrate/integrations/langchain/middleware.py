@@ -5,7 +5,6 @@ The graph's state stays as it is. What the model gets is made from it in each ca
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +16,12 @@ from rehydrate.integrations.host_thread import (
     MAX_THREADS,
     HostReport,
     HostThread,
-    RehydrateWarning,
+    warn_passed_through,
 )
+from rehydrate.integrations.langchain.summaries import Summarizer, background_with
 from rehydrate.integrations.langchain.threads import MISSING, AgentThreads, running_config
 from rehydrate.integrations.langchain.tools import tools_for
+from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.request import Budget
 
@@ -44,10 +45,12 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
     a compaction breaks the prefix. The state keeps all messages. System text and tools count too.
 
     The agent's model gets the tools of a `ContextJIT`, by which it brings back what its prompt does
-    not show (``asks_back=False``: none). ``sources`` are a `Memory`, folders or functions that are
-    asked in each user turn. With ``background``, summaries are written meanwhile. ``options`` are
-    other arguments of `Context`, such as ``outline`` or ``granularity``; ``provider`` and ``model``
-    are those of the first model that is called, unless given.
+    not show (``asks_back=False``: none). A tool's result over its cap (``caps``) is shown in part,
+    with a handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in
+    each user turn. ``summarizer`` writes summaries meanwhile, in a thread of its own: a chat model,
+    its name, a Runnable or a function of the messages; ``background`` says when and how.
+    ``options`` are other arguments of `Context`, such as ``outline`` or ``granularity``;
+    ``provider`` and ``model`` are those of the first model that is called, unless given.
 
     Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
     `report` says what became of the last call.
@@ -62,17 +65,23 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         *,
         budget: Budget = Budget(),  # noqa: B008  it is frozen
         sources: Given = (),
+        summarizer: Summarizer | None = None,
         background: BackgroundCompaction | None = None,
+        caps: Caps | None = None,
         asks_back: bool = True,
         max_threads: int = MAX_THREADS,
         **options: Any,
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        given = {"budget": budget, "sources": sources, "background": background, **options}
-        self._threads = AgentThreads(given, asks_back=asks_back, max_threads=max_threads)
-        empty = self._threads.context()  # raises for a wrong option
-        self.tools: Sequence[BaseTool] = tools_for(empty, self._threads) if asks_back else []
+        given = {
+            "budget": budget,
+            "sources": sources,
+            "background": background_with(background, summarizer),
+            **options,
+        }
+        self._threads = AgentThreads(given, caps=caps, asks_back=asks_back, max_threads=max_threads)
+        self.tools: Sequence[BaseTool] = tools_for(self._threads) if asks_back else []
         self._own = {tool.name for tool in self.tools}
         self._counted = _Counted((), 0)
         self._last: HostThread | None = None
@@ -82,12 +91,13 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         """What became of the last call's messages, of any thread."""
         return HostReport() if self._last is None else self._last.report
 
-    def thread(self, config: RunnableConfig, messages: Sequence[Any]) -> HostThread:
-        """Return the thread of a conversation: its `context` and the `report` of its last call.
+    def thread(self, config: RunnableConfig, messages: Sequence[Any]) -> HostThread | None:
+        """Return the thread of a conversation, with its `context` and the `report` of its last
+        call; None where there is none.
 
         ``config`` is the one that the agent is invoked with, ``messages`` are those of its state.
         """
-        return self._threads.of(config, messages)
+        return self._threads.find(config, messages)
 
     def wrap_model_call(
         self,
@@ -106,22 +116,16 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         config = running_config()
         return await handler(await hand_over(lambda: self._prepared(request, config)))
 
-    def _prepared(
-        self, request: ModelRequest[Any], config: Mapping[str, Any]
-    ) -> ModelRequest[Any]:
+    def _prepared(self, request: ModelRequest[Any], config: Mapping[str, Any]) -> ModelRequest[Any]:
         try:
             self._threads.suit(request.model)
-            thread = self._threads.of(config, request.state.get("messages") or request.messages)
             reserved = self._reserved_tokens(request)
+            prompted = self._threads.prompt(config, request.messages, reserved_tokens=reserved)
         except Exception as error:
-            why = safe_error_text(error, "rehydrate")
-            warnings.warn(
-                f"the messages were sent as they are: {why}", RehydrateWarning, stacklevel=2
-            )
+            warn_passed_through(safe_error_text(error, "rehydrate"))
             return request
-        self._last = thread
-        messages = thread.prompt(request.messages, reserved_tokens=reserved)
-        return request.override(messages=messages)
+        self._last = prompted.thread
+        return request.override(messages=prompted.messages)
 
     def _reserved_tokens(self, request: ModelRequest[Any]) -> int:
         """Return the tokens of system text and tools, but for the thread's own tools."""

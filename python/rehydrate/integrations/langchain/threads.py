@@ -7,8 +7,11 @@ from typing import Any
 
 from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
-from rehydrate.integrations.host_thread import MAX_THREADS, HostThread, HostThreads
+from rehydrate.integrations.host_thread import HostThread
+from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
+from rehydrate.integrations.tool_caps import passes_with
 from rehydrate.messages import Provider
+from rehydrate.prompt.caps import Caps
 
 MISSING = MissingPackageError("rehydrate[langchain]", "brings LangChain's agents")
 NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
@@ -18,30 +21,28 @@ NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
 class AgentThreads:
     """The HostThreads of an agent's conversations.
 
-    A conversation is that of a thread's id, of the agent's place in a graph, and of its first
-    message. So two agents that run in one thread, and a tool's agent that is called for many tasks,
-    have a context each. Without a thread's id the first message names the conversation: LangGraph
-    gives every message an id, and a caller that passes the returned messages on keeps it.
+    A conversation is a list of messages that goes on, within the thread's id and the agent's place
+    in a graph. So two agents that run in one thread have a context each, and so has each task of an
+    agent that is a tool. Ids of messages do not count: a caller may pass them or not.
     """
 
     def __init__(
         self,
         options: Mapping[str, Any],
         *,
-        asks_back: bool = False,
-        max_threads: int = MAX_THREADS,
+        caps: Caps | None,
+        asks_back: bool,
+        max_threads: int,
     ) -> None:
-        """Take the options of each `Context`."""
+        """Take the options of each `Context`; raises InvalidArgumentError as it does."""
         self._options = dict(options)
-        self._asks_back = asks_back
-        self._threads = HostThreads(
-            self.context, asks_back=asks_back, max_threads=max_threads, same=is_same_message
+        if caps is not None:
+            self._options["passes"] = passes_with(caps)
+        self._threads = PrefixThreads(
+            self._context, asks_back=asks_back, max_threads=max_threads, same=is_same_message
         )
-
-    def context(self, name: str = "") -> Context:
-        """Return an empty context."""
-        thread = {"thread": name.partition("\n")[0]}
-        return Context(**{**thread, **self._options, "format": "langchain"})
+        self.empty = self._context("")
+        """A context that shows what the options make."""
 
     def suit(self, model: Any) -> None:
         """Take provider and model of the first model that is asked, where none was named."""
@@ -50,27 +51,34 @@ class AgentThreads:
             self._options.setdefault("model", name)
             self._options["provider"] = _provider_of(model, name)
 
-    def of(self, config: Mapping[str, Any], messages: Sequence[Any]) -> HostThread:
-        """Return the thread of a run's config and messages."""
-        name = thread_name(config, messages)
-        if not name:  # nothing tells it from another one
-            return HostThread(self.context, asks_back=self._asks_back, same=is_same_message)
-        return self._threads[name]
+    def prompt(
+        self, config: Mapping[str, Any], messages: Sequence[Any], *, reserved_tokens: int = 0
+    ) -> Prompted:
+        """Return what to send of a run's messages. It raises nothing but for a broken config."""
+        scope = scope_of(config)
+        return self._threads.prompt(messages, scope, reserved_tokens=reserved_tokens)
+
+    def find(self, config: Mapping[str, Any], messages: Sequence[Any]) -> HostThread | None:
+        """Return the thread that a run's messages go on from; None: there is none."""
+        return self._threads.find(messages, scope_of(config))
+
+    def _context(self, scope: str) -> Context:
+        thread = {"thread": scope.partition("\n")[0]}
+        return Context(**{**thread, **self._options, "format": "langchain"})
 
 
-def thread_name(config: Mapping[str, Any], messages: Sequence[Any]) -> str:
-    """Return the name of the conversation of a run; "" where nothing tells it from another one.
+def scope_of(config: Mapping[str, Any]) -> str:
+    r"""Return the scope of a run: its thread's id, and the agent's place in the graph.
 
-    >>> config = {"configurable": {"thread_id": "t-42", "checkpoint_ns": "agent:1f|model:2e"}}
-    >>> thread_name(config, [])
-    't-42\\nagent\\n'
+    Ids of tasks are left out: they change in each run.
+
+    >>> scope_of({"configurable": {"thread_id": "t-42", "checkpoint_ns": "agent:1f|model:2e"}})
+    't-42\nagent'
     """
     given = config.get("configurable") or {}
-    thread = str(given.get("thread_id") or "")
     nodes = str(given.get("checkpoint_ns") or "").split(NODE_SEPARATOR)[:-1]
     place = "/".join([node.partition(TASK_SEPARATOR)[0] for node in nodes])
-    first = str(getattr(messages[0], "id", None) or "") if messages else ""
-    return "\n".join((thread, place, first)) if thread or first else ""
+    return f"{given.get('thread_id') or ''}\n{place}"
 
 
 def running_config() -> Mapping[str, Any]:
@@ -90,10 +98,11 @@ def is_same_message(one: Any, other: Any) -> bool:
 
 
 _SAID: tuple[Callable[[Any], Any], ...] = (
-    lambda message: message.id,
     lambda message: message.type,
     lambda message: message.content,
     lambda message: getattr(message, "tool_calls", None),
+    lambda message: getattr(message, "tool_call_id", None),
+    lambda message: message.name,
     lambda message: message.additional_kwargs,
 )
 

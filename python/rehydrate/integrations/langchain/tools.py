@@ -8,7 +8,6 @@ from typing import Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
-from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.langchain.threads import MISSING, AgentThreads
@@ -20,9 +19,9 @@ except ImportError:
     raise MISSING from None
 
 
-def tools_for(context: Context, threads: AgentThreads) -> list[BaseTool]:
+def tools_for(threads: AgentThreads) -> list[BaseTool]:
     """Return the tools of a context's JIT, answered by the thread of the run that calls them."""
-    definitions = ContextJIT(context).tools("anthropic")
+    definitions = ContextJIT(threads.empty).tools("anthropic")
     return [_tool(definition, threads) for definition in definitions]
 
 
@@ -60,10 +59,8 @@ def _thread_of(runtime: ToolRuntime[Any, Any], threads: AgentThreads) -> HostThr
     A run may go on in another process than the one that called the model.
     """
     messages = runtime.state["messages"]
-    thread = threads.of(runtime.config, messages)
-    if not thread.context.history:
-        thread.prompt(_before_answer(messages))
-    return thread
+    thread = threads.find(runtime.config, messages)
+    return thread or threads.prompt(runtime.config, _before_answer(messages)).thread
 
 
 def _before_answer(messages: Sequence[Any]) -> Sequence[Any]:

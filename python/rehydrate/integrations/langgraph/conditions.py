@@ -90,9 +90,7 @@ def fits(namespace: Sequence[str], match_type: str, path: Sequence[str]) -> bool
     True
     """
     if match_type not in ("prefix", "suffix"):
-        raise InvalidArgumentError(
-            f"match_type is {match_type!r}; pass 'prefix' or 'suffix'"
-        )
+        raise InvalidArgumentError(f"match_type is {match_type!r}; pass 'prefix' or 'suffix'")
     if len(namespace) < len(path):
         return False
     start = len(namespace) - len(path) if match_type == "suffix" else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from threading import RLock
 from typing import Any, NamedTuple
@@ -168,20 +168,21 @@ class RehydrateStore(BaseStore):
 
     def _refresh(self, items: Sequence[MemoryItem]) -> None:
         """Begin the time of items anew that were read, unless others put them meanwhile."""
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         for item in items:
             if not _is_to_refresh(item, now):
                 continue
             with self._lock:
                 held = self._by_key(item.namespace, [item.thread])
                 if [each.handle for each in held[item.thread]] == [item.handle]:
-                    metadata = {**item.metadata, "updated": _updated(item).isoformat()}
+                    times = {"created": _created(item), "updated": _updated(item)}
+                    noted = {name: time.isoformat() for name, time in times.items()}
                     again = MemoryItem(
                         item.text,
                         kind=item.kind,
                         thread=item.thread,
                         expires=_expiry(item.metadata["ttl"]),
-                        metadata=metadata,
+                        metadata={**item.metadata, **noted},
                     )
                     self._replace(item.namespace, held, [again])
 
@@ -228,10 +229,10 @@ class RehydrateStore(BaseStore):
         means the same in each.
         """
         below = list(self._namespaces(op.namespace_prefix))
-        ranked: list[_Found] = []
-        for namespace in below:
-            for hit in self._hits(namespace, op, wanted):
-                ranked.append(_Found(hit.item, hit.score if len(below) == 1 else relevance_of(hit)))
+        hits = [hit for namespace in below for hit in self._hits(namespace, op, wanted)]
+        ranked = [
+            _Found(hit.item, hit.score if len(below) == 1 else relevance_of(hit)) for hit in hits
+        ]
         ranked.sort(key=_score, reverse=True)
         seen = set()
         for found in ranked:
@@ -254,9 +255,7 @@ class RehydrateStore(BaseStore):
                 return held
             limit = min(limit * _MORE, MAX_LIMIT)
 
-    def _newest(
-        self, op: SearchOp, wanted: int, kinds: Sequence[str] = _KINDS
-    ) -> Iterator[_Found]:
+    def _newest(self, op: SearchOp, wanted: int, kinds: Sequence[str] = _KINDS) -> Iterator[_Found]:
         """Yield items that meet the filter, the last written first: as many as are wanted, if there
         are so many."""
         limit = None if op.filter else wanted
@@ -321,7 +320,7 @@ def _noted(item: MemoryItem, name: str) -> datetime:
 
 
 def _expiry(minutes: float) -> datetime:
-    return datetime.now(timezone.utc) + timedelta(minutes=minutes)
+    return datetime.now(UTC) + timedelta(minutes=minutes)
 
 
 def _is_to_refresh(item: MemoryItem, now: datetime) -> bool:

@@ -1,49 +1,48 @@
-"""A LangChain agent for tests: a scripted model that refuses invalid lists, a tool, a conversation.
+"""A LangChain agent for tests: scripted models that refuse invalid lists, and a tool.
 
 It shares no reader with rehydrate.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
+from langchain.agents import create_agent
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
+
+from tests.integrations import harbour
 
 Reply = Callable[[Sequence[BaseMessage], int], AIMessage]
 """The reply to a list of messages and the number of the call."""
 
-WORDS = (
-    "berth crane ferry harbour pilot tide anchor cargo manifest customs invoice buoy mooring "
-    "schedule weather depth channel tug container captain port signal lamp winch rope deck hull"
-).split()
 STEPS = 4
 """Calls of the model in a user turn: three of a tool, and the answer."""
-
-
-def words(seed: str, count: int) -> str:
-    """Return some words, the same for the same seed."""
-    chance = random.Random(seed)
-    return " ".join(chance.choice(WORDS) for _ in range(count))
 
 
 @tool
 def lookup(query: str) -> str:
     """Look something up in the harbour's books."""
-    return f"{query}: {words(query, 160)}"
+    return harbour.looked_up(query)
+
+
+def query_of(call: int) -> str:
+    """Return what is looked up in a call."""
+    return f"berth {call} of quay {call * 7}"
 
 
 def scripted(messages: Sequence[BaseMessage], call: int) -> AIMessage:
     """Look three things up, then answer."""
     if call % STEPS != STEPS - 1:
-        ask = called("lookup", call, query=f"b{call}")
+        ask = called("lookup", call, query=query_of(call))
         return AIMessage(f"I look at {call}.", tool_calls=[ask])
-    return AIMessage(f"Answer {call}: {words(f'a{call}', 40)}")
+    return AIMessage(f"Answer {call}: {harbour.words(f'a{call}', 40)}")
 
 
 def called(name: str, call: int, **arguments: Any) -> Any:
@@ -53,7 +52,28 @@ def called(name: str, call: int, **arguments: Any) -> Any:
 
 def question(turn: int) -> HumanMessage:
     """Return what the user says in a turn."""
-    return HumanMessage(f"Question {turn}: {words(f'q{turn}', 30)}")
+    return HumanMessage(harbour.question(turn))
+
+
+def asking(text: str) -> Any:
+    """Return the input of a run in which the user says this."""
+    return {"messages": [HumanMessage(text)]}
+
+
+def config(thread: str = "t-1") -> Any:
+    """Return the config of a run."""
+    return {"configurable": {"thread_id": thread}, "recursion_limit": 100}
+
+
+def agent_of(model: Any, *middleware: Any, tools: Sequence[Any] = (lookup,), **options: Any) -> Any:
+    """Return an agent with a checkpointer."""
+    return create_agent(
+        model,
+        [*tools],
+        system_prompt=harbour.INSTRUCTIONS,
+        middleware=list(middleware),
+        **{"checkpointer": InMemorySaver(), **options},
+    )
 
 
 class CheckedModel(BaseChatModel):
@@ -78,7 +98,7 @@ class CheckedModel(BaseChatModel):
         return self._tools
 
     def bind_tools(self, tools: Sequence[Any], **options: Any) -> Any:
-        self._tools[:] = [each.name for each in tools]
+        self._tools[:] = [getattr(each, "name", "") for each in tools]
         return self
 
     def _generate(
@@ -123,9 +143,12 @@ def as_sent(messages: Sequence[BaseMessage]) -> list[tuple[Any, ...]]:
     ]
 
 
+def text_of(messages: Sequence[BaseMessage]) -> str:
+    """Return the texts of messages as one."""
+    return "\n".join(str(message.content) for message in messages)
+
+
 def prefix_breaks(lists: Sequence[Sequence[BaseMessage]]) -> int:
     """Return how many of the lists do not begin with the one before."""
     sent = [as_sent(messages) for messages in lists]
-    return sum(
-        later[: len(earlier)] != earlier for earlier, later in zip(sent, sent[1:], strict=False)
-    )
+    return sum(later[: len(earlier)] != earlier for earlier, later in pairwise(sent))
