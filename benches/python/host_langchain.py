@@ -1,9 +1,10 @@
 """What keeping a LangChain agent short costs: `python -m benches.python.host_langchain`.
 
 A real agent of `create_agent` with the script, the limits and the table of `host_agents`: nothing
-in it, LangChain's own ContextEditingMiddleware with ClearToolUsesEdit, its SummarizationMiddleware
-with a scripted model, our middleware, and our edit. All of them act at the same number of tokens,
-by the same counter. A summary's own call is in its row's name.
+in it, `compact_context` in each call, LangChain's own ContextEditingMiddleware with
+ClearToolUsesEdit, its SummarizationMiddleware with a scripted model and with ours, our edit, and
+our middleware. All of them act at the same number of tokens, by the same counter. What the calls
+for summaries cost is in the row's name.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from benches.python.host_agents import (
     question,
     words,
 )
-from rehydrate import count_tokens
+from rehydrate import compact_context, count_tokens
 from rehydrate.integrations import HostThread
 from rehydrate.integrations.langchain import (
     ExtractiveSummarizer,
@@ -71,7 +72,7 @@ class Scripted(BaseChatModel):
         """The lists of messages that it was called with."""
         return self._sent
 
-    def bind_tools(self, tools: Sequence[Any], **_options: Any) -> Any:
+    def bind_tools(self, *_given: Any, **_options: Any) -> Any:
         """Return itself."""
         return self
 
@@ -94,6 +95,17 @@ class Summarises(Scripted):
     def reply(self, call: int) -> AIMessage:
         """Return a summary."""
         return AIMessage(words(f"summary {call}", SUMMARY_WORDS))
+
+
+class PlainHook(AgentMiddleware[Any, Any, Any]):
+    """What is written first: compact the state's messages whenever they are too many."""
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Call the model with fewer messages."""
+        messages = request.messages
+        if tokens_of(messages) > TRIGGER:
+            messages = compact_context(messages, budget_tokens=KEEP, format="langchain").messages
+        return handler(request.override(messages=messages))
 
 
 def as_dict(message: BaseMessage) -> dict[str, Any]:
@@ -164,9 +176,10 @@ def rows() -> Sequence[Row]:
     edit = ContextEditingMiddleware(edits=[RehydrateEdit(budget=BUDGET)])
     return [
         row_of("nothing", None),
+        row_of("compact_context in each call", PlainHook()),
         row_of("ContextEditingMiddleware, ClearToolUsesEdit", clear),
         by_model._replace(
-            name=f"SummarizationMiddleware, without {asked:.0f}k for {len(summarises.sent)} summaries"
+            name=f"SummarizationMiddleware (and {asked:.0f}k for {len(summarises.sent)} summaries)"
         ),
         row_of("SummarizationMiddleware, ExtractiveSummarizer", extractive),
         row_of("ContextEditingMiddleware, RehydrateEdit", edit),

@@ -29,6 +29,7 @@ from tests.integrations import harbour
 from tests.integrations.langchain_agents import agent_of, asking, config, query_of
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.provider.sdk_clients import anthropic_client, openai_client
+from tests.sizes import sized
 
 BUDGET = Budget(soft_tokens=6_000)
 
@@ -171,7 +172,7 @@ def said_in(body: Mapping[str, Any]) -> list[str]:
     ("open_model", "turns", "is_async"),
     [
         (anthropic_model, 200, False),
-        (openai_model, 200, False),
+        (openai_model, sized(60, 200), False),
         (openai_model, 40, True),
         (chat_anthropic, 40, False),
         (chat_openai, 40, False),
