@@ -122,5 +122,6 @@ def _writer_of(summarizer: Summarizer) -> Any:
         runnable = summarizer
         return lambda messages: runnable.invoke(messages, _CONFIG)
     if iscoroutinefunction(summarizer):
-        return partial(anyio.run, summarizer)  # in the writer's thread
+        function: Any = summarizer
+        return partial(anyio.run, function)  # in the writer's thread
     return summarizer
