@@ -32,9 +32,11 @@ class RehydrateEdit:
     model cannot ask back; `RehydrateMiddleware` lets it. With ``token_count_method="model"`` the
     system text and the tools count too.
 
+    Pass it as ``ContextEditingMiddleware(edits=[edit])``.
+
     >>> edit = RehydrateEdit(budget=Budget(soft_tokens=60_000))
-    >>> from langchain.agents.middleware import ContextEditingMiddleware
-    >>> middleware = ContextEditingMiddleware(edits=[edit])
+    >>> edit.report.compactions
+    0
     """
 
     def __init__(
