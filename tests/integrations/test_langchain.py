@@ -18,13 +18,19 @@ from rehydrate.prompt import Caps
 pytest.importorskip("langchain.agents", reason="langchain is not installed")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import ContextEditingMiddleware, SummarizationMiddleware
+from langchain.agents.middleware import (
+    ContextEditingMiddleware,
+    HumanInTheLoopMiddleware,
+    SummarizationMiddleware,
+    wrap_model_call,
+)
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from rehydrate.integrations.langchain import (
@@ -52,6 +58,7 @@ from tests.integrations.langchain_agents import (
 )
 
 BUDGET = Budget(soft_tokens=6_000)
+APPROVED = {"type": "approve"}
 QUERIES = [query_of(call) for call in range(200) if call % STEPS != STEPS - 1]
 
 
@@ -297,6 +304,35 @@ def test_system_text_and_tools_count_in_the_budget() -> None:
     agent = create_agent(model, [lookup], system_prompt=rules, middleware=[loaded])
     agent.invoke({"messages": [question(0)]})
     assert loaded.report.tokens > plain.report.tokens + 1_500
+
+
+def test_a_list_without_messages_is_passed_on() -> None:
+    seen: list[Any] = []
+
+    @wrap_model_call
+    def answer(request: Any, handler: Any) -> Any:
+        seen.append(request.messages)
+        return AIMessage("Hello.")
+
+    agent = create_agent(says(""), [], middleware=[RehydrateMiddleware(), answer])
+    assert agent.invoke({"messages": []})["messages"][-1].content == "Hello."
+    assert seen == [[]]
+
+
+def test_calls_that_a_person_approves_go_on_in_the_same_thread() -> None:
+    model = CheckedModel()
+    middleware = RehydrateMiddleware(budget=BUDGET)
+    approving = HumanInTheLoopMiddleware(interrupt_on={"lookup": True})
+    agent = agent_of(model, middleware, approving)
+    for turn in range(20):
+        state = agent.invoke({"messages": [question(turn)]}, config())
+        while "__interrupt__" in state:
+            number = len(model.seen)
+            edited = {"name": "lookup", "args": {"query": query_of(number)}}
+            decision = {"type": "edit", "edited_action": edited} if number % 2 else APPROVED
+            state = agent.invoke(Command(resume={"decisions": [decision]}), config())
+    assert len(model.seen) == 20 * STEPS
+    assert prefix_breaks(model.seen) == middleware.report.compactions > 0
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -117,6 +117,8 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         return await handler(await hand_over(lambda: self._prepared(request, config)))
 
     def _prepared(self, request: ModelRequest[Any], config: Mapping[str, Any]) -> ModelRequest[Any]:
+        if not request.messages:
+            return request
         try:
             self._threads.suit(request.model)
             reserved = self._reserved_tokens(request)
