@@ -25,6 +25,7 @@ from langchain.agents.middleware import (
     wrap_model_call,
 )
 from langchain.agents.structured_output import ToolStrategy
+from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -40,6 +41,7 @@ from rehydrate.integrations.langchain import (
     RehydrateMiddleware,
     RehydrateWarning,
 )
+from rehydrate.integrations.langgraph import RehydrateStore
 from tests.integrations import harbour
 from tests.integrations.langchain_agents import (
     STEPS,
@@ -432,6 +434,37 @@ def test_memories_come_with_the_turn_and_not_into_the_state(tmp_path: Any) -> No
     assert prefix_breaks(model.seen) == 0
     assert "8443" not in str(state["messages"])
     assert [each.name for each in middleware.tools][-1] == "load_memory"
+
+
+def test_an_agents_tool_reads_what_another_threads_tool_put_into_the_store(tmp_path: Any) -> None:
+    @tool
+    def note(text: str, runtime: ToolRuntime) -> str:
+        """Note something."""
+        assert runtime.store is not None
+        runtime.store.put(("notes", "alice"), text[:12], {"text": text})
+        return "Noted."
+
+    @tool
+    def look(query: str, runtime: ToolRuntime) -> str:
+        """Look into the notes."""
+        assert runtime.store is not None
+        found = runtime.store.search(("notes",), query=query, limit=1)
+        return str(found[0].value["text"])
+
+    def reply(messages: Sequence[BaseMessage], call: int) -> AIMessage:
+        text = str(messages[-1].content)
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage(text)
+        name, argument = ("look", "query") if text.endswith("?") else ("note", "text")
+        return AIMessage("", tool_calls=[called(name, call, **{argument: text})])
+
+    with Memory.open(tmp_path / "memory.db") as memory:
+        store = RehydrateStore(memory)
+        agent = agent_of(CheckedModel(reply=reply), tools=[note, look], store=store)
+        agent.invoke(asking("Staging listens on port 8443."), config("a"))
+        agent.invoke(asking("Anna prefers tea."), config("a"))
+        state = agent.invoke(asking("Which port does staging use?"), config("b"))
+    assert state["messages"][-1].content == "Staging listens on port 8443."
 
 
 # ------------------------------------------------------------------------------------ summaries

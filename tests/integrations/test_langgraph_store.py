@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -215,6 +217,21 @@ def test_an_expired_item_is_gone(store: RehydrateStore) -> None:
     assert item is not None and item.value == PORT
 
 
+@pytest.mark.parametrize("ttl", [1e12, float("inf")])
+def test_a_time_to_live_of_ages_is_none(store: RehydrateStore, memory: Memory, ttl: float) -> None:
+    store.put(ALICE, "code", PORT, ttl=ttl)
+    assert store.get(ALICE, "code") is not None
+    assert memory.list(namespace="users.alice")[0].expires is None
+
+
+def test_a_value_is_kept_as_json_and_is_a_copy(store: RehydrateStore) -> None:
+    value: dict[str, Any] = {"pair": (1, 2), "list": [1]}
+    store.put(ALICE, "k", value)
+    value["list"].append(2)
+    item = store.get(ALICE, "k")
+    assert item is not None and item.value == {"pair": [1, 2], "list": [1]}
+
+
 @pytest.mark.parametrize("is_searched", [False, True], ids=["get", "search"])
 def test_a_read_begins_an_items_time_anew_and_is_no_update(
     memory: Memory, is_searched: bool
@@ -247,6 +264,25 @@ def test_threads_may_put_at_once(store: RehydrateStore, memory: Memory) -> None:
     assert memory.stats(namespace="users.alice").items == 4
 
 
+def test_two_processes_may_put_the_same_keys(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from rehydrate import Memory\n"
+        "from rehydrate.integrations.langgraph import RehydrateStore\n"
+        "with Memory.open(sys.argv[1]) as memory:\n"
+        "    store = RehydrateStore(memory)\n"
+        "    for n in range(40):\n"
+        "        store.put(('users', 'alice'), f'k{n % 4}', {'n': n})\n"
+    )
+    path = str(tmp_path / "shared.db")
+    others = [subprocess.Popen([sys.executable, "-c", program, path]) for _ in range(2)]
+    assert [other.wait(60) for other in others] == [0, 0]
+    with Memory.open(path) as memory:
+        items = RehydrateStore(memory).search(ALICE)
+        assert sorted(item.key for item in items) == ["k0", "k1", "k2", "k3"]
+        assert [item.value["n"] >= 36 for item in items] == [True] * 4
+
+
 def test_what_a_store_holds_is_a_memorys_and_other_memories_are_no_items(
     store: RehydrateStore, memory: Memory
 ) -> None:
@@ -268,6 +304,8 @@ def test_secrets_stay_out_as_in_every_memory(store: RehydrateStore) -> None:
 def test_what_it_cannot_do_is_refused(store: RehydrateStore, memory: Memory) -> None:
     with pytest.raises(InvalidNamespaceError):
         store.put((), "k", TEA)
+    with pytest.raises(InvalidArgumentError, match="limit is -1"):
+        store.search(ALICE, limit=-1)
     with pytest.raises(InvalidArgumentError, match="bound to the namespace 'alice'"):
         RehydrateStore(memory.within("alice"))
     with pytest.raises(InvalidArgumentError, match="fields is 'text'"):

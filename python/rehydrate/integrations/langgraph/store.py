@@ -7,13 +7,16 @@ searches read of the value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from threading import RLock
 from typing import Any, NamedTuple
 
+from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
@@ -48,6 +51,9 @@ _MORE = 4
 """A search with a filter reads so many times more hits, until it has enough."""
 _REFRESHED_FROM = 0.1
 """A read begins an item's time anew once this share of it is over: else every read would write."""
+
+_LONGEST_TTL = 100.0 * 365 * 24 * 60
+"""Minutes. What may live longer does not expire."""
 
 
 class _Found(NamedTuple):
@@ -124,6 +130,8 @@ class RehydrateStore(BaseStore):
             self._refresh(held if op.refresh_ttl else ())
             return Item(**_fields(held[0])) if held else None
         if isinstance(op, SearchOp):
+            for name in ("limit", "offset"):
+                check_whole(name, getattr(op, name))
             wanted = op.offset + op.limit
             found = self._ranked(op, wanted) if op.query else self._newest(op, wanted)
             page = list(islice(found, op.offset, wanted))
@@ -189,15 +197,16 @@ class RehydrateStore(BaseStore):
     def _stored(self, op: PutOp, old: Sequence[MemoryItem]) -> MemoryItem:
         """Return a value as the memory keeps it."""
         text = self._text(op)
+        ends = op.ttl is not None and op.ttl <= _LONGEST_TTL
         return MemoryItem(
             text or op.key or " ",
             kind=FOUND if text else KEPT,
             thread=op.key,
-            expires=None if op.ttl is None else _expiry(op.ttl),
+            expires=_expiry(op.ttl or 0.0) if ends else None,
             metadata={
-                "value": op.value,
+                "value": _as_json(op.value),
                 "created": _created(old[0]).isoformat() if old else None,
-                "ttl": op.ttl,
+                "ttl": op.ttl if ends else None,
             },
         )
 
@@ -317,6 +326,13 @@ def _noted(item: MemoryItem, name: str) -> datetime:
     """Return a time in the metadata; where there is none, the time of this version."""
     noted: str | None = item.metadata.get(name)
     return datetime.fromisoformat(noted) if noted else _written(item)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON holds it; as it is where JSON cannot, for the memory to refuse."""
+    with suppress(TypeError, ValueError):
+        return json.loads(json.dumps(value, allow_nan=False))
+    return value
 
 
 def _expiry(minutes: float) -> datetime:
