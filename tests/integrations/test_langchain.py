@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from rehydrate import Budget, Memory
-from rehydrate.context import BackgroundCompaction
+from rehydrate.context import BackgroundCompaction, compact_history
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import Caps
 
@@ -507,6 +507,17 @@ def test_summaries_are_written_meanwhile(summarizer: Any) -> None:
     assert SUMMARY in text_of(model.seen[-1])
     assert prefix_breaks(model.seen) == middleware.report.compactions
     assert SUMMARY not in text_of(streamed)
+
+
+def test_a_compacted_history_is_of_langchains_messages() -> None:
+    said: list[BaseMessage] = []
+    for turn in range(10):
+        said += [question(turn), AIMessage(harbour.words(f"a{turn}", 60))]
+    compacted = compact_history(said, summarise, keep_last=2)
+    assert SUMMARY in str(compacted.messages[0].content)
+    assert [type(message) for message in compacted.messages] == [
+        *(HumanMessage, AIMessage, HumanMessage, AIMessage)
+    ]
 
 
 def test_a_summary_that_is_cut_off_is_not_used() -> None:
