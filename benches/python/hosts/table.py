@@ -6,7 +6,7 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -31,9 +31,11 @@ class Row(NamedTuple):
     """The messages that the model got in each call, each as text."""
     seconds: Sequence[float] = ()
     thread: HostThread | None = None
+    other_units: float = 0.0
+    """What other calls cost, such as those of a model that writes summaries."""
 
 
-def as_texts(messages: Sequence[Any]) -> list[str]:
+def as_texts(messages: Iterable[Any]) -> list[str]:
     """Return messages that are dicts as texts."""
     return [json.dumps(message, sort_keys=True, ensure_ascii=False) for message in messages]
 
@@ -65,7 +67,7 @@ class Figures(NamedTuple):
 
 def figures_of(row: Row) -> Figures:
     """Measure what was sent."""
-    units, largest, breaks = 0.0, 0, 0
+    units, largest, breaks = row.other_units, 0, 0
     earlier: list[str] = []
     for sent in row.sent:
         tokens = [_tokens(text) for text in sent]
