@@ -109,7 +109,7 @@ class RehydrateSessionStore:
         return await hand_over(summaries, STORING)
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete a session with its subagents, or one subagent; no byte of it stays."""
+        """Delete a session with its subagents, or one subagent, as `Threads.purge` does."""
 
         def delete() -> None:
             # The session itself goes last: a delete that was cut short can be repeated.
