@@ -680,5 +680,5 @@ def test_an_interpreter_runs_it(memory, files):
         client = anthropic.AsyncAnthropic(api_key="key", base_url=provider.url, max_retries=0)
         model = AnthropicModel("claude-sonnet-5-5", client=client, max_tokens=500)
         turn = Interpreter(model, tools=[files.tool]).run(Context(), "Remember the port.")
-        assert turn.text == "Noted."
+        assert turn.answer == "Noted."
         assert_written(provider, files)
