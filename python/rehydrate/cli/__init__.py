@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from rehydrate import __version__
 from rehydrate.cli import (
+    claude,
     compact,
     doctor,
     eval,  # noqa: A004
@@ -103,6 +104,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, eval, inspect, lint, memory, thread, rpc, model, doctor):
+    for command in (compact, eval, inspect, lint, memory, thread, rpc, claude, model, doctor):
         command.add_parser(commands)
     return parser
