@@ -11,6 +11,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,20 @@ def test_every_room_that_users_import_has_a_front():
 def test_every_name_of_a_front_loads_and_type_checkers_see_the_same_names(package: str):
     module = importlib.import_module(package)
     assert module.__all__ == sorted(module.__all__) == dir(module)
-    assert all(hasattr(module, name) for name in module.__all__)
     assert set(_typed_names(Path(module.__file__))) == set(module.__all__)
+    with _hosts_that_are_installed():
+        assert all(hasattr(module, name) for name in module.__all__)
+
+
+@contextmanager
+def _hosts_that_are_installed() -> Iterator[None]:
+    """Skip where an adapter's host is not installed, as it may be where wheels are tested."""
+    try:
+        yield
+    except ImportError as missing:
+        if (missing.name or "").startswith("rehydrate"):
+            raise
+        pytest.skip(str(missing))
 
 
 def _typed_names(front: Path) -> Iterator[str]:
@@ -180,7 +193,8 @@ def test_an_exported_name_has_a_docstring_and_every_public_part_of_it_too(name: 
 
 @pytest.mark.parametrize("name", ["rehydrate", *MODULES])
 def test_the_examples_in_docstrings_run(name: str):
-    module = importlib.import_module(name)
+    with _hosts_that_are_installed():
+        module = importlib.import_module(name)
     assert module.__doc__
     assert doctest.testmod(module).failed == 0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
-from rehydrate.rpc import PROTOCOL_VERSION, Server, tool
+from rehydrate.rpc import PROTOCOL_VERSION, PROTOCOL_VERSIONS, Server, tool
 
 HELLO = [{"role": "user", "content": "hello"}]
 TALK = [
@@ -207,3 +207,51 @@ def test_messages_too_deep_to_write_are_answered():
     assert "RecursionError" in json.dumps(reply)
     while nested:  # taken apart by hand: freeing it at once would recurse too
         nested = nested[0]
+
+
+def negotiated(version: object, *calls: dict) -> list[dict]:
+    """The replies of one server to an initialize with this version, and to calls of the tool."""
+    server = Server()
+    asked = [{"method": "initialize", "params": {"protocolVersion": version}}]
+    asked += [
+        {"method": "tools/call", "params": {"name": "compact_context", "arguments": each}}
+        for each in calls
+    ]
+    return [json.loads(server.answer({"jsonrpc": "2.0", "id": 1, **each})) for each in asked]
+
+
+def test_only_versions_that_are_spoken_are_negotiated():
+    for version in PROTOCOL_VERSIONS:
+        assert negotiated(version)[0]["result"]["protocolVersion"] == version
+    for version in ("1999-01-01", "2026-07-28", "", "x", 5, None, []):
+        result = negotiated(version)[0]["result"]
+        assert result["protocolVersion"] == PROTOCOL_VERSIONS[-1] == "2025-11-25"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"mesages": HELLO}, "no argument 'mesages', did you mean 'messages'?"),
+        ({}, "messages is missing; send the conversation"),
+        ({"messages": HELLO, "budget_tokens": -1}, "budget_tokens is -1; pass a whole number"),
+        ({"messages": [3]}, "message 0 is an int"),
+    ],
+)
+def test_a_wrong_argument_is_a_result_in_the_version_that_says_so(arguments, said):
+    _, wrong, right = negotiated("2025-11-25", arguments, {"messages": HELLO})
+    assert wrong["result"]["isError"] is True
+    assert wrong["result"].keys() == {"content", "isError"}
+    assert said in wrong["result"]["content"][0]["text"]
+    assert right["result"]["isError"] is False
+    for version in PROTOCOL_VERSIONS[:-1]:
+        assert code(negotiated(version, arguments)[1]) == -32602
+
+
+def test_what_is_no_call_is_an_error_of_the_protocol_in_every_version():
+    server = Server()
+    for params in ({}, {"name": 3}, {"name": "compact_context", "arguments": []}):
+        for version in PROTOCOL_VERSIONS:
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+            server.answer(asked | {"params": {"protocolVersion": version}})
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            assert code(json.loads(server.answer(request))) == -32602

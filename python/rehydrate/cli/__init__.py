@@ -1,4 +1,4 @@
-"""The command line: compact, eval, inspect, lint, memory, thread, rpc, model,
+"""The command line: compact, eval, inspect, lint, memory, thread, rpc, mcp, model,
 doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
@@ -25,6 +25,7 @@ from rehydrate.cli import (
     eval,  # noqa: A004
     inspect,
     lint,
+    mcp,
     memory,
     model,
     rpc,
@@ -104,6 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, eval, inspect, lint, memory, thread, rpc, claude, model, doctor):
+    for command in (compact, eval, inspect, lint, memory, thread, rpc, mcp, claude, model, doctor):
         command.add_parser(commands)
     return parser

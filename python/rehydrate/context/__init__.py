@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from rehydrate.context.thread import (
         ToolHandler as ToolHandler,
     )
+    from rehydrate.context.thread_reader import (
+        ThreadReader as ThreadReader,
+    )
     from rehydrate.context.threads import (
         StoredConversation as StoredConversation,
         StoredThreadInfo as StoredThreadInfo,
@@ -61,6 +64,7 @@ __all__, __dir__, __getattr__ = front(
         "context_store.tool_table": "TOOLS ToolUse",
         "jit": "ContextJIT",
         "thread": "ToolHandler",
+        "thread_reader": "ThreadReader",
         "threads": "StoredConversation StoredThreadInfo Threads",
         "time_range": "parse_time_range",
         "tool_calls": "Answered",

@@ -43,6 +43,11 @@ class Remainders:
             raise UnknownHandleError(handle, "remainders")
         return self._kept[handle]
 
+    def take(self, others: Remainders) -> None:
+        """Keep those of others too."""
+        self._kept |= others._kept
+        self._drop_oldest()
+
     def unsaved(self) -> dict[str, tuple[Section, ...]]:
         """Return what a log must have for these handles to work after a restart."""
         return {name: kept for name, kept in self._kept.items() if name not in self._saved}

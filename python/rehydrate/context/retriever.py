@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.context.late_binding import ANSWER_WORDS_TOKENS
 from rehydrate.context.other_threads import other_threads
 from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
-from rehydrate.errors import MissingNamespaceError, UnknownHandleError
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, UnknownHandleError
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
@@ -141,7 +141,7 @@ class Retriever:
         for memory in self.memories:
             try:
                 return memory.get(handle).text, "memory"
-            except UnknownHandleError:
+            except (UnknownHandleError, InvalidArgumentError):  # gone, or a handle of another kind
                 continue
         raise unknown
 

@@ -102,6 +102,14 @@ def attach(
     return None if stored is None else stored.summary
 
 
+def restore_unseen(thread: Thread, builder: PromptBuilder, stored: StoredThread) -> None:
+    """Restore a thread for a model that sees none of its entries; no change of it is written."""
+    thread.entries.restore(stored.entries)
+    thread.state = PromptState(seen=len(thread.entries))
+    thread.remainders = Remainders(stored.section_lists(stored.remainders))
+    builder.originals = ThreadOriginals(thread.entries, stored.originals)
+
+
 def thread_of(records: Sequence[Record]) -> Thread:
     """Return a thread with the entries and the context store that its records tell of."""
     stored = StoredThread.of(records)

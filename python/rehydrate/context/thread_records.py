@@ -89,6 +89,11 @@ def effective(records: Iterable[Record]) -> list[Record]:
     >>> effective([header("plain"), one, Record(Kind.UNDO, 0.0, {"to": 1}), two])[1:] == [two]
     True
     """
+    return [record for _, record in numbered(records)]
+
+
+def numbered(records: Iterable[Record]) -> list[tuple[int, Record]]:
+    """Return the records that count, each with its number in the log."""
     counting: list[tuple[int, Record]] = []
     for number, record in enumerate(records):
         if record.kind is Kind.UNDO:
@@ -96,7 +101,7 @@ def effective(records: Iterable[Record]) -> list[Record]:
                 counting.pop()
         else:
             counting.append((number, record))
-    return [record for _, record in counting]
+    return counting
 
 
 _SEEING = (Kind.STATE, Kind.OPERATIONS)

@@ -1,1 +1,25 @@
-"""Adapters: Rehydrate inside the agents of others, each in the idiom of its host."""
+"""Rehydrate inside other agents and gateways: an adapter a package, each with its own extra."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.host_thread import (
+        HostReport as HostReport,
+        HostThread as HostThread,
+        HostThreads as HostThreads,
+        RehydrateWarning as RehydrateWarning,
+    )
+    from rehydrate.integrations.prefix_threads import PrefixThreads as PrefixThreads
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "host_thread": "HostReport HostThread HostThreads RehydrateWarning",
+        "prefix_threads": "PrefixThreads",
+    },
+    internal={"host_thread": "Shown shown_messages"},
+)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import eq
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -20,9 +22,19 @@ from rehydrate.context.jit import ContextJIT
 from rehydrate.entry_id import EntryId
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.counting import upper_bound
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.fencing import fenced, text_of
+from rehydrate.prompt.laying_out import BEGINNING
+from rehydrate.prompt.request import Budget
+from rehydrate.prompt.section import Section
 
 MAX_THREADS = 1_024
+_LEAST_SHARE = 4
+"""Of the budget at least one part in so many is for the messages."""
+
+Same = Callable[[Any, Any], bool]
+"""Whether two messages of a host say the same."""
 
 
 class RehydrateWarning(UserWarning):
@@ -40,8 +52,17 @@ class HostReport(NamedTuple):
     """Whether what was sent extends what was sent before."""
     compactions: int = 0
     tokens: int = 0
+    """Of the prompt, with what the host sends beside its messages."""
     failure: str = ""
     """Why the messages were passed through as they are; "" where they were not."""
+
+
+class Shown(NamedTuple):
+    """A message that is sent."""
+
+    index: int | None  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    """Its index in the host's list; None: a section of context."""
+    message: Any
 
 
 class HostThread:
@@ -53,14 +74,18 @@ class HostThread:
     True
     """
 
-    def __init__(self, make: Callable[[], Context], *, asks_back: bool = False) -> None:
+    def __init__(
+        self, make: Callable[[], Context], *, asks_back: bool = False, same: Same = eq
+    ) -> None:
         """Take what makes an empty `Context`; with ``asks_back`` its model gets the tools of a
-        `ContextJIT`."""
+        `ContextJIT`. ``same`` is for messages that cannot be compared by `==`."""
         self._make = make
         self._asks_back = asks_back
+        self._same = same
         self._lock = RLock()
         self._known: list[Any] = []
         self._context: Context | None = None
+        self._budget = Budget()
         self._jit: ContextJIT | None = None
         self.report = HostReport()
 
@@ -78,53 +103,72 @@ class HostThread:
         """What answers the model's questions; None where it has no tools for them."""
         return self._jit if self.context is not None else None
 
-    def prompt(self, messages: Sequence[Any]) -> list[Any]:
+    def prompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
         """Return what to send: messages of the host's own, the very objects, with sections of
         context between them as user messages in its format.
+
+        ``reserved_tokens`` are those of what the host sends beside its messages: its system text
+        and its tools, without those of the `ContextJIT`.
 
         It raises nothing: where something fails the messages are returned as they are, with a
         RehydrateWarning, and ``report.failure`` says why.
         """
+        shown = self.shown(messages, reserved_tokens=reserved_tokens)
+        return [each.message for each in shown]
+
+    async def aprompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
+        """`prompt` for asyncio and trio, in a worker thread."""
+        return await hand_over(lambda: self.prompt(messages, reserved_tokens=reserved_tokens))
+
+    def shown(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Shown]:
+        """Return what `prompt` returns, each message with its index in the host's list."""
         with self._lock:
             try:
-                return self._prompt(messages)
+                return self._shown(messages, reserved_tokens)
             except Exception as error:
                 why = safe_error_text(error, "rehydrate")
                 self._known, self._context, self._jit = [], None, None
                 self.report = HostReport(failure=why)
-                warnings.warn(
-                    f"the messages were sent as they are: {why}", RehydrateWarning, stacklevel=2
-                )
-                return list(messages)
+                warn_passed_through(why)
+                return [Shown(index, message) for index, message in enumerate(messages)]
 
-    async def aprompt(self, messages: Sequence[Any]) -> list[Any]:
-        """`prompt` for asyncio and trio, in a worker thread."""
-        return await hand_over(lambda: self.prompt(messages))
+    def known_of(self, messages: Sequence[Any]) -> int:
+        """Return how many messages it knows, where the list begins with all of them; else 0."""
+        known = self._known
+        count = len(known)  # another thread may be adding
+        if not 0 < count <= len(messages):
+            return 0
+        # Most lists are of other conversations, and end otherwise.
+        last, now = known[count - 1], messages[count - 1]
+        if last is not now and not self._same(last, now):
+            return 0
+        return count if shared_messages(known, messages, self._same) >= count else 0
 
-    def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+    def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
-        text of the call's result. It raises nothing."""
+        text of the call's result. ``arguments`` may be JSON. It raises nothing."""
         jit = self.jit
         if jit is None:
             return f"{name}: there is nothing to ask; answer with what you have"
-        call = {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)}
+        call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         try:
             return jit.answer(call).content
         except Exception as error:
             return f"{name}: {safe_error_text(error, name)}; answer with what you have"
 
-    async def aanswer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+    async def aanswer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """`answer` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.answer(name, arguments, call_id))
 
-    def _prompt(self, messages: Sequence[Any]) -> list[Any]:
-        shared = shared_messages(self._known, messages)
+    def _shown(self, messages: Sequence[Any], reserved_tokens: int) -> list[Shown]:
+        shared = shared_messages(self._known, messages, self._same)
         is_rebuilt = shared < len(self._known)
         if is_rebuilt or self._context is None:
             self._begin()
             shared = 0
         context = self._context
         assert context is not None
+        context.budget = _without(self._budget, upper_bound(reserved_tokens, context.provider))
         new = messages[shared:]
         context.add(*new)
         self._known += new
@@ -135,13 +179,14 @@ class HostThread:
             is_rebuilt,
             prefix is None or prefix.extends,
             usage.compactions,
-            usage.tokens,
+            usage.tokens + reserved_tokens,
         )
-        return host_messages(compiled)
+        return shown_messages(compiled)
 
     def _begin(self) -> None:
         self._known = []
         self._context = self._make()
+        self._budget = self._context.budget
         self._jit = ContextJIT(self._context) if self._asks_back else None
 
 
@@ -159,10 +204,12 @@ class HostThreads:
         *,
         asks_back: bool = False,
         max_threads: int = MAX_THREADS,
+        same: Same = eq,
     ) -> None:
         """Take what makes an empty `Context` for a name."""
         self._make = make
         self._asks_back = asks_back
+        self._same = same
         self._max_threads = max_threads
         self._threads: OrderedDict[str, HostThread] = OrderedDict()
         self._lock = RLock()
@@ -172,52 +219,102 @@ class HostThreads:
         with self._lock:
             thread = self._threads.pop(name, None)
             if thread is None:
-                thread = HostThread(lambda: self._make(name), asks_back=self._asks_back)
+                thread = HostThread(
+                    lambda: self._make(name), asks_back=self._asks_back, same=self._same
+                )
             self._threads[name] = thread
             while len(self._threads) > self._max_threads:
                 self._threads.popitem(last=False)
             return thread
 
 
-def shared_messages(known: Sequence[Any], messages: Sequence[Any]) -> int:
+def warn_passed_through(why: str) -> None:
+    """Warn that a host's messages were sent as they are."""
+    warnings.warn(f"the messages were sent as they are: {why}", RehydrateWarning, stacklevel=3)
+
+
+def _without(budget: Budget, tokens: int) -> Budget:
+    """Return the budget less these tokens."""
+    soft = max(budget.soft_tokens - tokens, budget.soft_tokens // _LEAST_SHARE, 1)
+    hard = max(budget.hard_tokens - tokens, soft)
+    return replace(budget, soft_tokens=soft, hard_tokens=hard)
+
+
+def shared_messages(known: Sequence[Any], messages: Sequence[Any], same: Same = eq) -> int:
     """Return with how many of the known messages a list begins.
 
     >>> shared_messages([{"a": 1}, {"b": 2}], [{"a": 1}, {"b": 3}, {"c": 4}])
     1
     """
     pairs = zip(known, messages, strict=False)
-    changed = (n for n, (one, other) in enumerate(pairs) if one is not other and one != other)
+    same_pairs = (one is other or same(one, other) for one, other in pairs)
+    changed = (n for n, is_same in enumerate(same_pairs) if not is_same)
     return next(changed, min(len(known), len(messages)))
 
 
-def host_messages(prompt: CompiledPrompt) -> list[Any]:
+def shown_messages(prompt: CompiledPrompt) -> list[Shown]:
     """Return a prompt's messages in the format of its history.
 
-    Entries are the very objects that were added. A section of context is a user message.
+    Entries are the very objects that were added. A section of context is a user message, hot memory
+    too: the system text is the host's. A list that the user began begins with the user.
     """
-    return list(_host_messages(prompt))
+    history = prompt.ir.history
+    is_own = history.format == prompt.provider
+    shown = list(_own_messages(prompt) if is_own else _picked_entries(prompt))
+    # Responses takes any beginning.
+    return shown if prompt.provider == "openai_responses" else _with_user_first(shown, history)
 
 
-def _host_messages(prompt: CompiledPrompt) -> Iterator[Any]:
-    ir = prompt.ir
-    history = ir.history
-    if history.format == prompt.provider:
-        yield from prompt.messages
-        return
-    sections = {section.id: section for section in ir.sections}
+def _with_user_first(shown: list[Shown], history: History) -> list[Shown]:
+    """Return the messages with the user's before the assistant's, where a compaction took those."""
+    first = next((each for each in history.light_messages if each.role != "system"), None)
+    if first is None or first.role != "assistant":
+        return shown
+    index = history.entry_index(first.index)
+    at = [each.index for each in shown].index(index)
+    if index == first.index or any(each.index is None for each in shown[:at]):
+        return shown  # the host's own beginning, or there is a section before it
+    shown.insert(at, Shown(None, user_message(BEGINNING, history.format)))
+    return shown
+
+
+def _own_messages(prompt: CompiledPrompt) -> Iterator[Shown]:
+    """Yield the messages of a prompt whose history is in the provider's own format."""
+    segments = [segment for segment in prompt.segments if segment.kind != "tool"]
+    if prompt.provider == "anthropic":  # its system text is no message
+        sections = _sections(prompt)
+        for segment in segments:
+            if segment.kind == "system" and (section := sections.get(segment.id)) is not None:
+                yield Shown(None, user_message(fenced(section, str(section.content)), "anthropic"))
+        segments = [segment for segment in segments if segment.kind == "message"]
+    for segment, message in zip(segments, prompt.messages, strict=True):
+        yield Shown(EntryId.index_of(segment.id), message)
+
+
+def _picked_entries(prompt: CompiledPrompt) -> Iterator[Shown]:
+    """Yield the entries that a prompt shows in another format than theirs."""
+    history = prompt.ir.history
+    sections = _sections(prompt)
     positions = {index: position for position, index in enumerate(history.indices)}
     shown = -1
     for segment in prompt.segments:
         index = EntryId.index_of(segment.id)
-        if segment.id in sections and segment.kind == "message":
-            section = sections[segment.id]
-            yield user_message(fenced(section, text_of(section, history.format)), history.format)
+        if (section := sections.get(segment.id)) is not None:
+            text = fenced(section, text_of(section, history.format))
+            yield Shown(None, user_message(text, history.format))
         elif index in positions and positions[index] > shown:
             # One message may become several, and several one.
             for position in range(shown + 1, positions[index] + 1):
-                yield history.entries[position]
+                yield Shown(history.entry_index(position), history.entries[position])
             shown = positions[index]
-    yield from history.entries[shown + 1 :]
+    for position in range(shown + 1, len(history.entries)):
+        yield Shown(history.entry_index(position), history.entries[position])
+
+
+def _sections(prompt: CompiledPrompt) -> dict[str, Section]:
+    """Return the sections that no host has, by their ids."""
+    own = [each for each in prompt.ir.sections if each.provenance.source != "system"]
+    return {section.id: section for section in own}
 
 
 def user_message(text: str, format: str) -> Any:  # noqa: A002  the field's word

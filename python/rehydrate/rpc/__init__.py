@@ -25,7 +25,7 @@ __all__, __dir__, __getattr__ = front(
         "server": "Server serve",
     },
     internal={
-        "server": "PROTOCOL_VERSION",
+        "server": "PROTOCOL_VERSION PROTOCOL_VERSIONS",
         "splitter": "Malformed Parsed Splitter",
         "tool": "ARGUMENTS NOT_SERVED call describe",
     },

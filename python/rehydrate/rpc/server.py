@@ -9,7 +9,8 @@
 | -32603 | no reply can be made, as when it would be nested too deeply to be written |
 
 An error inside a tool that is not caused by its arguments is a result with `isError`, as the Model
-Context Protocol requires: the model that called the tool can read it.
+Context Protocol requires: the model that called the tool can read it. So are wrong arguments where
+the client has negotiated a version that says so (D81).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 from rehydrate import __version__
@@ -32,8 +32,14 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
+PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""The versions of the Model Context Protocol that are spoken here, the oldest first."""
 PROTOCOL_VERSION = "2025-06-18"
 """The version of the Model Context Protocol for a client that names none."""
+_WRONG_ARGUMENTS_ARE_RESULTS = ("2025-11-25",)
+"""Versions in which wrong arguments of a tool are its result, so that the model can correct them.
+The older ones name them an error of the protocol, as the contract does for calls without a
+handshake."""
 
 _MISSING = object()
 
@@ -48,7 +54,7 @@ class Refusal(Exception):  # noqa: N818  not ours to report, the client's to rea
 
 
 class Server:
-    """Turns values into replies; it keeps no state but the memory that it is given.
+    """Turns values into replies; all it keeps is its memory, and the version that was negotiated.
 
     >>> Server().answer({"jsonrpc": "2.0", "id": "a", "method": "ping"})
     '{"jsonrpc":"2.0","id":"a","result":{}}'
@@ -56,11 +62,13 @@ class Server:
 
     def __init__(self, memory: Memory | None = None) -> None:
         """Set up the methods, and the memory that tools work with."""
+        self._memory = memory
+        self._version: str | None = None
         self._methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "initialize": _initialize,
+            "initialize": self._initialize,
             "ping": lambda _params: {},
             "tools/list": lambda _params: {"tools": [tool.describe()]},
-            "tools/call": partial(_call, memory),
+            "tools/call": self._call,
         }
 
     def answer(self, value: object) -> str | None:
@@ -107,18 +115,43 @@ class Server:
             )
         return run(params)
 
+    def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        asked = params.get("protocolVersion", PROTOCOL_VERSION)
+        # The protocol has a server that does not speak the version answer with its latest.
+        self._version = asked if asked in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[-1]
+        return {
+            "protocolVersion": self._version,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "rehydrate", "version": __version__},
+        }
 
-def _initialize(params: Mapping[str, Any]) -> dict[str, Any]:
-    asked = params.get("protocolVersion")
-    return {
-        # No later addition to the protocol affects a server of one stateless tool.
-        "protocolVersion": asked if isinstance(asked, str) else PROTOCOL_VERSION,
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "rehydrate", "version": __version__},
-    }
+    def _call(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = _arguments(params)
+        if problem := _problem_of_names(arguments):
+            return self._wrong_arguments(problem)
+        try:
+            found = tool.call(arguments, self._memory)
+        except tool.WRONG_ARGUMENTS as error:
+            return self._wrong_arguments(str(error))
+        except Exception as error:
+            message = f"{safe_error_text(error, tool.NAME)}; the messages were not changed"
+            return _failed(message)
+        return {
+            "content": [{"type": "text", "text": _encode(found)}],
+            "isError": False,
+            "structuredContent": found,
+            "structured": found,  # the name that chitta's clients look for
+        }
+
+    def _wrong_arguments(self, message: str) -> dict[str, Any]:
+        """Return the result that says so, or refuse, as the negotiated version has it."""
+        if self._version in _WRONG_ARGUMENTS_ARE_RESULTS:
+            return _failed(message)
+        raise Refusal(INVALID_PARAMS, message)
 
 
-def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call; refuse what is no call of the tool at all."""
     name = params.get("name", _MISSING)
     if not isinstance(name, str):
         given = "missing" if name is _MISSING else _json_type(name)
@@ -130,26 +163,21 @@ def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
         raise Refusal(
             INVALID_PARAMS, f"arguments is {_json_type(arguments)}; send an object of named values"
         )
+    return arguments
+
+
+def _problem_of_names(arguments: Mapping[str, Any]) -> str | None:
+    """Return what to say of an argument that the tool has not; None if it has all of them."""
     for given in arguments:
         if given not in tool.ARGUMENTS:
             near = _nearest(given, tool.ARGUMENTS)
             names = ", ".join(tool.ARGUMENTS)
-            raise Refusal(
-                INVALID_PARAMS, f"{tool.NAME} has no argument {given!r}{near}; it takes {names}"
-            )
-    try:
-        found = tool.call(arguments, memory)
-    except tool.WRONG_ARGUMENTS as error:
-        raise Refusal(INVALID_PARAMS, str(error)) from None
-    except Exception as error:
-        message = f"{safe_error_text(error, tool.NAME)}; the messages were not changed"
-        return {"content": [{"type": "text", "text": message}], "isError": True}
-    return {
-        "content": [{"type": "text", "text": _encode(found)}],
-        "isError": False,
-        "structuredContent": found,
-        "structured": found,  # the name that chitta's clients look for
-    }
+            return f"{tool.NAME} has no argument {given!r}{near}; it takes {names}"
+    return None
+
+
+def _failed(message: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
 def _problem(request: Mapping[str, Any], identity: object) -> str | None:

@@ -1,0 +1,136 @@
+"""StoredEntries: the entries of a stored thread, read and written without a `Context`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.context.history import Entries
+from rehydrate.context.stored_thread import records_of
+from rehydrate.context.thread_records import (
+    Kind,
+    Record,
+    effective,
+    header,
+    numbered,
+    read_record,
+)
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError, StoreConflictError
+from rehydrate.formats._reading import compact_json
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.serialize import plain
+
+if TYPE_CHECKING:
+    from rehydrate.context.threads import Threads
+
+_MAX_TRIES = 100
+"""Each try that fails is one that another writer won."""
+
+
+class StoredEntries:
+    """The entries of one thread of a store, for any number of threads and processes at once.
+
+    A `Context` of the same thread gets StoreConflictError after such a write, and is to be opened
+    again.
+    """
+
+    def __init__(
+        self,
+        threads: Threads,
+        thread: str,
+        *,
+        format: str,  # noqa: A002  the field's word
+        namespace: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take an open store, the thread's name and the format of its entries."""
+        self._store = threads.native
+        self._namespace = threads.namespace_for(namespace, "StoredEntries")
+        self._thread = thread
+        self._format = format
+        self._clock = clock
+
+    def all(self) -> list[Any]:
+        """Return the entries in order; [] where there is no such thread."""
+        records = effective(records_of(self._store, self._namespace, self._thread))
+        return [record.content["entry"] for record in records if record.kind is Kind.ENTRY]
+
+    def extend(self, entries: Sequence[Any]) -> None:
+        """Add entries at the end, all or none of them; they are on disk when it returns.
+
+        Raises InvalidArgumentError for a thread in another format, and StoreError.
+        """
+        added = self._records(entries)
+        for _ in range(_MAX_TRIES):
+            written = self._written()
+            records = added if written else [header(self._format), *added]
+            if self._append(written, records):
+                return
+        raise StoreConflictError(
+            self._store.path,
+            f"thread {self._thread!r} is written by others all the time",
+            "try again",
+        )
+
+    def pop(self) -> Any | None:
+        """Take the last entry back and return it; None where there is none.
+
+        What was made from it goes too. Its bytes stay in the file until `clear`.
+        """
+        while True:
+            records = records_of(self._store, self._namespace, self._thread)
+            entries = [each for each in numbered(records) if each[1].kind is Kind.ENTRY]
+            if not entries:
+                return None
+            number, last = entries[-1]
+            undo = Record(Kind.UNDO, self._clock(), {"to": number})
+            if self._append(len(records), [undo]):
+                return last.content["entry"]
+
+    def clear(self) -> None:
+        """Delete the thread; no byte of it stays."""
+        self._store.purge_thread(self._namespace, self._thread)
+
+    def _written(self) -> int:
+        """Return how many records the thread has; raises for one in another format."""
+        found = self._store.thread(self._namespace, self._thread)
+        if found is None or not found[3]:
+            return 0
+        (first,) = self._store.records(self._namespace, self._thread, start=0, limit=1)
+        format = read_record(*first).content.get("format")  # noqa: A001
+        if format != self._format:
+            raise InvalidArgumentError(
+                f"thread {self._thread!r} has entries in the format {format!r}, not "
+                f"{self._format!r}; choose another name"
+            )
+        return found[3]
+
+    def _append(self, written: int, records: Sequence[Record]) -> bool:
+        """Write the records behind so many; return False where others wrote meanwhile."""
+        rows = [(int(record.kind), record.time, record.body()) for record in records]
+        try:
+            self._store.append_records(self._namespace, self._thread, written, rows)
+        except StoreConflictError:
+            return False
+        return True
+
+    def _records(self, entries: Sequence[Any]) -> list[Record]:
+        """Return the records of entries, with their tokens.
+
+        An entry that is no message of the format is kept as it is: it is the caller's.
+        """
+        now = self._clock()
+        read = Entries(self._format)
+        try:
+            read.extend(entries, now)
+        except InvalidMessageError:
+            values = [plain(entry, f"entry {index}") for index, entry in enumerate(entries)]
+            counts = text_tokens([compact_json(value) for value in values])
+        else:
+            values = [plain(read.at(index), f"entry {index}") for index in range(len(read))]
+            counts = [read.tokens_at(index) for index in range(len(read))]
+        return [
+            Record(Kind.ENTRY, now, {"entry": value, "tokens": count})
+            for value, count in zip(values, counts, strict=True)
+        ]

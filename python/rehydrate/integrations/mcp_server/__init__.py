@@ -1,0 +1,35 @@
+"""The MCP server: what `rehydrate mcp` offers to agents that speak the Model Context Protocol.
+
+    client -> stdio / http -> server -> tools -> context_tools, memory_tools, session_tools
+                                   `-> resources                    |
+                                                      stores: a memory, threads, transcripts
+
+Only `server`, `stdio` and `http` import the SDK (`pip install "rehydrate[mcp]"`).
+docs/integrations/mcp.md is the user's page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.mcp_server.server import make_server as make_server
+    from rehydrate.integrations.mcp_server.stores import Stores as Stores
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "server": "make_server",
+        "stores": "Stores",
+    },
+    internal={
+        "http": "MAX_BODY_BYTES",
+        "jobs": "Job run_job",
+        "session_files": "transcript_roots transcripts",
+        "session_index": "SessionIndex",
+        "session_lines": "MAX_LINE_BYTES TranscriptReader",
+        "tools": "TOOLS",
+    },
+)

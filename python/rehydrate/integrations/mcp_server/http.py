@@ -1,0 +1,92 @@
+"""serve_http: the server over Streamable HTTP, on loopback, for those who have the token.
+
+A page in a browser can send requests to loopback too. So the Host and the Origin of each request
+must be this server's own, and each needs the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+MAX_BODY_BYTES = 64 * 2**20
+"""Of one request: a conversation of a few million tokens."""
+_SHUTDOWN_SECONDS = 2
+"""An open stream of a client would keep the server from ending."""
+
+
+def bound_socket(port: int) -> socket.socket:
+    """Return a socket that listens on loopback; port 0 is any that is free. Raises OSError."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((HOST, port))
+        bound.listen(128)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def serve_http(
+    server: Server[Any], bound: socket.socket, token: str, announce: Callable[[str], object]
+) -> None:
+    """Answer on this socket until the process is told to stop; ``announce`` gets the address."""
+    port = bound.getsockname()[1]
+    config = uvicorn.Config(
+        make_app(server, token, port),
+        log_level="error",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    announce(f"http://{HOST}:{port}{PATH}")
+    uvicorn.Server(config).run(sockets=[bound])
+
+
+def make_app(server: Server[Any], token: str, port: int) -> ASGIApp:
+    """Return the application of a server that listens on this port."""
+    hosts = [f"{name}:{port}" for name in (HOST, "localhost", "[::1]")]
+    security = TransportSecuritySettings(
+        allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
+    )
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=MAX_BODY_BYTES,
+        transport_security=security,
+    )
+    return _WithToken(app, token)
+
+
+class _WithToken:
+    """Passes on requests that have the token; all others are refused."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or self._has_token(scope):
+            await self._app(scope, receive, send)
+            return
+        refusal = JSONResponse(
+            {"error": "send the token that the server printed: Authorization: Bearer TOKEN"},
+            status_code=401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+        await refusal(scope, receive, send)
+
+    def _has_token(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        # In a time that does not tell how much of it is right.
+        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)

@@ -1,0 +1,181 @@
+"""TranscriptReader: the lines of a transcript that is being written, and what was said in them.
+
+A transcript is read from where the last reading ended. Lines that are no JSON are counted and
+passed over; so are lines too long to hold.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from rehydrate.retention.reading import tool_inputs, user_text
+
+MAX_LINE_BYTES = 8_000_000
+"""A longer line holds a picture or a file, and nothing that was said."""
+
+_CODEX_HARNESS = re.compile(
+    r"<(environment_context|user_instructions|turn_aborted|skill)>.*?</\1>",
+    re.S,
+)
+_CODEX_NOTES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
+_CODEX_ITEMS = frozenset({"message", "function_call", "custom_tool_call", "local_shell_call"})
+
+
+class TranscriptReader:
+    """Reads the objects of a JSON Lines file from an offset on."""
+
+    def __init__(self, path: Path, offset: int = 0, *, skips: bool = False) -> None:
+        """Take where to begin; with ``skips`` that is in the middle of a line to pass over."""
+        self._path = path
+        self.offset = offset
+        """Where the next reading begins."""
+        self.skips = skips
+        self.broken = 0
+        """Lines passed over since it was made: no JSON object, or too long."""
+        self.is_at_end = False
+        """Whether there was no more to read."""
+
+    def objects(self, max_bytes: int) -> Iterator[dict[str, Any]]:
+        """Yield the objects in about so many bytes; raises OSError."""
+        with self._path.open("rb") as file:
+            file.seek(self.offset)
+            end = self.offset + max_bytes
+            while self.offset < end:
+                piece = file.readline(MAX_LINE_BYTES)
+                is_whole = piece.endswith(b"\n")
+                if not is_whole and len(piece) < MAX_LINE_BYTES:
+                    # The end; the agent may be about to write the rest of the line.
+                    self.is_at_end = True
+                    value = None if self.skips else _object(piece)
+                    if value is not None:
+                        self.offset += len(piece)
+                        yield value
+                    return
+                self.offset += len(piece)
+                if self.skips or not is_whole:
+                    self.broken += is_whole
+                    self.skips = not is_whole
+                    continue
+                value = _object(piece)
+                if value is not None:
+                    yield value
+                elif piece.strip():
+                    self.broken += 1
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class Said(NamedTuple):
+    """Something said or done in a session."""
+
+    speaker: Literal["user", "assistant", "call"]
+    text: str
+    time: datetime | None
+
+
+def message_of(line: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the message or the item in a line of either agent, in the shape that its API has; a
+    line of Claude Code stays around it. None for any other line."""
+    if line.get("type") in ("user", "assistant"):
+        return line if isinstance(line.get("message"), Mapping) else None
+    payload = line.get("payload")
+    item = payload if line.get("type") == "response_item" else line
+    if isinstance(item, Mapping) and item.get("type") in _CODEX_ITEMS:
+        return item
+    return None
+
+
+def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
+    """Yield what the user and the assistant said in a line, and what tools were called with.
+
+    >>> line = {"type": "user", "message": {"role": "user", "content": "Fix the login."}}
+    >>> [said.text for said in said_in(line)]
+    ['Fix the login.']
+    """
+    message = message_of(line)
+    if message is None or line.get("isSidechain") or line.get("isApiErrorMessage"):
+        return
+    time = time_of(line)
+    try:
+        text = _words_of_user(message)
+        if text:
+            yield Said("user", text, time)
+        body = message.get("message", message)
+        if body.get("role") == "assistant":
+            text = "\n".join(_texts(body.get("content"))).strip()
+            if text:
+                yield Said("assistant", text, time)
+        for name, values in _calls(body):
+            yield Said("call", f"{name} {' '.join(values.split())}".strip(), time)
+    except (AttributeError, TypeError, RecursionError):
+        return  # a message of no shape that we know
+
+
+def _words_of_user(message: Mapping[str, Any]) -> str:
+    text = _CODEX_HARNESS.sub("", user_text(dict(message))).strip()
+    return "" if text.startswith(_CODEX_NOTES) else text
+
+
+def _texts(content: object) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for block in content:
+            if isinstance(block, Mapping) and block.get("type") in ("text", "output_text"):
+                text = block.get("text")
+                if isinstance(text, str):
+                    yield text
+
+
+def _calls(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each tool that is called, and the values that it is called with."""
+    kind = body.get("type")
+    if kind == "function_call":
+        yield str(body.get("name", "")), tool_inputs(dict(body))
+    elif kind == "custom_tool_call":
+        yield str(body.get("name", "")), str(body.get("input", ""))
+    elif kind == "local_shell_call":
+        action = body.get("action")
+        command = action.get("command") if isinstance(action, Mapping) else None
+        yield "shell", " ".join(map(str, command)) if isinstance(command, list) else ""
+    content = body.get("content")
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, Mapping) and block.get("type") == "tool_use":
+            one = {"role": "assistant", "content": [block]}
+            yield str(block.get("name", "")), tool_inputs(one)
+
+
+def time_of(line: Mapping[str, Any]) -> datetime | None:
+    """Return the time of a line, to the millisecond; None where it tells none.
+
+    >>> time_of({"timestamp": "2026-02-17T09:30:00.123Z"}).isoformat()
+    '2026-02-17T09:30:00.123000+00:00'
+    """
+    stamp = line.get("timestamp")
+    if not isinstance(stamp, str):
+        return None
+    try:
+        time = datetime.fromisoformat(stamp)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def project_of(line: Mapping[str, Any]) -> str:
+    """Return the folder that the agent works in, where the line tells it."""
+    payload = line.get("payload")
+    for place in (line, payload):
+        if isinstance(place, Mapping) and isinstance(place.get("cwd"), str):
+            return str(place["cwd"])
+    return ""

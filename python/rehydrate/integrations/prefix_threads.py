@@ -1,0 +1,102 @@
+"""PrefixThreads: the conversations of a host that does not name them.
+
+A list of messages goes to the thread whose messages it begins with. So a conversation is followed
+wherever it goes on, and one that goes back, or branches off, gets a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from operator import eq
+from threading import RLock
+from typing import Any, NamedTuple
+
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate.context.context import Context
+from rehydrate.integrations.host_thread import MAX_THREADS, HostThread, Same, Shown
+
+
+class Prompted(NamedTuple):
+    """What to send, and the thread that made it."""
+
+    thread: HostThread
+    shown: list[Shown]
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages to send."""
+        return [each.message for each in self.shown]
+
+
+class PrefixThreads:
+    """The threads of a host's conversations, within scopes; the longest unused goes first.
+
+    Two conversations with the same beginning share a thread as long as they say the same. Nothing
+    is shared between scopes: a scope is a user, a model, a conversation's name, or all of them.
+
+    >>> threads = PrefixThreads(lambda scope: Context(provider="openai_chat"))
+    >>> said = [{"role": "user", "content": "Which berth is free?"}]
+    >>> thread = threads.prompt(said).thread
+    >>> said.append({"role": "assistant", "content": "Berth 4."})
+    >>> threads.prompt(said).thread is thread, threads.prompt(said[1:]).thread is thread
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Any], Context],
+        *,
+        asks_back: bool = False,
+        max_threads: int = MAX_THREADS,
+        same: Same = eq,
+    ) -> None:
+        """Take what makes an empty `Context` for a scope."""
+        self._make = make
+        self._asks_back = asks_back
+        self._max_threads = max_threads
+        self._same = same
+        self._lock = RLock()
+        self._threads: list[tuple[Hashable, HostThread]] = []
+        """The last used is the last."""
+
+    def find(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread | None:
+        """Return the thread that a list goes on from, the one with the most messages; None: there
+        is none."""
+        with self._lock:
+            threads = list(self._threads)
+        known = [(thread.known_of(messages), thread) for other, thread in threads if other == scope]
+        count, found = max(known, key=_count, default=(0, None))
+        return found if count else None
+
+    def prompt(
+        self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
+    ) -> Prompted:
+        """Return what to send, as `HostThread.prompt` does. It raises nothing."""
+        thread = self.find(messages, scope)
+        if thread is None:
+            thread = HostThread(
+                lambda: self._make(scope), asks_back=self._asks_back, same=self._same
+            )
+        shown = thread.shown(messages, reserved_tokens=reserved_tokens)
+        self._note(scope, thread)
+        return Prompted(thread, shown)
+
+    async def aprompt(
+        self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
+    ) -> Prompted:
+        """`prompt` for asyncio and trio, in a worker thread."""
+        return await hand_over(
+            lambda: self.prompt(messages, scope, reserved_tokens=reserved_tokens)
+        )
+
+    def _note(self, scope: Hashable, thread: HostThread) -> None:
+        """Keep the thread as the last used; one that failed knows nothing, and is not kept."""
+        with self._lock:
+            kept = [each for each in self._threads if each[1] is not thread]
+            if not thread.report.failure:
+                kept.append((scope, thread))
+            self._threads = kept[-self._max_threads :]
+
+
+def _count(known: tuple[int, HostThread]) -> int:
+    return known[0]

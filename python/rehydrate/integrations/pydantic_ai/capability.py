@@ -1,0 +1,185 @@
+"""RehydrateCapability: the prompts of a Pydantic AI agent extend one another.
+
+The run's message history stays as it is. What the model gets is made from it in each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate._text import safe_error_text
+from rehydrate.context.background.compactor import BackgroundCompaction
+from rehydrate.context.context import Context
+from rehydrate.context.jit import ContextJIT
+from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.host_thread import (
+    MAX_THREADS,
+    HostReport,
+    HostThread,
+    warn_passed_through,
+)
+from rehydrate.integrations.model_budget import budget_for
+from rehydrate.integrations.prefix_threads import PrefixThreads
+from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
+from rehydrate.integrations.tool_caps import passes_with
+from rehydrate.messages import Provider
+from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.request import Budget
+
+try:
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.tools import RunContext, Tool
+    from pydantic_ai.toolsets import FunctionToolset
+except ImportError:
+    raise MissingPackageError("rehydrate[pydantic-ai]", "brings Pydantic AI's agents") from None
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import ModelRequestContext
+
+    from rehydrate.prompt.sources.arguments import Given
+
+FORMAT: Provider = "openai_chat"
+"""Of the dicts that the messages are judged by, whatever model they go to."""
+
+
+class _Scope(NamedTuple):
+    """What tells a conversation from others, beside its messages."""
+
+    agent: str
+    model: str
+
+
+class RehydrateCapability(AbstractCapability[Any]):
+    """Keep an agent's prompts within a budget, without breaking the provider's cache.
+
+    Each conversation has a persistent `Context`: a list of messages that goes on, with one agent
+    and one model. Its prompts extend one another byte for byte until a compaction. The messages are
+    the history's very objects; of a request some parts may be shown.
+
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show
+    (``asks_back=False``: none). A tool's return over its cap (``caps``) is shown in part, with a
+    handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in each
+    user turn. With ``background``, summaries are written meanwhile. ``options`` are other arguments
+    of `Context`. Instructions and tools count in the budget.
+
+    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` says what became of the last request.
+
+    >>> RehydrateCapability(budget=Budget(soft_tokens=60_000)).report.compactions
+    0
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Budget = Budget(),  # noqa: B008  it is frozen
+        sources: Given = (),
+        background: BackgroundCompaction | None = None,
+        caps: Caps | None = None,
+        asks_back: bool = True,
+        max_threads: int = MAX_THREADS,
+        **options: Any,
+    ) -> None:
+        """Check the arguments; raises InvalidArgumentError as `Context` does."""
+        self._options: dict[str, Any] = {
+            "budget": budget,
+            "sources": sources,
+            "background": background,
+            **options,
+        }
+        self._caps = caps
+        self._threads = PrefixThreads(self._context, asks_back=asks_back, max_threads=max_threads)
+        empty = self._context(_Scope("", ""))  # raises for a wrong option
+        definitions = ContextJIT(empty).tools("anthropic") if asks_back else []
+        self._tools = [self._tool(each) for each in definitions]
+        self._own = {tool.name for tool in self._tools}
+        self._last: HostThread | None = None
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last request's messages, of any conversation."""
+        return HostReport() if self._last is None else self._last.report
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return None: its arguments are objects, which no specification holds."""
+        return None
+
+    def get_toolset(self) -> FunctionToolset[Any] | None:
+        """Return the tools by which the model asks back."""
+        return FunctionToolset(self._tools) if self._tools else None
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Return the request with the thread's prompt; the agent calls it before each request."""
+        try:
+            messages = await self._prompt(ctx, request_context)
+        except Exception as error:
+            warn_passed_through(safe_error_text(error, "rehydrate"))
+            return request_context
+        return replace(request_context, messages=messages)
+
+    async def _prompt(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> list[ModelMessage]:
+        messages = list(request_context.messages)
+        entries = entries_of(messages)
+        prompted = await self._threads.aprompt(
+            [entry.chat for entry in entries],
+            _scope(ctx, request_context.model),
+            reserved_tokens=sum(text_tokens(self._sent_beside(request_context))),
+        )
+        self._last = prompted.thread
+        return picked(messages, entries, prompted.shown)
+
+    def _context(self, scope: _Scope) -> Context:
+        options = {"model": scope.model, **self._options}
+        options["budget"] = budget_for(options["model"], options["budget"])
+        if self._caps is not None:
+            options["passes"] = passes_with(self._caps)
+        return Context(**options, provider=FORMAT)
+
+    def _sent_beside(self, request_context: ModelRequestContext) -> list[str]:
+        """Return the texts that the model gets beside the messages: instructions and tools."""
+        parameters = request_context.model_request_parameters
+        tools = [*parameters.function_tools, *parameters.output_tools]
+        texts = [compact_json(_definition(each)) for each in tools if each.name not in self._own]
+        instructions = [getattr(each, "instructions", None) for each in request_context.messages]
+        return [*texts, next((each for each in reversed(instructions) if each), "")]
+
+    def _tool(self, definition: Mapping[str, Any]) -> Tool[Any]:
+        name = definition["name"]
+
+        async def run(ctx: RunContext[Any], **arguments: Any) -> str:
+            said = [entry.chat for entry in entries_of(ctx.messages)]
+            thread = self._threads.find(said, _scope(ctx, ctx.model))
+            if thread is None:
+                return f"{name}: there is nothing to ask; answer with what you have"
+            return await thread.aanswer(name, arguments, ctx.tool_call_id or name)
+
+        return Tool.from_schema(
+            run,
+            name=name,
+            description=definition["description"],
+            json_schema=definition["input_schema"],
+            takes_ctx=True,
+        )
+
+
+def _scope(ctx: RunContext[Any], model: Any) -> _Scope:
+    agent = getattr(ctx.agent, "name", None)
+    return _Scope(str(agent or ""), str(getattr(model, "model_name", "")))
+
+
+def _definition(tool: Any) -> Mapping[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters_json_schema,
+    }

@@ -1,0 +1,274 @@
+"""Pydantic AI's messages as OpenAI chat dicts, one for each part that is sent, and back.
+
+The dicts are for judging what a prompt shows. What is sent are the messages and parts themselves,
+picked by their indices; only a part of which the prompt shows less is a changed copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.host_thread import Shown
+
+try:
+    from pydantic_ai.messages import (
+        BinaryContent,
+        ImageUrl,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+except ImportError:
+    raise MissingPackageError("rehydrate[pydantic-ai]", "brings Pydantic AI's agents") from None
+
+
+class Entry(NamedTuple):
+    """One chat dict, and where it is from."""
+
+    chat: dict[str, Any]
+    message: int
+    """The index of its message."""
+    part: int | None
+    """The index of its part in a request; None: it is a whole response."""
+
+
+def entries_of(messages: Sequence[ModelMessage]) -> list[Entry]:
+    """Return the entries of the messages, in order: a response is one, a request one a part.
+
+    >>> messages = [ModelRequest([UserPromptPart("Hello.")]), ModelResponse([TextPart("Hi.")])]
+    >>> [entry.chat for entry in entries_of(messages)]
+    [{'role': 'user', 'content': 'Hello.'}, {'role': 'assistant', 'content': 'Hi.'}]
+    """
+    return list(_entries(messages))
+
+
+def _entries(messages: Sequence[ModelMessage]) -> Iterator[Entry]:
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelResponse):
+            yield Entry(_response(message), index, None)
+        else:
+            for number, part in enumerate(message.parts):
+                yield Entry(_request_part(part), index, number)
+
+
+def _response(message: ModelResponse) -> dict[str, Any]:
+    chat: dict[str, Any] = {"role": "assistant", "content": ""}
+    texts, calls, thoughts = [], [], []
+    for part in message.parts:
+        if isinstance(part, ToolCallPart):
+            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+            calls.append({"id": part.tool_call_id, "type": "function", "function": function})
+        elif isinstance(part, ThinkingPart):
+            thoughts.append(part)
+        elif text := _text_of(part):
+            texts.append(text)
+    if texts:
+        chat["content"] = texts[0] if len(texts) == 1 else [_text(text) for text in texts]
+    elif calls:
+        chat["content"] = None
+    if thoughts:
+        chat["reasoning_content"] = "\n\n".join(part.content for part in thoughts)
+        chat["thinking_blocks"] = [_thinking(part) for part in thoughts]
+    if calls:
+        chat["tool_calls"] = calls
+    return chat
+
+
+def _thinking(part: ThinkingPart) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": part.content, "signature": part.signature or ""}
+
+
+def _request_part(part: Any) -> dict[str, Any]:
+    if isinstance(part, UserPromptPart):
+        return {"role": "user", "content": _content(part.content)}
+    if isinstance(part, ToolReturnPart):
+        text = part.model_response_str()
+        content: Any = [_text(text), *map(_media, part.files)] if part.files else text
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
+    kind = part.part_kind
+    if kind == "retry-prompt" and part.tool_name is not None:
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": _text_of(part)}
+    # What the framework notes of instructions, tools and settings is kept as system text is.
+    role = "user" if kind in _SAID_BY_USER else "system"
+    return {"role": role, "content": _text_of(part)}
+
+
+_SAID_BY_USER = frozenset({"retry-prompt", "retry-feedback", "speech"})
+
+
+def _content(content: Any) -> Any:
+    """Return what a user said as a text, or as one part for each of its items."""
+    if isinstance(content, str):
+        return content
+    return [_item(item) for item in content]
+
+
+def _item(item: Any) -> dict[str, Any]:
+    text = _said(item)
+    return _media(item) if text is None else _text(text)
+
+
+def _said(item: Any) -> str | None:
+    """Return an item's text; None where it is a file."""
+    if isinstance(item, str):
+        return item
+    if getattr(item, "kind", "") == "cache-point":
+        return ""
+    text = getattr(item, "content", None)
+    return text if isinstance(text, str) else None
+
+
+def _media(item: Any) -> dict[str, Any]:
+    is_image = isinstance(item, ImageUrl) or (isinstance(item, BinaryContent) and item.is_image)
+    if not is_image:
+        return {"type": "file", "file": {"file_id": str(getattr(item, "identifier", ""))}}
+    url = item.url if isinstance(item, ImageUrl) else f"image:{item.identifier}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _text_of(part: Any) -> str:
+    """Return the text of a part of any kind, for its size and its words."""
+    content = getattr(part, "content", None)
+    if isinstance(content, str):
+        return content
+    known = {key: getattr(part, key, None) for key in ("tool_name", "args", "content")}
+    return compact_json({key: value for key, value in known.items() if value is not None})
+
+
+def picked(
+    messages: Sequence[ModelMessage], entries: Sequence[Entry], shown: Sequence[Shown]
+) -> list[ModelMessage]:
+    """Return the messages that a prompt shows.
+
+    ``entries`` are those of the messages. A section of context becomes a part of the request that
+    it stands before, so that none comes between a call and its result.
+    """
+    made: list[ModelMessage] = []
+    request: _Request | None = None
+    waiting: list[Any] = []
+    for index, chat in shown:
+        if index is None:
+            waiting.append(UserPromptPart(_plain(chat["content"])))
+            continue
+        entry = entries[index]
+        message = messages[entry.message]
+        if request is not None and request.index != entry.message:
+            made.append(request.message())
+            request = None
+        if isinstance(message, ModelResponse):
+            if waiting:
+                made.append(ModelRequest(parts=waiting))
+                waiting = []
+            made.append(_changed_response(message, entry.chat, chat))
+            continue
+        if request is None:
+            request = _Request(entry.message, message)
+        request.parts += waiting
+        request.parts.append(_changed_part(message.parts[entry.part or 0], entry.chat, chat))
+        waiting = []
+    if request is not None:
+        request.parts += waiting
+        made.append(request.message())
+    elif waiting:
+        made.append(ModelRequest(parts=waiting))
+    return made
+
+
+class _Request:
+    """A request of which some parts are shown."""
+
+    def __init__(self, index: int, whole: ModelRequest) -> None:
+        self.index = index
+        self.parts: list[Any] = []
+        self._whole = whole
+
+    def message(self) -> ModelRequest:
+        """Return the request; the very object where all of it is shown, and nothing else."""
+        whole = self._whole
+        is_same = len(self.parts) == len(whole.parts) and all(map(_is, self.parts, whole.parts))
+        return whole if is_same else replace(whole, parts=self.parts)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else "\n\n".join(part["text"] for part in content)
+
+
+def _changed_part(part: Any, chat: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+    """Return a request's part with what is shown of it; the part itself where that is all."""
+    if chat is now or chat == now or not isinstance(part, (ToolReturnPart, UserPromptPart)):
+        return part
+    content = now["content"]
+    if isinstance(part, ToolReturnPart) and part.files:
+        return replace(part, content=[content[0]["text"], *part.files])
+    if not isinstance(part.content, str) and isinstance(part, UserPromptPart):
+        items = zip(part.content, content, strict=True)
+        return replace(part, content=[_changed_item(item, shown) for item, shown in items])
+    return replace(part, content=content)
+
+
+def _changed_item(item: Any, shown: Mapping[str, Any]) -> Any:
+    text = _said(item)
+    return item if text is None or text == shown["text"] else shown["text"]
+
+
+def _changed_response(
+    message: ModelResponse, chat: Mapping[str, Any], now: Mapping[str, Any]
+) -> ModelResponse:
+    """Return a response with what is shown of it; the response itself where that is all.
+
+    OpenAI refuses the id of what reasoning led to without the reasoning, and takes it without an
+    id; only a call of its own tools needs one, and keeps the reasoning.
+    """
+    if chat is now or chat == now:
+        return message
+    has_own_tools = any(part.part_kind in _OWN_TOOLS for part in message.parts)
+    keeps_thinking = "thinking_blocks" in now or "thinking_blocks" not in chat or has_own_tools
+    texts, calls = _texts(now), iter(now.get("tool_calls") or ())
+    parts: list[Any] = []
+    for part in message.parts:
+        if isinstance(part, ThinkingPart):
+            if keeps_thinking:
+                parts.append(part)
+            continue
+        changes: dict[str, Any] = {}
+        if isinstance(part, ToolCallPart):
+            arguments = next(calls)["function"]["arguments"]
+            if arguments != part.args_as_json_str():
+                changes["args"] = arguments
+        elif text := _text_of(part):
+            shown = next(texts)
+            if shown != text and isinstance(part, TextPart):
+                changes["content"] = shown
+        if not keeps_thinking and getattr(part, "id", None) is not None:
+            changes["id"] = None
+        parts.append(replace(part, **changes) if changes else part)
+    return replace(message, parts=parts)
+
+
+_OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})
+
+
+def _texts(chat: Mapping[str, Any]) -> Iterator[str]:
+    content = chat["content"]
+    if isinstance(content, str):
+        yield content
+    else:
+        for part in content or ():
+            yield part["text"]

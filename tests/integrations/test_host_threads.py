@@ -1,0 +1,171 @@
+"""HostThread and PrefixThreads: a host's whole lists, the threads they go to, what they send."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from rehydrate import Budget, Context, PromptIR, compile
+from rehydrate.integrations import (
+    HostThread,
+    PrefixThreads,
+    RehydrateWarning,
+    Shown,
+    shown_messages,
+)
+from rehydrate.prompt import BEGINNING, History
+from tests.integrations import harbour
+
+BUDGET = Budget(soft_tokens=2_000)
+
+
+def chat(scope: Any = "") -> Context:
+    return Context(provider="openai_chat", budget=BUDGET)
+
+
+def said(turns: int) -> list[dict[str, Any]]:
+    """Return a conversation in which the user says little and the assistant much."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}]
+    for turn in range(turns):
+        messages.append({"role": "user", "content": f"Go on: {harbour.words(f'u{turn}', 20)}"})
+        messages.append({"role": "assistant", "content": harbour.words(f"a{turn}", 60)})
+    return [*messages, {"role": "user", "content": "And now?"}]
+
+
+def lists(messages: list[Any]) -> list[list[Any]]:
+    """Return the lists that a host passes, one for each thing the user says."""
+    ends = [n + 1 for n, each in enumerate(messages) if each["role"] == "user"]
+    return [messages[:end] for end in ends]
+
+
+def test_each_message_that_is_sent_has_its_index_in_the_hosts_list() -> None:
+    thread, messages = HostThread(chat), said(80)
+    for passed in lists(messages):
+        shown = thread.shown(passed)
+        kept = [each for each in shown if each.index is not None]
+        assert all(each.message is passed[each.index] for each in kept)
+        assert [each.index for each in kept] == sorted(each.index for each in kept)
+    assert thread.report.compactions > 0
+    assert len(shown) < len(messages)
+
+
+USER, ASSISTANT = ({"role": role, "content": f"I am the {role}."} for role in ("user", "assistant"))
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+@pytest.mark.parametrize("provider", ["openai_chat", "anthropic"])
+@pytest.mark.parametrize(
+    ("entries", "indices", "sent"),
+    [
+        ((SYSTEM, ASSISTANT, USER), (0, 4, 5), (SYSTEM, BEGINNING, ASSISTANT, USER)),
+        ((ASSISTANT, USER), (4, 5), (BEGINNING, ASSISTANT, USER)),
+        ((SYSTEM, USER), (0, 5), (SYSTEM, USER)),
+        ((SYSTEM, ASSISTANT, USER), (0, 1, 5), (SYSTEM, ASSISTANT, USER)),  # the host's own
+    ],
+)
+def test_a_list_that_the_user_began_begins_with_the_user(
+    provider: Any, entries: Any, indices: Any, sent: Any
+) -> None:
+    history = History(entries, "openai_chat", entry_indices=indices)
+    shown = shown_messages(compile(PromptIR(history=history), provider))
+    messages = [each.message["content"] if each.index is None else each.message for each in shown]
+    assert tuple(messages) == sent
+
+
+def test_a_conversation_is_followed_where_it_goes_on() -> None:
+    threads, messages = PrefixThreads(chat), said(30)
+    one = {id(threads.prompt(passed).thread) for passed in lists(messages)}
+    assert len(one) == 1
+    assert threads.find(messages) is threads.prompt(messages).thread
+    assert threads.find(messages[:3]) is None
+    assert threads.find([]) is None
+
+
+def test_a_conversation_that_branches_off_gets_a_thread_of_its_own() -> None:
+    threads, messages = PrefixThreads(chat), said(10)
+    first = threads.prompt(messages).thread
+    other = [*messages[:-1], {"role": "user", "content": "Or else?"}]
+    second = threads.prompt(other).thread
+    assert second is not first
+    more = {"role": "assistant", "content": "Done."}
+    assert threads.prompt([*messages, more]).thread is first
+    assert threads.prompt([*other, more]).thread is second
+    assert not first.report.is_rebuilt
+    assert not second.report.is_rebuilt
+
+
+def test_the_thread_with_the_most_messages_is_found() -> None:
+    threads, messages = PrefixThreads(chat), said(10)
+    short = threads.prompt(messages[:2]).thread
+    long = threads.prompt([messages[0], {"role": "user", "content": "Else"}]).thread
+    assert threads.prompt(messages).thread is short
+    assert threads.find(messages) is short
+    assert threads.find([messages[0], {"role": "user", "content": "Else"}, messages[2]]) is long
+
+
+def test_scopes_share_nothing() -> None:
+    threads, messages = PrefixThreads(chat), said(3)
+    assert threads.prompt(messages, "a").thread is not threads.prompt(messages, "b").thread
+    assert threads.find(messages, "c") is None
+
+
+def test_the_longest_unused_thread_goes_first() -> None:
+    threads = PrefixThreads(chat, max_threads=2)
+    talks = [[{"role": "user", "content": str(number)}] for number in range(3)]
+    first = threads.prompt(talks[0]).thread
+    threads.prompt(talks[1])
+    assert threads.prompt(talks[0]).thread is first
+    threads.prompt(talks[2])
+    assert threads.find(talks[1]) is None
+    assert threads.find(talks[0]) is first
+
+
+def test_a_thread_that_failed_is_not_kept() -> None:
+    threads = PrefixThreads(chat, max_threads=1)
+    good = said(3)
+    kept = threads.prompt(good).thread
+    odd: list[Any] = [{"role": "robot", "content": 17}]
+    with pytest.warns(RehydrateWarning):
+        prompted = threads.prompt(odd)
+    assert prompted.messages == odd
+    assert prompted.shown == [Shown(0, odd[0])]
+    assert threads.find(good) is kept
+
+
+def test_the_tokens_of_what_is_sent_beside_the_messages_count() -> None:
+    messages = said(20)
+    without, beside = PrefixThreads(chat), PrefixThreads(chat)
+    for passed in lists(messages):
+        plain = without.prompt(passed)
+        reserved = beside.prompt(passed, reserved_tokens=900)
+    assert len(reserved.messages) < len(plain.messages)
+    assert reserved.thread.report.tokens > 900
+
+
+def test_any_number_of_threads_may_use_it() -> None:
+    threads, failures = PrefixThreads(chat), []
+
+    def run(number: int) -> None:
+        messages = said(12)
+        messages[1] = {"role": "user", "content": f"I am number {number}."}
+        for passed in lists(messages):
+            prompted = threads.prompt(passed)
+            if prompted.thread.report.failure or prompted.messages[-1] != passed[-1]:
+                failures.append(number)
+
+    runs = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert failures == []
+
+
+def test_arguments_of_a_call_may_be_json_and_wrong() -> None:
+    thread = HostThread(chat, asks_back=True)
+    thread.prompt(said(3))
+    assert "query is empty" in thread.answer("request_context", '{"query": ""}', "c1")
+    assert "no JSON" in thread.answer("request_context", "{", "c2")
+    assert "there is nothing to ask" in HostThread(chat).answer("request_context", {}, "c3")

@@ -1,0 +1,257 @@
+"""Clients that mean no good, or do not know better: each gets an error, and the next an answer."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
+
+import os
+
+from rehydrate.integrations.mcp_server import MAX_BODY_BYTES, TOOLS
+from tests.integrations.served import COMMAND, Address, machine, over_http, write_sessions
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "hostile", "version": "1"},
+    },
+}
+PING = {"jsonrpc": "2.0", "id": "after", "method": "ping"}
+
+
+def request(tool: str, arguments: object, identity: object = 1) -> dict[str, Any]:
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": params}
+
+
+class Raw:
+    """A client that writes what it likes on standard input."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def send(self, *messages: object) -> None:
+        assert self._process.stdin is not None
+        for message in messages:
+            line = message if isinstance(message, bytes) else json.dumps(message).encode()
+            self._process.stdin.write(line + b"\n")
+        self._process.stdin.flush()
+
+    def reply(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def ask(self, message: object) -> dict[str, Any]:
+        self.send(message)
+        return self.reply()
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    write_sessions(tmp_path)
+    return {**os.environ, **machine(tmp_path)}
+
+
+@pytest.fixture
+def raw(env: dict[str, str], tmp_path: Path) -> Iterator[Raw]:
+    options = ["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"]
+    with subprocess.Popen(
+        [*COMMAND, *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+    ) as process:
+        client = Raw(process)
+        assert client.ask(INITIALIZE)["result"]["protocolVersion"] == "2025-11-25"
+        client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        yield client
+        _, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (0, b"")
+
+
+def error_of(reply: dict[str, Any]) -> str:
+    """The text of a result that is an error, as the model reads it."""
+    result = reply["result"]
+    assert result["isError"] is True
+    assert "structuredContent" not in result
+    return result["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"nonsense", -32700),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": "pi', -32700),
+        (b'{"a": "\xff"}', -32600),
+        (b"[" * 5_000 + b"]" * 5_000, -32700),
+        (b"[]", -32600),
+        (b'"text"', -32600),
+        (b'{"id": 7}', -32600),
+    ],
+    ids=["junk", "cut", "latin1", "deep", "batch", "text", "no method"],
+)
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(
+    raw: Raw, line: bytes, code: int
+) -> None:
+    reply = raw.ask(line)
+    assert (reply["id"], reply["error"]["code"]) == (None, code)
+    assert raw.ask(PING)["id"] == "after"
+
+
+def test_an_unknown_tool_and_method_are_errors_of_the_protocol(raw: Raw) -> None:
+    reply = raw.ask(request("drop_memory", {}))
+    assert reply["error"]["code"] == -32602
+    assert "no tool 'drop_memory'; there are compact_context," in reply["error"]["message"]
+    reply = raw.ask({"jsonrpc": "2.0", "id": 2, "method": "memory/drop"})
+    assert reply["error"]["code"] == -32601
+    reply = raw.ask(request("search_memory", [1]))
+    assert reply["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("compact_context", {}, "messages is missing; send the conversation"),
+        ("compact_context", {"messages": "hello"}, "expected a list of messages"),
+        ("compact_context", {"mesages": []}, "no argument 'mesages', did you mean 'messages'?"),
+        ("compact_context", {"messages": [], "budget_tokens": -1}, "budget_tokens is -1"),
+        ("request_context", {"thread": 3, "query": "x"}, "thread is 3; send a string"),
+        ("search_memory", {}, "query is empty; send a string that is not"),
+        ("search_memory", {"query": {"a": 1}}, "query is an object; send a string"),
+        ("search_memory", {"query": "x", "limit": 1e9}, "send a whole number from 1 to 50"),
+        ("search_memory", {"query": "x", "limit": True}, "limit is True"),
+        ("search_memory", {"query": "x", "kinds": "note"}, "send an array of strings"),
+        ("search_memory", {"query": "x", "tier": []}, "tier is an array; send one of 'hot'"),
+        ("search_memory", {"query": "x", "time_range": "soon"}, "cannot be used"),
+        ("search_memory", {"query": "x", "namespace": "bob"}, "no argument 'namespace'"),
+        ("add_memory", {"text": " "}, "text is empty"),
+        ("add_memory", {"text": "x", "tier": "hot"}, "tier is 'hot'; send one of 'warm', 'cold'"),
+        ("add_memory", {"text": "x", "trust": 1}, "no argument 'trust'"),
+        ("load_memory", {}, 'send one of "name" and "query"'),
+        ("search_sessions", {"agent": "gemini"}, "send one of 'claude_code', 'codex'"),
+        ("session_outline", {"session": "../../../etc/passwd"}, "there is no session"),
+        ("session_outline", {"session": "1"}, "there is no session '1'; search_sessions finds"),
+        ("session_outline", {"session": "\u0000"}, "there is no session"),
+    ],
+)
+def test_a_wrong_argument_is_a_result_that_says_what_to_send(
+    raw: Raw, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    text = error_of(raw.ask(request(tool, arguments)))
+    assert text.startswith(f"{tool}: ")
+    assert said in text
+
+
+def test_an_argument_of_ten_megabytes_is_taken_or_refused(raw: Raw) -> None:
+    huge = "x " * 5_000_000
+    for tool in ("search_memory", "search_sessions"):
+        said = error_of(raw.ask(request(tool, {"query": huge})))
+        assert said == f"{tool}: query has 10,000,000 characters, the limit is 2,000; send fewer"
+    assert "the limit is 100,000" in error_of(raw.ask(request("add_memory", {"text": huge})))
+    message = {"role": "user", "content": huge}
+    reply = raw.ask(request("compact_context", {"messages": [message], "counter": "chars"}))
+    assert reply["result"]["structuredContent"]["messages"] == [message]
+    assert "x" * 60 not in error_of(raw.ask(request("session_outline", {"session": "x" * 10**7})))
+
+
+@pytest.mark.parametrize("tool", [*TOOLS])
+def test_values_of_every_type_are_taken_or_refused(raw: Raw, tool: str) -> None:
+    values = [None, True, -1, 1.5, 2**70, "", "x", [], [[]], {}, {"a": [None]}]
+    for name in TOOLS[tool].arguments:
+        for value in values:
+            result = raw.ask(request(tool, {name: value}))["result"]
+            text = result["content"][0]["text"]
+            assert not result["isError"] or text.startswith(f"{tool}: "), (name, value, text)
+
+
+def test_a_cancelled_call_leaves_the_connection_usable(raw: Raw) -> None:
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    raw.send(request("search_sessions", {"query": "login"}), cancel, PING)
+    replies = [raw.reply()]
+    while replies[-1]["id"] != "after":
+        replies.append(raw.reply())
+    assert [reply["id"] for reply in replies[:-1]] in ([], [1])
+    again = raw.ask(request("search_sessions", {"query": "login"}, 2))
+    while again["id"] != 2:  # the cancelled call may have been answered after the ping
+        again = raw.reply()
+    assert again["result"]["structuredContent"]["sessions"]
+
+
+# -------------------------------------------------------------------------------------------- HTTP
+
+
+@pytest.fixture
+def address(env: dict[str, str]) -> Iterator[Address]:
+    with over_http(env=env) as address:
+        yield address
+
+
+def post(address: Address, body: bytes, **headers: str) -> tuple[int, bytes]:
+    """Send one request; a header is left out where it is ""."""
+    usual = {
+        "Host": f"127.0.0.1:{address.port}",
+        "Authorization": f"Bearer {address.token}",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
+    try:
+        connection.putrequest("POST", "/mcp", skip_host=True, skip_accept_encoding=True)
+        for name, value in {"Content-Length": str(len(body)), **usual, **headers}.items():
+            if value:
+                connection.putheader(name, value)
+        connection.endheaders(body)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def test_only_who_has_the_token_is_served(address: Address) -> None:
+    body = json.dumps(INITIALIZE).encode()
+    assert post(address, body)[0] == 200
+    for wrong in ("", "Bearer", "Bearer ", "Bearer x", f"Basic {address.token}", address.token):
+        status, said = post(address, body, Authorization=wrong)
+        assert (status, address.token.encode() in said) == (401, False)
+        assert b"Authorization: Bearer TOKEN" in said
+
+
+def test_only_loopback_may_be_the_host_or_the_origin(address: Address) -> None:
+    body = json.dumps(INITIALIZE).encode()
+    port = address.port
+    for host in ("evil.example", f"evil.example:{port}", f"127.0.0.1:{port + 1}", "127.0.0.1"):
+        assert post(address, body, Host=host)[0] == 421
+    for origin in ("https://evil.example", "null", f"http://127.0.0.1:{port}.evil.example"):
+        assert post(address, body, Origin=origin)[0] == 403
+    assert (
+        post(address, body, Host=f"localhost:{port}", Origin=f"http://localhost:{port}")[0] == 200
+    )
+
+
+def test_what_is_no_message_is_refused(address: Address) -> None:
+    status, said = post(address, b"nonsense")
+    assert (status, json.loads(said)["error"]["code"]) == (400, -32700)
+    status, said = post(address, b'{"jsonrpc": "2.0"}')
+    assert status == 400 and "error" in json.loads(said)
+    assert post(address, b"{}", **{"Content-Type": "text/plain"})[0] in (400, 415)
+    too_large = str(MAX_BODY_BYTES + 1)
+    assert post(address, b"", **{"Content-Length": too_large})[0] == 413
+    assert post(address, json.dumps(INITIALIZE).encode())[0] == 200
+
+
+def test_a_token_of_ones_own_is_not_shown(env: dict[str, str]) -> None:
+    with over_http(env=env, token="correct-horse-battery") as address:
+        assert post(address, json.dumps(INITIALIZE).encode())[0] == 200

@@ -1,0 +1,481 @@
+"""RehydrateFilter and RehydrateSession with the real Agents SDK, against the strict provider."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehydrate import Budget, Context, validate
+from rehydrate.context import Threads
+from rehydrate.prompt import Caps
+
+pytest.importorskip("agents", reason="openai-agents is not installed")
+
+import openai
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    SQLiteSession,
+    function_tool,
+)
+from agents.memory import Session, SessionSettings
+
+from rehydrate.integrations.openai_agents import (
+    RehydrateFilter,
+    RehydrateSession,
+    RehydrateWarning,
+)
+from tests.integrations import harbour
+from tests.provider import Call, ScriptedReply, StrictProvider
+
+BUDGET = Budget(soft_tokens=6_000)
+
+
+@function_tool
+def lookup(query: str) -> str:
+    """Look something up in the harbour's books."""
+    return harbour.looked_up(query)
+
+
+@asynccontextmanager
+async def agent_of(provider: StrictProvider, rehydrate: RehydrateFilter) -> AsyncIterator[Agent]:
+    settings = ModelSettings(store=False, response_include=["reasoning.encrypted_content"])
+    async with openai.AsyncOpenAI(
+        api_key="key", base_url=provider.openai_url, max_retries=0
+    ) as client:
+        yield Agent(
+            name="harbour",
+            instructions=harbour.INSTRUCTIONS,
+            model=OpenAIResponsesModel("gpt-5.1", client),
+            model_settings=settings,
+            tools=[lookup, *rehydrate.tools],
+        )
+
+
+def config_of(rehydrate: Any) -> RunConfig:
+    return RunConfig(call_model_input_filter=rehydrate, tracing_disabled=True)
+
+
+def inputs_of(provider: StrictProvider) -> list[list[Any]]:
+    return [harbour.messages_of(exchange.body or {}) for exchange in provider.requests]
+
+
+async def talk(
+    provider: StrictProvider,
+    questions: Sequence[str],
+    rehydrate: RehydrateFilter,
+    session: Any,
+    *,
+    streams: bool = False,
+) -> list[str]:
+    """Run an agent for each question in one session; return the answers."""
+    answers = []
+    options: dict[str, Any] = {"session": session, "run_config": config_of(rehydrate)}
+    async with agent_of(provider, rehydrate) as agent:
+        for asked in questions:
+            if streams:
+                result: Any = Runner.run_streamed(agent, asked, **options)
+                async for _ in result.stream_events():
+                    pass
+            else:
+                result = await Runner.run(agent, asked, **options)
+            answers.append(str(result.final_output))
+    return answers
+
+
+def run(
+    respond: Any, questions: Sequence[str], rehydrate: RehydrateFilter, *, streams: bool = False
+) -> tuple[StrictProvider, list[Any], list[str]]:
+    """Run an agent for each question; return the provider, the session's items and the answers."""
+
+    async def all_of_it(provider: StrictProvider) -> tuple[list[Any], list[str]]:
+        session = SQLiteSession("t-42")
+        answers = await talk(provider, questions, rehydrate, session, streams=streams)
+        items: list[Any] = await session.get_items()
+        session.close()
+        return items, answers
+
+    with StrictProvider(respond) as provider:
+        items, answers = asyncio.run(all_of_it(provider))
+    return provider, items, answers
+
+
+@pytest.mark.parametrize(("turns", "streams"), [(200, False), (40, True)])
+def test_turns_with_tools_are_accepted_and_break_the_prefix_at_compactions_only(
+    turns: int, streams: bool
+) -> None:
+    rehydrate = RehydrateFilter(budget=BUDGET)
+    questions = [harbour.question(turn) for turn in range(turns)]
+    provider, items, _ = run(harbour.reply, questions, rehydrate, streams=streams)
+    assert provider.refusals == provider.overflows == []
+    inputs = inputs_of(provider)
+    assert len(inputs) == 2 * turns
+    thread = rehydrate.thread(items)
+    assert thread is not None
+    assert harbour.breaks(inputs) == thread.context.usage.compactions > turns / 40
+    assert max(exchange.billed.prompt for exchange in provider.requests) < 2 * BUDGET.soft_tokens
+    assert provider.usage.read > provider.usage.prompt / 2
+    assert all(validate(each, format="openai_responses") == [] for each in inputs)
+    assert any(item.get("type") == "reasoning" for item in inputs[-1])
+
+
+def test_the_session_keeps_every_item() -> None:
+    rehydrate = RehydrateFilter(budget=BUDGET)
+    questions = [harbour.question(turn) for turn in range(30)]
+    provider, items, _ = run(harbour.reply, questions, rehydrate)
+    assert [item["content"] for item in items if item.get("role") == "user"] == questions
+    thread = rehydrate.thread(items)
+    assert thread is not None
+    assert thread.context.usage.compactions > 0
+    # All but the last reply, which no call has seen yet.
+    history = thread.context.history
+    assert history == items[: len(history)]
+    assert provider.refusals == []
+
+
+def test_the_model_brings_back_what_its_input_does_not_show() -> None:
+    rehydrate = RehydrateFilter(budget=Budget(soft_tokens=10_000))
+    questions = [harbour.question(turn) for turn in range(60)]
+
+    async def go(provider: StrictProvider) -> tuple[str, list[str]]:
+        session = SQLiteSession("t-42")
+        await talk(provider, questions, rehydrate, session)
+        calls = [each for each in await session.get_items() if "arguments" in each]
+        queries = [json.loads(each["arguments"])["query"] for each in calls]
+        query = harbour.forgotten(queries, inputs_of(provider)[-1])
+        answers = await talk(provider, [f"{harbour.ASKED}{query}?"], rehydrate, session)
+        session.close()
+        return query, answers
+
+    with StrictProvider(harbour.asking_back) as provider:
+        query, answers = asyncio.run(go(provider))
+    assert provider.refusals == []
+    assert answers == [f"The code is {harbour.code(query)}."]
+
+
+def test_a_long_output_is_shown_in_part_and_read_whole_by_its_handle() -> None:
+    whole = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(400))
+    handles: list[str] = []
+
+    def respond(body: Any, wire: str) -> ScriptedReply:
+        said = harbour.since_user(body)
+        if len(said) == 1:
+            return ScriptedReply("", calls=(Call("read", {}),))
+        if len(said) < 4:
+            handle = said[-1]["output"].split("orig_")[1][:26]
+            handles.append(f"orig_{handle}")
+            return ScriptedReply("", calls=(Call("fetch_whole", {"handle": handles[-1]}),))
+        return ScriptedReply("Read.")
+
+    @function_tool
+    def read() -> str:
+        """Read the log."""
+        return whole
+
+    rehydrate = RehydrateFilter(caps=Caps(default_tokens=1_000))
+
+    async def go(provider: StrictProvider) -> Any:
+        async with agent_of(provider, rehydrate) as agent:
+            agent.tools.append(read)
+            return await Runner.run(agent, "Read the log.", run_config=config_of(rehydrate))
+
+    with StrictProvider(respond) as provider:
+        result = asyncio.run(go(provider))
+    assert provider.refusals == []
+    outputs = [item["output"] for item in result.to_input_list() if "output" in item]
+    assert outputs[0] == whole  # the run keeps it
+    sent = [item["output"] for item in inputs_of(provider)[-1] if "output" in item]
+    assert len(sent[0]) < len(whole) / 3
+    assert handles
+    assert whole[:2_000] in outputs[1]
+
+
+def test_a_call_whose_arguments_are_no_json_is_answered() -> None:
+    rehydrate = RehydrateFilter()
+
+    def respond(body: Any, wire: str) -> ScriptedReply:
+        if len(harbour.since_user(body)) == 1:
+            return ScriptedReply("", calls=(Call("request_context", '{"query": '),))
+        return ScriptedReply("Done.")
+
+    provider, items, answers = run(respond, ["Go on."], rehydrate)
+    (output,) = [item["output"] for item in items if "output" in item]
+    assert "request_context" in output
+    assert answers == ["Done."]
+    assert provider.refusals == []
+
+
+def test_two_conversations_of_one_filter_keep_their_threads() -> None:
+    rehydrate = RehydrateFilter(budget=BUDGET)
+
+    async def one_of(agent: Agent, name: str) -> list[Any]:
+        session = SQLiteSession(name)
+        for turn in range(20):
+            asked = f"{name}: {harbour.question(turn)}" if turn else "Hello."
+            await Runner.run(agent, asked, session=session, run_config=config_of(rehydrate))
+        items: list[Any] = await session.get_items()
+        session.close()
+        return items
+
+    async def both(provider: StrictProvider) -> list[list[Any]]:
+        async with agent_of(provider, rehydrate) as agent:
+            return await asyncio.gather(one_of(agent, "one"), one_of(agent, "two"))
+
+    with StrictProvider(harbour.reply) as provider:
+        talks = asyncio.run(both(provider))
+    threads = [rehydrate.thread(items) for items in talks]
+    assert threads[0] is not threads[1]
+    for name, thread in zip(("one", "two"), threads, strict=True):
+        other = "two" if name == "one" else "one"
+        assert thread is not None
+        assert not any(f"{other}:" in harbour.text_of(item) for item in thread.context.history)
+    assert provider.refusals == []
+
+
+def test_handoffs_are_followed_and_a_sub_agent_has_a_thread_of_its_own() -> None:
+    rehydrate = RehydrateFilter(budget=BUDGET)
+    queries = iter(range(1_000))
+
+    def respond(body: Any, wire: str) -> ScriptedReply:
+        said, names = harbour.since_user(body), [tool["name"] for tool in body["tools"]]
+        transfer = next((name for name in names if name.startswith("transfer")), "")
+        if transfer:
+            return ScriptedReply("", calls=(Call(transfer, {}),))
+        if "keeper" in names:
+            if "Find it" not in harbour.text_of({"said": said}):
+                return ScriptedReply(
+                    "", calls=(Call("keeper", {"input": f"Find it: {next(queries)}"}),)
+                )
+            return ScriptedReply(f"Done. {harbour.words(str(next(queries)), 40)}")
+        return harbour.reply(body, wire)
+
+    async def go(provider: StrictProvider) -> list[Any]:
+        async with agent_of(provider, rehydrate) as leaf:
+            tool = leaf.as_tool("keeper", "Ask the keeper.", run_config=config_of(rehydrate))
+            second = leaf.clone(name="second", tools=[tool, *rehydrate.tools])
+            first = leaf.clone(name="first", handoffs=[second], tools=rehydrate.tools)
+            session = SQLiteSession("t-42")
+            options: dict[str, Any] = {"session": session, "run_config": config_of(rehydrate)}
+            for turn in range(60):
+                await Runner.run(first, harbour.question(turn), **options)
+            items: list[Any] = await session.get_items()
+            session.close()
+            return items
+
+    with StrictProvider(respond) as provider:
+        items = asyncio.run(go(provider))
+    assert provider.refusals == []
+    assert len(provider.requests) == 5 * 60
+    thread = rehydrate.thread(items)
+    assert thread is not None
+    assert not thread.report.is_rebuilt
+    assert thread.context.usage.compactions > 0
+    assert len(thread.context.history) == len(items) - 1
+
+
+def test_a_name_keeps_the_same_words_of_two_users_apart() -> None:
+    rehydrate = RehydrateFilter(thread=lambda data: data.context)
+
+    async def go(provider: StrictProvider) -> None:
+        async with agent_of(provider, rehydrate) as agent:
+            for user in ("alice", "bob"):
+                await Runner.run(agent, "Hello.", context=user, run_config=config_of(rehydrate))
+
+    with StrictProvider(harbour.reply) as provider:
+        asyncio.run(go(provider))
+    said = [{"role": "user", "content": "Hello."}]
+    sent = inputs_of(provider)
+    assert rehydrate.thread(said) is None
+    assert rehydrate.thread(sent[1], "alice") is not None
+    assert rehydrate.thread(sent[3], "bob") is not None
+    assert rehydrate.thread(sent[1], "bob") is None
+
+
+def test_a_failure_sends_the_items_as_they_are() -> None:
+    rehydrate = RehydrateFilter(budget=Budget(soft_tokens=100, hard_tokens=100))
+    with pytest.warns(RehydrateWarning, match="sent as they are"):
+        provider, _, answers = run(harbour.reply, [harbour.question(0)], rehydrate)
+    assert len(answers) == 1
+    assert rehydrate.report.failure
+    assert provider.refusals == []
+
+
+def test_a_name_that_cannot_be_read_sends_the_items_as_they_are() -> None:
+    rehydrate = RehydrateFilter(thread=lambda data: data.context.user)
+    with pytest.warns(RehydrateWarning):
+        provider, _, answers = run(harbour.reply, ["Hello."], rehydrate)
+    assert len(answers) == 1
+    assert provider.refusals == []
+
+
+# ------------------------------------------------------------------------------------------ session
+
+
+def session_test(test: Callable[[Path], Awaitable[None]]) -> Callable[[Path], None]:
+    def run_it(tmp_path: Path) -> None:
+        asyncio.run(test(tmp_path / "threads.db"))
+
+    run_it.__name__ = test.__name__
+    return run_it
+
+
+@session_test
+async def test_a_session_has_the_protocols_methods(path: Path) -> None:
+    session = RehydrateSession("t-42", path)
+    assert isinstance(session, Session)
+    assert await session.get_items() == []
+    assert await session.pop_item() is None
+    await session.add_items([])
+    items: list[Any] = [
+        {"role": "user", "content": "こんにちは"},
+        {"role": "assistant", "content": "Robert'); DROP TABLE students;--"},
+        {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}"},
+    ]
+    await session.add_items(items[:1])
+    await session.add_items(items[1:])
+    assert await session.get_items() == items
+    assert await session.get_items(2) == items[1:]
+    assert await session.get_items(0) == []
+    assert await session.get_items(10) == items
+    assert await session.pop_item() == items[2]
+    assert await session.pop_item() == items[1]
+    assert await session.get_items() == items[:1]
+    await session.add_items(items[1:])
+    assert await session.get_items() == items
+    await session.clear_session()
+    assert await session.get_items() == []
+    assert await session.pop_item() is None
+    await session.add_items(items[:1])
+    assert await session.get_items() == items[:1]
+    session.close()
+
+
+@session_test
+async def test_a_sessions_settings_limit_what_it_returns(path: Path) -> None:
+    session = RehydrateSession("t-42", path, session_settings=SessionSettings(limit=2))
+    items: list[Any] = [{"role": "user", "content": str(number)} for number in range(5)]
+    await session.add_items(items)
+    assert await session.get_items() == items[-2:]
+    assert await session.get_items(3) == items[-3:]
+    session.close()
+
+
+@session_test
+async def test_sessions_of_one_file_are_apart_and_outlive_the_process(path: Path) -> None:
+    for name in ("one", "two"):
+        session = RehydrateSession(name, path)
+        await session.add_items([{"role": "user", "content": name}])
+        session.close()
+    session = RehydrateSession("one", path)
+    assert await session.get_items() == [{"role": "user", "content": "one"}]
+    await session.clear_session()
+    session.close()
+    other = RehydrateSession("two", path)
+    assert await other.get_items() == [{"role": "user", "content": "two"}]
+    other.close()
+
+
+@session_test
+async def test_any_number_of_writers_lose_nothing(path: Path) -> None:
+    sessions = [RehydrateSession("t-42", path) for _ in range(4)]
+
+    async def write(number: int) -> None:
+        item: Any = {"role": "user", "content": str(number)}
+        await sessions[number % 4].add_items([item])
+
+    await asyncio.gather(*map(write, range(20)))
+    stored = await sessions[0].get_items()
+    assert {item["content"] for item in stored} == {str(number) for number in range(20)}
+    for session in sessions:
+        session.close()
+
+
+@session_test
+async def test_a_cancelled_call_writes_nothing_after_it_ended(path: Path) -> None:
+    session = RehydrateSession("t-42", path, session_settings={"limit": 5})
+    for number in range(20):
+        writing = asyncio.ensure_future(
+            session.add_items([{"role": "user", "content": str(number)}])
+        )
+        await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        known = await session.get_items(1_000)
+        await asyncio.sleep(0.001)
+        assert await session.get_items(1_000) == known
+        assert len(known) == number + 1
+    session.close()
+
+
+@session_test
+async def test_a_context_goes_on_from_a_session(path: Path) -> None:
+    session = RehydrateSession("t-42", path)
+    items: list[Any] = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+    await session.add_items(items)
+    await session.pop_item()
+    session.close()
+    with Context.open(
+        path, thread="t-42", namespace="agents", provider="openai_responses"
+    ) as context:
+        assert context.history == items[:1]
+        context.prompt("And now?")
+    session = RehydrateSession("t-42", path)
+    assert [item["content"] for item in await session.get_items()] == ["one", "And now?"]
+    assert await session.pop_item() == {"role": "user", "content": "And now?"}
+    session.close()
+    with Threads.open(path, namespace="agents") as threads:
+        assert [entry for _, entry in threads.history("t-42")] == items[:1]
+
+
+@session_test
+async def test_an_item_that_no_prompt_could_hold_is_kept(path: Path) -> None:
+    session = RehydrateSession("t-42", path)
+    odd: list[Any] = [{"role": "robot", "content": 17}]
+    await session.add_items(odd)
+    assert await session.get_items() == odd
+    session.close()
+
+
+@session_test
+async def test_a_thread_in_another_format_is_not_written_to(path: Path) -> None:
+    with Context.open(path, thread="t-42", namespace="agents") as context:
+        context.add({"role": "user", "content": "Hello."})
+    session = RehydrateSession("t-42", path)
+    with pytest.raises(ValueError, match="format 'anthropic'"):
+        await session.add_items([{"role": "user", "content": "Hello."}])
+    session.close()
+
+
+def test_an_agent_runs_with_session_and_filter(tmp_path: Path) -> None:
+    rehydrate = RehydrateFilter(budget=BUDGET)
+
+    async def go(provider: StrictProvider) -> list[Any]:
+        for turn in range(40):  # each as after a restart
+            session = RehydrateSession("t-42", tmp_path / "threads.db")
+            async with agent_of(provider, rehydrate) as agent:
+                await Runner.run(
+                    agent,
+                    harbour.question(turn),
+                    session=session,
+                    run_config=config_of(rehydrate),
+                )
+            items = await session.get_items()
+            session.close()
+        return items
+
+    with StrictProvider(harbour.reply) as provider:
+        items = asyncio.run(go(provider))
+    thread = rehydrate.thread(items)
+    assert thread is not None
+    assert provider.refusals == []
+    assert harbour.breaks(inputs_of(provider)) == thread.context.usage.compactions > 0

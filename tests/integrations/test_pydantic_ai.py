@@ -1,0 +1,377 @@
+"""RehydrateCapability with real agents, on scripted models and against the strict provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from rehydrate import Budget
+from rehydrate.prompt import Caps
+
+pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from rehydrate.integrations import Shown
+from rehydrate.integrations.pydantic_ai import (
+    RehydrateCapability,
+    RehydrateWarning,
+    entries_of,
+    picked,
+)
+from tests.integrations import harbour
+from tests.provider import StrictProvider
+
+BUDGET = Budget(soft_tokens=6_000)
+
+
+def lookup(query: str) -> str:
+    """Look something up in the harbour's books."""
+    return harbour.looked_up(query)
+
+
+def run(agent: Agent, asked: str, **options: Any) -> Any:
+    """Run an agent; its `run_sync` leaves an event loop open."""
+    return anyio.run(partial(agent.run, asked, **options))
+
+
+def faults(messages: list[ModelMessage]) -> list[str]:
+    """Return what a provider would refuse: calls and returns that are no pairs, no user."""
+    found, waiting = [], set[str]()
+    if not isinstance(messages[0], ModelRequest):
+        found.append("the first message is a response")
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelResponse):
+            found += [f"{index}: unanswered {waiting}"] * bool(waiting)
+            waiting = {part.tool_call_id for part in message.parts if part.part_kind == "tool-call"}
+            continue
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                found += [f"{index}: no call"] * (part.tool_call_id not in waiting)
+                waiting.discard(part.tool_call_id)
+    return found + ["the end is unanswered"] * bool(waiting)
+
+
+def as_sent(message: ModelMessage) -> str:
+    """Return what of a message is sent."""
+    fields = ("content", "args", "tool_call_id", "part_kind")
+    return repr([[getattr(part, name, None) for name in fields] for part in message.parts])
+
+
+class Scripted:
+    """A model of two calls at once, then an answer. It refuses what a provider would refuse."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[ModelMessage]] = []
+
+    def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        assert faults(messages) == []
+        self.seen.append(list(messages))
+        number = len(self.seen)
+        if isinstance(messages[-1].parts[-1], ToolReturnPart):
+            return ModelResponse([TextPart(f"Answer: {harbour.words(f'a{number}', 40)}")])
+        calls = [
+            ToolCallPart("lookup", {"query": f"{name}{number}"}, tool_call_id=f"{name}{number}")
+            for name in ("b", "c")
+        ]
+        return ModelResponse([TextPart(f"I look at {number}."), *calls])
+
+    @property
+    def sent(self) -> list[list[str]]:
+        return [list(map(as_sent, messages)) for messages in self.seen]
+
+
+def test_200_turns_break_the_prefix_at_compactions_only_and_keep_the_history() -> None:
+    model, rehydrate = Scripted(), RehydrateCapability(budget=BUDGET)
+    agent = Agent(
+        FunctionModel(model),
+        capabilities=[rehydrate],
+        system_prompt=harbour.INSTRUCTIONS,
+        tools=[lookup],
+    )
+    history: list[ModelMessage] = []
+    for turn in range(200):
+        history = run(agent, harbour.question(turn), message_history=history).all_messages()
+    assert len(model.seen) == 400
+    assert len(history) == 800
+    assert faults(history) == []
+    assert harbour.breaks(model.sent) == rehydrate.report.compactions > 5
+    known = set(map(id, history))
+    shown = model.seen[-1]
+    assert sum(id(message) in known for message in shown) > len(shown) / 2
+    assert len(shown) < 100
+
+
+def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
+    queries = [f"berth {number} of quay {number * 7}" for number in range(60)]
+    forgotten: list[str] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        part = messages[-1].parts[-1]
+        if isinstance(part, ToolReturnPart):
+            if part.tool_name == "lookup":
+                return ModelResponse([TextPart("Found.")])
+            is_there = harbour.code(forgotten[0]) in str(part.content)
+            return ModelResponse([TextPart("yes" if is_there else "no")])
+        asked = str(part.content)
+        if asked != "the code":
+            return ModelResponse([ToolCallPart("lookup", {"query": asked})])
+        text = "".join(map(as_sent, messages))
+        forgotten.append(next(query for query in queries if harbour.code(query) not in text))
+        query = {"query": f"code of the lock of {forgotten[0]}"}
+        return ModelResponse([ToolCallPart("request_context", query)])
+
+    rehydrate = RehydrateCapability(budget=BUDGET)
+    agent = Agent(FunctionModel(model), capabilities=[rehydrate], tools=[lookup])
+    history: list[ModelMessage] = []
+    for query in queries:
+        history = run(agent, query, message_history=history).all_messages()
+    assert run(agent, "the code", message_history=history).output == "yes"
+
+
+def test_a_long_return_is_shown_in_part_and_read_whole_by_its_handle() -> None:
+    whole = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(400))
+    shown: list[str] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        part = messages[-1].parts[-1]
+        if not isinstance(part, ToolReturnPart):
+            return ModelResponse([ToolCallPart("read", {})])
+        shown.append(str(part.content))
+        if part.tool_name == "read":
+            handle = "orig_" + shown[0].split("orig_")[1][:26]
+            return ModelResponse(
+                [ToolCallPart("fetch_whole", {"handle": handle, "lines": "300-304"})]
+            )
+        return ModelResponse([TextPart("Read.")])
+
+    def read() -> str:
+        """Read the log."""
+        return whole
+
+    rehydrate = RehydrateCapability(caps=Caps(default_tokens=1_000))
+    agent = Agent(FunctionModel(model), capabilities=[rehydrate], tools=[read])
+    result = run(agent, "Read the log.")
+    assert len(shown[0]) < len(whole) / 3
+    assert whole.splitlines()[301] in shown[1]
+    returned = [part for message in result.all_messages() for part in message.parts]
+    assert any(getattr(part, "content", None) == whole for part in returned)
+
+
+def test_instructions_and_tools_count_in_the_budget() -> None:
+    model = Scripted()
+    plain, loaded = RehydrateCapability(), RehydrateCapability()
+    for rehydrate, rules in ((plain, "Be brief."), (loaded, harbour.words("rules", 2_000))):
+        agent = Agent(FunctionModel(model), capabilities=[rehydrate], instructions=rules)
+        agent.tool_plain(lookup)
+        run(agent, "Hello.")
+    assert loaded.report.tokens > plain.report.tokens + 1_500
+
+
+def test_a_failure_sends_the_messages_as_they_are() -> None:
+    rehydrate = RehydrateCapability(budget=Budget(soft_tokens=50, hard_tokens=50))
+    agent = Agent(FunctionModel(Scripted()), capabilities=[rehydrate], tools=[lookup])
+    with pytest.warns(RehydrateWarning, match="sent as they are"):
+        result = run(agent, harbour.question(0))
+    assert str(result.output).startswith("Answer")
+    assert rehydrate.report.failure
+
+
+def test_a_call_with_wrong_arguments_is_answered() -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        part = messages[-1].parts[-1]
+        if isinstance(part, ToolReturnPart):
+            return ModelResponse([TextPart(str(part.content))])
+        return ModelResponse([ToolCallPart("request_context", {"query": " ", "when": 3})])
+
+    agent = Agent(FunctionModel(model), capabilities=[RehydrateCapability()])
+    assert "request_context" in run(agent, "Hello.").output
+
+
+# --------------------------------------------------------------------------------------- messages
+
+
+IMAGE = ImageUrl("https://example.com/crane.png")
+MESSAGES: list[ModelMessage] = [
+    ModelRequest(
+        [
+            SystemPromptPart("Be brief."),
+            UserPromptPart(["Look.", IMAGE, BinaryContent(b"pdf", media_type="application/pdf")]),
+        ]
+    ),
+    ModelResponse(
+        [
+            ThinkingPart("Two of them.", signature="c2ln"),
+            TextPart("I look."),
+            ToolCallPart("lookup", {"query": "b"}, tool_call_id="c1"),
+            ToolCallPart("lookup", '{"query": "c"}', tool_call_id="c2"),
+        ]
+    ),
+    ModelRequest(
+        [
+            ToolReturnPart("lookup", "found", tool_call_id="c1"),
+            ToolReturnPart("lookup", "not so", tool_call_id="c2", outcome="retried"),
+            UserPromptPart("And?"),
+        ]
+    ),
+    ModelResponse([TextPart("Four."), TextPart("Or five.")]),
+]
+
+
+def test_messages_become_chat_dicts_one_for_each_part() -> None:
+    entries = entries_of(MESSAGES)
+    assert [(entry.message, entry.part) for entry in entries] == [
+        *((0, 0), (0, 1), (1, None), (2, 0), (2, 1), (2, 2), (3, None)),
+    ]
+    roles = [entry.chat["role"] for entry in entries]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "user", "assistant"]
+    said = entries[2].chat
+    assert said["content"] == "I look."
+    assert said["reasoning_content"] == "Two of them."
+    assert [call["id"] for call in said["tool_calls"]] == ["c1", "c2"]
+    assert [call["function"]["arguments"] for call in said["tool_calls"]] == [
+        *('{"query":"b"}', '{"query":"c"}'),
+    ]
+    assert [part["type"] for part in entries[1].chat["content"]] == ["text", "image_url", "file"]
+    json.dumps([entry.chat for entry in entries])
+
+
+def shown_of(*indices: int | str, **changed: Any) -> list[Shown]:
+    entries = entries_of(MESSAGES)
+    return [
+        Shown(None, {"role": "user", "content": index})
+        if isinstance(index, str)
+        else Shown(index, {**entries[index].chat, **changed.get(f"e{index}", {})})
+        for index in indices
+    ]
+
+
+def pick(*indices: int | str, **changed: Any) -> list[ModelMessage]:
+    return picked(MESSAGES, entries_of(MESSAGES), shown_of(*indices, **changed))
+
+
+def test_whole_messages_are_the_very_objects() -> None:
+    assert all(a is b for a, b in zip(pick(*range(7)), MESSAGES, strict=True))
+
+
+def test_a_part_of_a_request_may_be_left_out() -> None:
+    first, *rest = pick(0, 2, 3, 4, 6)
+    assert first.parts == MESSAGES[0].parts[:1]
+    assert rest[0] is MESSAGES[1]
+    assert rest[1].parts == MESSAGES[2].parts[:2]
+
+
+def test_a_section_stands_in_the_request_that_it_is_before() -> None:
+    made = pick(0, 1, 2, 3, 4, "Remember.", 5, "Later.", 6, "Last.")
+    assert [part.content for part in made[2].parts][-2:] == ["Remember.", "And?"]
+    assert [part.content for part in made[3].parts] == ["Later."]
+    assert made[4] is MESSAGES[3]
+    assert [part.content for part in made[5].parts] == ["Last."]
+
+
+def test_what_a_prompt_shows_in_part_is_a_changed_copy() -> None:
+    made = pick(
+        *range(7),
+        e1={
+            "content": [{"type": "text", "text": "L"}, *entries_of(MESSAGES)[1].chat["content"][1:]]
+        },
+        e3={"content": "f..."},
+        e6={"content": [{"type": "text", "text": "Four."}, {"type": "text", "text": "Or"}]},
+    )
+    assert made[0].parts[1].content == ["L", *MESSAGES[0].parts[1].content[1:]]
+    assert made[2].parts[0].content == "f..."
+    assert made[2].parts[0].tool_call_id == "c1"
+    assert [part.content for part in made[3].parts] == ["Four.", "Or"]
+    assert MESSAGES[2].parts[0].content == "found"
+
+
+def test_thinking_that_a_prompt_drops_is_dropped() -> None:
+    shown = shown_of(2)
+    for key in ("thinking_blocks", "reasoning_content"):
+        del shown[0].message[key]
+    (made,) = picked(MESSAGES, entries_of(MESSAGES), shown)
+    assert made.parts == MESSAGES[1].parts[1:]
+
+
+# --------------------------------------------------------------------------------------- providers
+
+
+@asynccontextmanager
+async def chat(provider: StrictProvider) -> AsyncIterator[Any]:
+    openai = pytest.importorskip("openai")
+    module = pytest.importorskip("pydantic_ai.models.openai")
+    providers = pytest.importorskip("pydantic_ai.providers.openai")
+    options = {"api_key": "key", "base_url": provider.openai_url, "max_retries": 0}
+    async with openai.AsyncOpenAI(**options) as client:
+        yield module.OpenAIChatModel(
+            "gpt-5.1", provider=providers.OpenAIProvider(openai_client=client)
+        )
+
+
+@asynccontextmanager
+async def responses(provider: StrictProvider) -> AsyncIterator[Any]:
+    openai = pytest.importorskip("openai")
+    module = pytest.importorskip("pydantic_ai.models.openai")
+    providers = pytest.importorskip("pydantic_ai.providers.openai")
+    options = {"api_key": "key", "base_url": provider.openai_url, "max_retries": 0}
+    async with openai.AsyncOpenAI(**options) as client:
+        yield module.OpenAIResponsesModel(
+            "gpt-5.1", provider=providers.OpenAIProvider(openai_client=client)
+        )
+
+
+@asynccontextmanager
+async def anthropic(provider: StrictProvider) -> AsyncIterator[Any]:
+    sdk = pytest.importorskip("anthropic")
+    module = pytest.importorskip("pydantic_ai.models.anthropic")
+    providers = pytest.importorskip("pydantic_ai.providers.anthropic")
+    options = {"api_key": "key", "base_url": provider.url, "max_retries": 0}
+    async with sdk.AsyncAnthropic(**options) as client:
+        yield module.AnthropicModel(
+            "claude-opus-4-6", provider=providers.AnthropicProvider(anthropic_client=client)
+        )
+
+
+@pytest.mark.parametrize("open_model", [chat, responses, anthropic])
+def test_turns_are_accepted_by_a_strict_provider(open_model: Callable[..., Any]) -> None:
+    rehydrate = RehydrateCapability(budget=BUDGET)
+
+    async def go(provider: StrictProvider) -> None:
+        async with open_model(provider) as model:
+            agent = Agent(
+                model,
+                capabilities=[rehydrate],
+                instructions=harbour.INSTRUCTIONS,
+                tools=[lookup],
+            )
+            history: list[ModelMessage] = []
+            for turn in range(60):
+                result = await agent.run(harbour.question(turn), message_history=history)
+                history = result.all_messages()
+
+    with StrictProvider(harbour.reply) as provider:
+        anyio.run(go, provider)
+    assert provider.refusals == provider.overflows == []
+    assert len(provider.requests) == 120
+    inputs = [harbour.messages_of(exchange.body or {}) for exchange in provider.requests]
+    assert harbour.breaks(inputs) == rehydrate.report.compactions > 0

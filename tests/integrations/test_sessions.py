@@ -1,0 +1,251 @@
+"""The index of transcripts: broken, huge, growing, rewritten and removed ones, with secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.integrations.mcp_server import (
+    MAX_LINE_BYTES,
+    Job,
+    SessionIndex,
+    TranscriptReader,
+    run_job,
+    transcript_roots,
+    transcripts,
+)
+from rehydrate.prompt import TimeRange
+from tests.integrations.served import (
+    LOGIN,
+    RELEASE,
+    claude_line,
+    machine,
+    write_lines,
+    write_sessions,
+)
+
+
+@pytest.fixture
+def roots(tmp_path: Path):
+    return transcript_roots(machine(tmp_path))
+
+
+@pytest.fixture
+def index(tmp_path: Path, roots):
+    index = SessionIndex(tmp_path / "cache", roots)
+    yield index
+    index.close()
+
+
+def ids(index: SessionIndex, query: str, **more: object) -> list[str]:
+    index.update(Job())
+    return [found.record.id for found in index.search(query, 5, **more)]
+
+
+def everything_in(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_session_is_found_by_meaning_by_names_and_by_time(index, tmp_path):
+    write_sessions(tmp_path)
+    assert ids(index, "the session where we fixed the login")[0] == LOGIN
+    assert ids(index, "src/login.py")[0] == LOGIN
+    assert ids(index, "v4.2")[0] == RELEASE
+    from datetime import UTC, datetime
+
+    march = TimeRange(datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC))
+    assert ids(index, "what was fixed or released?", span=march) == [RELEASE]
+    assert ids(index, "", span=march) == [RELEASE]
+    assert ids(index, "") == [RELEASE, LOGIN]
+    assert ids(index, "login", agent="codex") == []
+    assert ids(index, "", project="WORK/APP") == [LOGIN]
+
+
+def test_titles_and_folders_of_a_session_are_told(index, tmp_path):
+    write_sessions(tmp_path)
+    index.update(Job())
+    login, release = (index.search(query, 1)[0].record for query in ("login", "release"))
+    assert login.title == "The login fails for guests, fix it. password=[redacted:password]"
+    assert (login.project, login.first) == ("/work/app", "2026-02-17T09:30:00+00:00")
+    assert (release.title, release.project) == ("Cut the release 4.2.", "/work/engine")
+    assert login.broken == 2
+
+
+def test_no_secret_is_in_the_cache(index, tmp_path):
+    secret = "hunter2-hunter2"
+    filler = "word " * 198  # so that the cut would go through the middle of the secret
+    path = tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl"
+    said = [f"The password={secret} opens it.", f"{filler} password={secret}"]
+    write_lines(path, [claude_line("user", text, "2026-02-17T09:30:00Z") for text in said])
+    assert ids(index, "password") == [LOGIN]
+    index.close()
+    held = everything_in(tmp_path / "cache")
+    assert held and b"hunter2" not in held
+
+
+def test_what_is_new_is_read_and_nothing_twice(index, tmp_path, monkeypatch):
+    claude, _ = write_sessions(tmp_path)
+    index.update(Job())
+    read: list[int] = []
+    usual = TranscriptReader.objects
+
+    def objects(self, max_bytes):
+        read.append(self.offset)
+        yield from usual(self, max_bytes)
+
+    monkeypatch.setattr(TranscriptReader, "objects", objects)
+    index.update(Job())
+    assert read == []
+    size = claude.stat().st_size
+    with claude.open("a", encoding="utf-8") as file:
+        file.write('nt"}}\n')  # the line that was cut is whole now, and broken all the same
+        file.write(json.dumps(claude_line("user", "Now the logout.", "2026-02-18T09:00:00Z")))
+    assert ids(index, "logout")[0] == LOGIN
+    assert read and read[0] <= size
+    index.close()
+    again = SessionIndex(tmp_path / "cache", transcript_roots(machine(tmp_path)))
+    read.clear()
+    assert ids(again, "logout")[0] == LOGIN
+    assert read == []
+    again.close()
+
+
+def test_the_last_line_counts_with_and_without_its_end(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"b": ')
+    reader = TranscriptReader(path)
+    assert [*reader.objects(1_000)] == [{"a": 1}]
+    assert (reader.offset, reader.is_at_end) == (9, True)
+    path.write_bytes(b'{"a": 1}\n{"b": 2}')
+    assert [*reader.objects(1_000)] == [{"b": 2}]
+    assert [*reader.objects(1_000)] == []
+
+
+def test_a_call_reads_no_more_than_its_limit_and_the_next_goes_on(tmp_path, roots):
+    path = tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl"
+    lines = [
+        claude_line("user", f"Task {number} of the harbour.", "2026-02-17T09:30:00Z")
+        for number in range(400)
+    ]
+    write_lines(path, lines)
+    index = SessionIndex(tmp_path / "cache", roots, max_bytes=20_000)
+    left = [index.update(Job())]
+    assert left[0].files == 1 and 0 < left[0].bytes < path.stat().st_size
+    while left[-1].files:
+        left.append(index.update(Job()))
+        assert left[-1].bytes < left[-2].bytes
+    assert "Task 399 of" in index.search("Task 399", 1)[0].excerpts[0][1]
+    index.close()
+
+
+def test_a_cancelled_update_stops_and_the_next_one_ends_it(index, tmp_path):
+    write_sessions(tmp_path)
+    job = Job()
+    job.cancel()
+    assert index.update(job).files == 2
+    assert index.update(Job()).files == 0
+
+
+def test_a_line_too_long_to_hold_is_passed_over(index, tmp_path):
+    path = tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl"
+    before = claude_line("user", "Before the picture.", "2026-02-17T09:30:00Z")
+    after = claude_line("user", "After the picture.", "2026-02-17T09:31:00Z")
+    picture = claude_line("user", "p" * (2 * MAX_LINE_BYTES), "2026-02-17T09:30:30Z")
+    write_lines(path, [before, picture, "", after])
+    assert ids(index, "after the picture") == [LOGIN]
+    record = index.search("picture", 1)[0].record
+    assert (record.broken, record.is_at_end) == (1, True)
+
+
+def test_a_file_that_is_another_one_now_is_read_again(index, tmp_path):
+    path = tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl"
+    long = "The quay of the old harbour is closed. " * 20
+    write_lines(path, [claude_line("user", long, "2026-02-17T09:30:00Z")])
+    assert ids(index, "old harbour quay") == [LOGIN]
+    new = [claude_line("user", f"Pump station {n} is new. " * 20, "2026-02-17") for n in range(9)]
+    write_lines(path, new)
+    assert ids(index, "pump station") == [LOGIN]
+    texts = [text for found in index.search("harbour", 5) for _, text in found.excerpts]
+    assert not any("harbour" in text for text in texts)
+    write_lines(path, [claude_line("user", "Short.", "2026-02-17T09:30:00Z")])
+    assert ids(index, "Short.") == [LOGIN]
+
+
+def test_a_removed_session_is_forgotten(index, tmp_path):
+    claude, _ = write_sessions(tmp_path)
+    assert LOGIN in ids(index, "login")
+    claude.unlink()
+    assert LOGIN not in ids(index, "login")
+    with pytest.raises(InvalidArgumentError, match="there is no session"):
+        index.find(LOGIN)
+
+
+def test_a_lost_or_broken_list_only_costs_another_reading(index, tmp_path, roots):
+    write_sessions(tmp_path)
+    index.update(Job())
+    index.close()
+    (tmp_path / "cache" / "sessions.jsonl").write_text("{nonsense", encoding="utf-8")
+    again = SessionIndex(tmp_path / "cache", roots)
+    assert ids(again, "login")[0] == LOGIN
+    assert again.update(Job()) == (0, 0)
+    again.close()
+
+
+def test_links_pipes_and_subagents_are_no_sessions(tmp_path, roots):
+    claude, _ = write_sessions(tmp_path)
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text("{}\n", encoding="utf-8")
+    (claude.parent / "link.jsonl").symlink_to(secret)
+    if hasattr(os, "mkfifo"):  # Windows has none
+        os.mkfifo(claude.parent / "pipe.jsonl")
+    (claude.parent / "agent-1.jsonl").write_text("{}\n", encoding="utf-8")
+    (claude.parent / "empty.jsonl").touch()
+    assert sorted(file.id for file in transcripts(roots)) == [RELEASE, LOGIN]
+
+
+def test_a_machine_without_transcripts_has_no_sessions(index):
+    assert ids(index, "login") == []
+    assert ids(index, "") == []
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.mark.anyio
+async def test_a_job_reports_its_steps_and_hears_of_a_cancellation() -> None:
+    steps: list[tuple[float, float | None, str | None]] = []
+
+    async def report(done: float, total: float | None, message: str | None) -> None:
+        steps.append((done, total, message))
+
+    def work(job: Job) -> str:
+        job.report(1, 2, "one")
+        job.report(2, 2, "two")
+        return "done"
+
+    assert await run_job(work, report) == "done"
+    assert steps == [(1, 2, "one"), (2, 2, "two")]
+
+    seen = anyio.Event()
+    jobs: list[Job] = []
+
+    async def begun(*_: object) -> None:
+        seen.set()
+
+    def endless(job: Job) -> None:
+        jobs.append(job)
+        job.report(1, 2, "begun")
+        job._cancelled.wait(60)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_job, endless, begun)
+        await seen.wait()
+        group.cancel_scope.cancel()
+    assert jobs[0].is_cancelled
