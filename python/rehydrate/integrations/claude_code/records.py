@@ -1,29 +1,31 @@
-"""What the hooks keep between two processes: compactions and whole results, in one SQLite file."""
+"""Records: what the hooks tell one another, and `rehydrate claude report`, in one SQLite file.
+
+It is a file of its own: the engine's files are opened by the engine alone.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import sys
-from collections.abc import Mapping
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Iterable
 from time import time
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from rehydrate.integrations.claude_code.home import Home
+
 BUSY_SECONDS = 0.2
 """A locked file is given up after this time: a hook must not be late."""
-MAX_WHOLES = 2_000
-"""Whole results that are kept; the oldest go first."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS compactions (
     id INTEGER PRIMARY KEY, session TEXT NOT NULL, project TEXT NOT NULL, at REAL NOT NULL,
     data TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS by_session ON compactions (session, id);
-CREATE TABLE IF NOT EXISTS wholes (handle TEXT PRIMARY KEY, text TEXT NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS transcripts (
+    path TEXT PRIMARY KEY, offset INTEGER NOT NULL, skips INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS shown (
+    session TEXT NOT NULL, handle TEXT NOT NULL, PRIMARY KEY (session, handle)) WITHOUT ROWID;
 """
 
 
@@ -32,57 +34,61 @@ class Compacted(NamedTuple):
 
     trigger: str = ""
     before_tokens: int = 0
+    """Of the last turns, as they were."""
     after_tokens: int = 0
+    """Of those that the engine would keep."""
     covered_pct: float = 0.0
     distilled: int = 0
+    """New memories."""
     store: str = ""
     """The context store, as markdown."""
     excerpts: str = ""
-    """Messages that were kept, verbatim."""
+    """The turns that matter most for the task, verbatim, long ones in part."""
     names: tuple[str, ...] = ()
     """Paths, identifiers and numbers that were used before."""
     lost: tuple[str, ...] = ()
     """Names that the summary lacks."""
     put_back: tuple[str, ...] = ()
-    """Those of the lost names that the store and the excerpts hold."""
+    """Those of the lost names that were put back."""
     summary_chars: int = 0
+    """0: the agent tells no summary."""
     returned_chars: int = 0
-    """What SessionStart gave back; 0 until it did."""
+    """What SessionStart gave back; 0: it did not, or not yet."""
     milliseconds: float = 0.0
-    degraded: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
-    """A compaction with its place in the file."""
+class CompactionRow(NamedTuple):
+    """A compaction and whose it was."""
 
     id: int
     session: str
     project: str
     at: float
+    """In seconds since 1970."""
     compacted: Compacted
 
 
-def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of Rehydrate's data: `$REHYDRATE_HOME`, else the platform's."""
-    if home := environ.get("REHYDRATE_HOME"):
-        return Path(home).expanduser()
-    data = environ.get("XDG_DATA_HOME")
-    if not data and sys.platform == "win32":
-        data = environ.get("LOCALAPPDATA")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "rehydrate"
-
-
 class Records:
-    """The file of the hooks; raises sqlite3.Error where it cannot be used in time."""
+    """The file of the hooks; raises sqlite3.Error or OSError where it cannot be used in time.
 
-    def __init__(self, folder: Path | None = None) -> None:
-        """Open the file in the folder, or create it for this user alone."""
-        folder = data_folder() if folder is None else folder
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "claude_code.db"
-        if not path.exists():
-            path.touch(mode=0o600)
-        self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Records(Home(Path(folder.name))) as records:
+    ...     row = records.add("s-1", "/work/shop", Compacted(trigger="auto"))
+    ...     records.update(row, returned_chars=9_000)
+    ...     records.last("s-1").compacted.returned_chars
+    9000
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, home: Home) -> None:
+        """Open the file, or create it for this user alone."""
+        home.make()
+        if not home.records.exists():
+            home.records.touch(mode=0o600)
+        self._db = sqlite3.connect(home.records, timeout=BUSY_SECONDS, isolation_level=None)
         self._db.executescript(_TABLES)
 
     def __enter__(self) -> Self:
@@ -98,54 +104,64 @@ class Records:
         """Close the file."""
         self._db.close()
 
-    def add(self, session: str, project: str, compacted: Compacted) -> None:
-        """Keep a compaction."""
-        self._db.execute(
+    def add(self, session: str, project: str, compacted: Compacted) -> CompactionRow:
+        """Keep a compaction. What was shown before it may be shown again."""
+        now = time()
+        added = self._db.execute(
             "INSERT INTO compactions (session, project, at, data) VALUES (?, ?, ?, ?)",
-            (session, project, time(), json.dumps(compacted._asdict())),
+            (session, project, now, json.dumps(compacted._asdict())),
         )
+        self._db.execute("DELETE FROM shown WHERE session = ?", (session,))
+        return CompactionRow(added.lastrowid or 0, session, project, now, compacted)
 
-    def update(self, row: Row, **changes: Any) -> None:
-        """Change a compaction that is kept."""
+    def update(self, row: CompactionRow, **changes: Any) -> CompactionRow:
+        """Change a compaction that is kept, and return it as it is then."""
+        row = row._replace(compacted=row.compacted._replace(**changes))
         self._db.execute(
             "UPDATE compactions SET data = ? WHERE id = ?",
-            (json.dumps(row.compacted._replace(**changes)._asdict()), row.id),
+            (json.dumps(row.compacted._asdict()), row.id),
         )
+        return row
 
-    def last(self, session: str) -> Row | None:
+    def last(self, session: str) -> CompactionRow | None:
         """Return a session's last compaction."""
         rows = self.list(session)
         return rows[-1] if rows else None
 
-    def list(self, session: str | None = None) -> list[Row]:
+    def list(self, session: str | None = None) -> list[CompactionRow]:
         """Return the compactions of a session, or all of them, oldest first."""
         where, values = ("", ()) if session is None else ("WHERE session = ?", (session,))
         query = f"SELECT id, session, project, at, data FROM compactions {where} ORDER BY id"  # noqa: S608
-        return [Row(*row[:4], _compacted(row[4])) for row in self._db.execute(query, values)]
+        return [CompactionRow(*row[:4], _compacted(row[4])) for row in self._db.execute(query, values)]
 
-    def keep(self, text: str) -> str:
-        """Keep a whole result, and return its handle."""
-        handle = "whole_" + sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        self._db.execute("INSERT OR REPLACE INTO wholes VALUES (?, ?, ?)", (handle, text, time()))
+    def offset(self, path: str) -> tuple[int, bool] | None:
+        """Return how far a transcript was read, and whether that is in the middle of a line."""
+        query = "SELECT offset, skips FROM transcripts WHERE path = ?"
+        row = self._db.execute(query, (path,)).fetchone()
+        return None if row is None else (int(row[0]), bool(row[1]))
+
+    def note_offset(self, path: str, offset: int, skips: bool) -> None:
+        """Note how far a transcript was read."""
         self._db.execute(
-            "DELETE FROM wholes WHERE handle IN "
-            "(SELECT handle FROM wholes ORDER BY at DESC LIMIT -1 OFFSET ?)",
-            (MAX_WHOLES,),
+            "INSERT OR REPLACE INTO transcripts VALUES (?, ?, ?)", (path, offset, int(skips))
         )
-        return handle
 
-    def whole(self, handle: str) -> str | None:
-        """Return a whole result; None where there is none of this handle."""
-        row = self._db.execute("SELECT text FROM wholes WHERE handle = ?", (handle,)).fetchone()
-        return None if row is None else str(row[0])
+    def unshown(self, session: str, handles: Iterable[str]) -> list[str]:
+        """Return those of the memories that the session was not shown since its last compaction,
+        and note that it is now."""
+        return [
+            handle
+            for handle in handles
+            if self._db.execute(
+                "INSERT OR IGNORE INTO shown VALUES (?, ?)", (session, handle)
+            ).rowcount
+        ]
 
 
 def _compacted(data: str) -> Compacted:
     fields = json.loads(data)
-    return Compacted(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in fields.items()
-            if name in Compacted._fields
-        }
-    )
+    return Compacted(**{
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in fields.items()
+        if name in Compacted._fields
+    })  # fmt: skip
