@@ -1,4 +1,4 @@
-"""The command line: compact, eval, inspect, lint, memory, thread, rpc, mcp, model,
+"""The command line: compact, eval, inspect, lint, memory, thread, rpc, mcp, claude, model,
 doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,

@@ -33,7 +33,7 @@ def post_tool(given: HookInput) -> Reply:
         if short is None:
             return text
         handle = session.keep(text)
-        return f"{short.render(handle)}\n{how_to_read(handle, session.id)}"
+        return f"{short.render()}\n{how_to_read(handle, session.id)}"
 
     changed = _map_texts(response, capped)
     if changed == response:
