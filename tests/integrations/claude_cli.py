@@ -1,4 +1,4 @@
-"""The real Claude Code CLI that the Claude Agent SDK brings, on loopback and in folders of its own."""
+"""The real Claude Code that the Claude Agent SDK brings, on loopback, in folders of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory tool: each command and error, hostile paths, many writers, crashes, three providers."""
+"""The memory tool: each command and error, hostile paths, writers, crashes, three providers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ def create(path: str = NOTES, text: str = TEXT) -> dict[str, Any]:
 
 
 def view(path: str = NOTES, *view_range: int) -> dict[str, Any]:
-    return {"command": "view", "path": path, **({"view_range": [*view_range]} if view_range else {})}
+    return {
+        "command": "view",
+        "path": path,
+        **({"view_range": [*view_range]} if view_range else {}),
+    }
 
 
 def replace(old: str, new: str | None = None, path: str = NOTES) -> dict[str, Any]:
@@ -314,7 +318,7 @@ def test_passages_of_a_file_are_found_while_they_are_in_it(memory, files):
     files.run(rename("/memories/ports.md", "/memories/servers.md"))
     assert sources(memory, "which port has staging?")[0] == "/memories/servers.md"
     files.run(replace("8443", "9443", "/memories/servers.md"))
-    assert [hit.snippet for hit in memory.search("staging port")][0].endswith("9443.")
+    assert memory.search("staging port")[0].snippet.endswith("9443.")
     files.run(delete("/memories/servers.md"))
     assert "/memories/servers.md" not in sources(memory, "staging listens on port 9443")
     assert memory.list(sources=["/memories/servers.md"]) == []
@@ -377,8 +381,9 @@ def test_limits_refuse_and_drop_nothing(memory):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no end", "\r\ncarriage\r\n\r\n", "é漢字🚢\u2028x\x00\x0b", "\n" * 9, " \t", "\ufeffa"]
-)  # fmt: skip
+    "text",
+    ["", "no end", "\r\ncarriage\r\n\r\n", "é漢字🚢\u2028x\x00\x0b", "\n" * 9, " \t", "\ufeffa"],
+)
 def test_a_text_comes_back_byte_for_byte_after_the_file_was_opened_again(path, text):
     with Memory.open(path, namespace="alice") as memory:
         MemoryFiles(memory).run(create(text=text))
@@ -416,8 +421,7 @@ def test_threads_edit_one_file_and_no_edit_is_lost(path):
 
         def edit(part: int) -> None:
             files = shared if part % 2 else MemoryFiles(memory)
-            for number in range(12):
-                answers.append(files.run(insert(0, f"Edit {part}-{number}.")))
+            answers.extend(files.run(insert(0, f"Edit {part}-{n}.")) for n in range(12))
 
         workers = [threading.Thread(target=edit, args=(part,)) for part in range(4)]
         for worker in workers:
@@ -676,9 +680,12 @@ def test_an_interpreter_runs_it(memory, files):
     anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed")
     from rehydrate.agent import AnthropicModel
 
+    async def run(url: str) -> str:
+        async with anthropic.AsyncAnthropic(api_key="key", base_url=url, max_retries=0) as client:
+            model = AnthropicModel("claude-sonnet-5-5", client=client, max_tokens=500)
+            turn = await Interpreter(model, tools=[files.tool]).arun(Context(), "Remember it.")
+            return turn.answer
+
     with StrictProvider(writing) as provider:
-        client = anthropic.AsyncAnthropic(api_key="key", base_url=provider.url, max_retries=0)
-        model = AnthropicModel("claude-sonnet-5-5", client=client, max_tokens=500)
-        turn = Interpreter(model, tools=[files.tool]).run(Context(), "Remember the port.")
-        assert turn.answer == "Noted."
+        assert asyncio.run(run(provider.url)) == "Noted."
         assert_written(provider, files)

@@ -56,9 +56,7 @@ class KnownEntries:
             self._created, self._read, self._ids = created, 0, set()
         while self._read < written:
             limit = min(_PAGE, written - self._read)
-            page = self._store.records(
-                self._namespace, self._thread, start=self._read, limit=limit
-            )
+            page = self._store.records(self._namespace, self._thread, start=self._read, limit=limit)
             if not page:
                 return
             for row in page:

@@ -1,4 +1,4 @@
-"""RehydrateHooks: the hooks of Claude Code, and tools to ask back, in the program that runs the SDK."""
+"""RehydrateHooks: Claude Code's hooks and tools to ask back, in the program that runs the SDK."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RehydrateHooks:
             raise MISSING from None
         check_type("timeout", timeout, (int, float), "pass a number of seconds")
         self.home = Home.of() if folder is None else Home(Path(folder))
-        self.project = project_of(os.fspath(cwd) if cwd is not None else os.getcwd())
+        self.project = project_of(str(Path.cwd() if cwd is None else Path(cwd)))
         self._timeout = timeout
         self._stores = Stores(
             memory=self.home.memory,

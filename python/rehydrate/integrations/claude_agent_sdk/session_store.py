@@ -144,7 +144,8 @@ class RehydrateSessionStore:
     def _rows(self, project_key: str) -> list[tuple[str, _Version]]:
         rows = self._threads.native.threads(self.namespace_of(project_key))
         return [
-            (name, _Version(created, changed, records)) for name, created, changed, records, _ in rows
+            (name, _Version(created, changed, records))
+            for name, created, changed, records, _ in rows
         ]
 
     def _subkeys(self, key: SessionListSubkeysKey) -> list[str]:

@@ -2,7 +2,7 @@
 
 MemoryFiles                 the six commands of the tool, for any loop and any provider
 FileLimits                  how much the files may hold
-RehydrateMemoryTool         the same for ``tool_runner`` of Anthropic's SDK: ``rehydrate[anthropic]``
+RehydrateMemoryTool         the same for the ``tool_runner`` of Anthropic's SDK
 AsyncRehydrateMemoryTool    the same for an ``AsyncAnthropic``
 """
 
@@ -27,5 +27,5 @@ __all__, __dir__, __getattr__ = front(
         "limits": "FileLimits",
         "memory_files": "MemoryFiles",
     },
-    internal={"commands": "MAX_VIEW_CHARS", "file_log": "FileLog"},
+    internal={"file_log": "FileLog", "views": "MAX_VIEW_CHARS"},
 )

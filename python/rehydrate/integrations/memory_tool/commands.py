@@ -13,7 +13,6 @@ from rehydrate._text import is_utf8
 from rehydrate.integrations.memory_tool.paths import ROOT, checked_path, folders_of
 from rehydrate.integrations.memory_tool.refusal import Refusal
 from rehydrate.integrations.memory_tool.views import (
-    MAX_VIEW_CHARS as MAX_VIEW_CHARS,
     shown_file,
     shown_folder,
     snippet,
@@ -40,9 +39,7 @@ def run(arguments: Mapping[str, Any], texts: Texts, *, overwrites: bool) -> Outc
     name = arguments.get("command")
     command = _COMMANDS.get(name) if isinstance(name, str) else None
     if command is None:
-        raise Refusal(
-            f"Error: `command` is {name!r}; send one of {', '.join(_COMMANDS)}"
-        )
+        raise Refusal(f"Error: `command` is {name!r}; send one of {', '.join(_COMMANDS)}")
     if name == "create":
         return _create(arguments, texts, overwrites)
     return command(arguments, texts)
@@ -164,7 +161,9 @@ def _text(arguments: Mapping[str, Any], name: str) -> str:
     if not isinstance(text, str):
         raise Refusal(f"Error: `{name}` is {text!r}; send a string")
     if not is_utf8(text):
-        raise Refusal(f"Error: `{name}` holds half of a surrogate pair, which is no text; leave it out")
+        raise Refusal(
+            f"Error: `{name}` holds half of a surrogate pair, which is no text; leave it out"
+        )
     return text
 
 

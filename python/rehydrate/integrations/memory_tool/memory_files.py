@@ -16,8 +16,8 @@ from rehydrate.integrations.memory_tool import commands
 from rehydrate.integrations.memory_tool.definition import DESCRIPTION, NAME, SCHEMA
 from rehydrate.integrations.memory_tool.file_log import FileLog, Files
 from rehydrate.integrations.memory_tool.limits import FileLimits
-from rehydrate.integrations.memory_tool.paths import ROOT
 from rehydrate.integrations.memory_tool.passages import update_passages
+from rehydrate.integrations.memory_tool.paths import ROOT
 from rehydrate.integrations.memory_tool.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -50,22 +50,19 @@ def shown_file(path: str, text: str, view_range: object) -> str:
         raise Refusal(f"File {path} exceeds maximum line limit of 999,999 lines.")
     first, last = _lines_of(view_range, len(lines))
     shown: list[str] = []
-    room = MAX_VIEW_CHARS
-    for number in range(first, last + 1):
-        line = lines[number - 1]
-        if len(line) > room:
-            if not shown:
-                shown.append(numbered(number, line[:room]))
-                shown.append(f"[line {number} is cut: it has {len(line):,} characters]")
-                number += 1
-            if number <= last:
-                shown.append(
-                    f"[lines {number}-{last} are not shown: view them with view_range "
-                    f"[{number}, {last}]]"
-                )
-            break
-        room -= len(line) + 1
+    room, number = MAX_VIEW_CHARS, first
+    while number <= last and len(line := lines[number - 1]) <= room:
         shown.append(numbered(number, line))
+        room -= len(line) + 1
+        number += 1
+    if number == first:  # the first line alone is too long
+        shown.append(numbered(number, line[:room]))
+        shown.append(f"[line {number} is cut: it has {len(line):,} characters]")
+        number += 1
+    if number <= last:
+        shown.append(
+            f"[lines {number}-{last} are not shown: view them with view_range [{number}, {last}]]"
+        )
     return f"Here's the content of {path} with line numbers:\n" + "\n".join(shown)
 
 
