@@ -103,7 +103,7 @@ def test_many_turns_of_one_client_are_all_in_the_store_and_the_cache_holds(store
         claude_cli.run(run(provider))
         assert provider.refusals == []
         assert len(provider.requests) == 2 * turns
-        assert provider.usage.read > provider.usage.uncached + provider.usage.created
+        assert provider.usage.read > provider.usage.written_5m + provider.usage.written_1h
 
 
 def delegating(body: Any, wire: str) -> ScriptedReply:
