@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from rehydrate.context import Threads
 
+pytest.importorskip("trio", reason="trio is not installed")
 pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
 
 from claude_agent_sdk import (
@@ -70,7 +72,8 @@ def line(uuid: str, text: str = "Hello.", **more: object) -> Any:
     return {"type": "user", "uuid": uuid, "sessionId": SESSION, "message": message, **more}
 
 
-def test_the_conformance_suite_of_the_sdk_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_conformance_suite_of_the_sdk_passes(tmp_path: Path, backend: str) -> None:
     made: list[RehydrateSessionStore] = []
     number = itertools.count()
 
@@ -78,7 +81,7 @@ def test_the_conformance_suite_of_the_sdk_passes(tmp_path: Path) -> None:
         made.append(RehydrateSessionStore(tmp_path / f"{next(number)}.db"))
         return made[-1]
 
-    asyncio.run(run_session_store_conformance(make))
+    anyio.run(run_session_store_conformance, make, backend=backend)
     assert len(made) >= 14  # no contract was skipped
     for store in made:
         store.close()

@@ -53,7 +53,7 @@ class RehydrateSessionStore:
         self._prefix = prefix
         self._lock = ForkSafeLock()
         self._open: OrderedDict[tuple[str, str], StoredEntries] = OrderedDict()
-        self._summaries: dict[tuple[str, str], tuple[_Version, SessionSummaryEntry]] = {}
+        self._summaries: dict[str, dict[str, _Summary]] = {}
 
     def namespace_of(self, project_key: str) -> str:
         """Return the namespace that has the sessions of a project."""
@@ -100,11 +100,14 @@ class RehydrateSessionStore:
         """
 
         def summaries() -> list[SessionSummaryEntry]:
-            return [
-                self._summary(project_key, name, version)
+            before = self._summaries.get(project_key, {})
+            now = {
+                name: self._summary(project_key, name, version, before.get(name))
                 for name, version in self._rows(project_key)
                 if "/" not in name
-            ]
+            }
+            self._summaries[project_key] = now
+            return [summary.entry for summary in now.values()]
 
         return await hand_over(summaries, STORING)
 
@@ -153,15 +156,15 @@ class RehydrateSessionStore:
         names = [name for name, _ in self._rows(key["project_key"])]
         return [name.removeprefix(begin) for name in names if name.startswith(begin)]
 
-    def _summary(self, project_key: str, name: str, version: _Version) -> SessionSummaryEntry:
-        where = project_key, name
-        cached = self._summaries.get(where)
-        if cached is None or cached[0] != version:
-            key: SessionKey = {"project_key": project_key, "session_id": _unquoted(name)}
-            folded = self._fold(None, key, self._entries(key).all())
-            folded["mtime"] = version.changed
-            cached = self._summaries[where] = version, folded
-        return cached[1]
+    def _summary(
+        self, project_key: str, name: str, version: _Version, before: _Summary | None
+    ) -> _Summary:
+        if before is not None and before.version == version:
+            return before
+        key: SessionKey = {"project_key": project_key, "session_id": _unquoted(name)}
+        entry = self._fold(None, key, self._entries(key).all())
+        entry["mtime"] = version.changed
+        return _Summary(version, entry)
 
 
 class _Version(NamedTuple):
@@ -171,6 +174,13 @@ class _Version(NamedTuple):
     changed: int
     """In milliseconds since 1970."""
     records: int
+
+
+class _Summary(NamedTuple):
+    """The summary of a session, and of which version of it."""
+
+    version: _Version
+    entry: SessionSummaryEntry
 
 
 def _uuid(entry: Mapping[str, Any]) -> str | None:

@@ -31,6 +31,14 @@ class RehydrateMemoryTool(BetaAbstractMemoryTool):
     """Pass it to ``client.beta.messages.tool_runner(tools=[...])``.
 
     ``files`` are the `MemoryFiles` that it works on; ``options`` are their arguments.
+
+    >>> import tempfile
+    >>> from rehydrate import Memory
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Memory.open(f"{folder}/m.db", namespace="alice") as memory:
+    ...         tool = RehydrateMemoryTool(memory)
+    ...         tool.call({"command": "create", "path": "/memories/a.md", "file_text": "Hello."})
+    'File created successfully at: /memories/a.md'
     """
 
     def __init__(
