@@ -64,8 +64,11 @@ def _answer(arguments: Sequence[str], started: float) -> bytes:
 def _own_output() -> int:
     """Return a copy of standard output, and send all else that writes there or to standard error
     to nowhere: what PreCompact prints would become an instruction to the summariser."""
-    out = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        out = os.dup(1)
+    except OSError:  # it is closed
+        out = nowhere
     os.dup2(nowhere, 1)
     if not os.environ.get(DEBUG_VARIABLE):
         os.dup2(nowhere, 2)
