@@ -12,7 +12,6 @@ from rehydrate.integrations.claude_code import Home, Records, answer
 from rehydrate.integrations.mcp_server import Stores
 from tests.integrations.claude_hooks import (
     PROJECT,
-    SESSION,
     called,
     context_of,
     environment,
@@ -71,9 +70,9 @@ def test_the_episode_the_rules_and_what_is_novel_are_remembered(tmp_path: Path) 
     memory = stores(tmp_path).memory()
     items = memory.list(limit=100)
     assert any("tokens, 0% dropped as memory-covered" in item.text for item in items)
-    assert ["From now on, always use tabs in src/checkout.py."] == [
+    assert [
         item.text for item in items if item.kind == "preference" and item.tool == "context_store"
-    ]
+    ] == ["From now on, always use tabs in src/checkout.py."]
     assert any("pytest tests/test_part_" in item.text for item in items)
     count = len(items)
     memory.close()
@@ -110,7 +109,9 @@ def test_a_resumed_session_is_given_only_what_it_does_not_see(tmp_path: Path) ->
     write_lines(transcript, [*work(10), attachment])
     assert hook(tmp_path, "SessionStart", resume) is None
     hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
-    assert context_of(hook(tmp_path, "SessionStart", resume)).startswith("[rehydrate: compaction 2]")
+    assert context_of(hook(tmp_path, "SessionStart", resume)).startswith(
+        "[rehydrate: compaction 2]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,11 @@ def test_a_resumed_session_is_given_only_what_it_does_not_see(tmp_path: Path) ->
             [1, "text"],
         ),
         ("mcp__logs__structured", LOG, []),
-        ("Task", {"content": [{"type": "text", "text": LOG}], "totalTokens": 3}, ["content", 0, "text"]),
+        (
+            "Task",
+            {"content": [{"type": "text", "text": LOG}], "totalTokens": 3},
+            ["content", 0, "text"],
+        ),
     ],
 )
 def test_a_long_result_is_cut_in_its_own_shape_and_kept_whole(
@@ -230,7 +235,11 @@ def codex_lines() -> list[dict[str, Any]]:
             item(type="function_call", name="shell", call_id=f"c{number}", arguments=arguments),
             item(type="function_call_output", call_id=f"c{number}", output=f"did step_{number}"),
         ]
-    return [*lines, item(type="function_call_output", call_id="gone", output="no call"), said("assistant", "v4.2 is built.")]
+    return [
+        *lines,
+        item(type="function_call_output", call_id="gone", output="no call"),
+        said("assistant", "v4.2 is built."),
+    ]
 
 
 def test_a_session_of_codex_comes_back_too(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_closed_standard_streams_are_no_failure(tmp_path: Path) -> None:
     for redirection in ("<&-", "<&- >&-", "2>&-"):
         line = f'"$0" -P -m {MODULE} PreCompact {redirection}'
         done = subprocess.run(
-            ["sh", "-c", line, sys.executable],  # noqa: S607  the shell of the system
+            ["sh", "-c", line, sys.executable],
             input=b"{}",
             capture_output=True,
             check=False,
@@ -112,7 +112,9 @@ def test_of_a_huge_transcript_only_the_end_is_read(tmp_path: Path) -> None:
     with transcript.open("wb") as file:
         file.truncate(200_000_000)  # one line of zeros, which takes no room on most disks
         file.seek(0, 2)
-        file.write(b"\n" + json.dumps(user("Finish the index of catalogue_v9.", 1)).encode() + b"\n")
+        file.write(
+            b"\n" + json.dumps(user("Finish the index of catalogue_v9.", 1)).encode() + b"\n"
+        )
     hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
     text = context_of(hook(tmp_path, "SessionStart", payload(transcript, source="compact")))
     assert "catalogue_v9" in text
@@ -177,7 +179,7 @@ def test_a_full_disk_is_no_failure(tmp_path: Path) -> None:
         for blocks in (1, 64):
             line = f'ulimit -f {blocks}; exec "$0" -P -m {MODULE} {event}'
             done = subprocess.run(
-                ["sh", "-c", line, sys.executable],  # noqa: S607  the shell of the system
+                ["sh", "-c", line, sys.executable],
                 input=json.dumps(given).encode(),
                 capture_output=True,
                 check=False,

@@ -112,7 +112,9 @@ def test_hooks_that_others_added_behind_ours_stay(tmp_path: Path) -> None:
     installation = machine(tmp_path, b'{"model": "opus"}\n')
     installation.install()
     theirs = {"hooks": [{"type": "command", "command": "theirs"}]}
-    text = with_hooks(installation.target.read_text("utf-8"), {"PreCompact": theirs, "Stop": theirs})
+    text = with_hooks(
+        installation.target.read_text("utf-8"), {"PreCompact": theirs, "Stop": theirs}
+    )
     installation.target.write_text(text, "utf-8")
     installation.uninstall()
     left = json.loads(installation.target.read_bytes())
