@@ -19,6 +19,7 @@ from tests.integrations.claude_hooks import environment
 from tests.provider import Call, ScriptedReply, StrictProvider
 
 SESSION = "11111111-2222-4333-8444-555555555555"
+TOOLS = "mcp__plugin_rehydrate_rehydrate__"
 SUMMARY = "<analysis>Short.</analysis><summary>We counted.</summary>"
 
 
@@ -42,6 +43,7 @@ class Machine:
             folder,
             ANTHROPIC_BASE_URL=provider.url,
             ANTHROPIC_API_KEY="test-key",
+            ENABLE_TOOL_SEARCH="false",
             DISABLE_TELEMETRY="1",
             DISABLE_AUTOUPDATER="1",
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
@@ -79,6 +81,10 @@ def scripted(body: Any, wire: str) -> ScriptedReply:
     last = str(blocks[-1].get("text", ""))
     if "Do NOT call any tools" in last:
         return ScriptedReply(SUMMARY)
+    if last.startswith("Read the whole"):
+        handle = texts(body).partition("rehydrate claude fetch ")[2].partition("]")[0]
+        call = Call(f"{TOOLS}fetch_whole", {"thread": SESSION, "handle": handle})
+        return ScriptedReply("I read it.", calls=(call,))
     if any(block["type"] == "tool_result" for block in blocks):
         return ScriptedReply("That is it.")
     if last.startswith("Count."):
@@ -99,15 +105,18 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StrictProvi
             ),
             claude.say("/compact", "--resume", SESSION),
             claude.say("How do we indent in src/shop.py?", "--resume", SESSION),
+            claude.say("Read the whole of what you counted.", "--resume", SESSION),
         ]
-        told.append(claude("plugin", "validate", "--strict", str(folder / "claude/skills/rehydrate")))
+        told.append(
+            claude("plugin", "validate", "--strict", str(folder / "claude/skills/rehydrate"))
+        )
     return folder, provider, told
 
 
 def test_the_provider_refuses_nothing_and_the_plugin_is_valid(session) -> None:
     _, provider, told = session
     assert not [each.refusal for each in provider.refusals]
-    assert "Validation passed" in told[3]
+    assert "Validation passed" in told[4]
 
 
 def test_a_long_result_reaches_the_model_in_part_with_a_handle(session) -> None:
@@ -126,14 +135,27 @@ def test_a_long_result_reaches_the_model_in_part_with_a_handle(session) -> None:
 
 def test_after_a_compaction_the_model_reads_what_the_summary_lost_once(session) -> None:
     folder, provider, _ = session
+    asked = "How do we indent"
+    after = next(each.body for each in provider.requests if each.body and asked in texts(each.body))
     (transcript,) = (folder / "claude" / "projects").rglob(f"{SESSION}.jsonl")
     assert '"compact_boundary"' in transcript.read_text("utf-8")
-    after = provider.requests[-1].body
-    assert after is not None
     text = texts(after)
     assert "We counted." in text
     assert text.count("[rehydrate: compaction 1]") == 1
     assert "always use tabs in src/shop.py" in text
+
+
+def test_the_plugins_server_reads_the_whole_to_the_model(session) -> None:
+    _, provider, _ = session
+    last = provider.requests[-1].body
+    assert last is not None
+    assert {tool["name"] for tool in last["tools"]} >= {
+        f"{TOOLS}{name}" for name in ("request_context", "fetch_whole", "search_memory")
+    }
+    result = json.dumps(last["messages"][-1])
+    assert "tool_result" in result
+    assert "1234" in result
+    assert '"is_error": true' not in result
 
 
 def test_the_hooks_saw_the_compaction_and_measured_its_summary(session) -> None:

@@ -75,9 +75,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _part(inner: Any, name: str, text: str, run: Any) -> argparse.ArgumentParser:
-    return add_command(
-        inner, name, help=text, description=f"{text[0].upper()}{text[1:]}.", run=run
-    )
+    return add_command(inner, name, help=text, description=f"{text[0].upper()}{text[1:]}.", run=run)
 
 
 def _install(options: argparse.Namespace) -> int:
@@ -119,7 +117,7 @@ def _status(options: argparse.Namespace) -> int:
     if not events:
         return 1
     started = time.perf_counter()
-    done = subprocess.run(  # noqa: S603  our own module
+    done = subprocess.run(
         [sys.executable, "-P", "-m", MODULE, "SessionStart"],
         input=b'{"source": "startup"}',
         capture_output=True,

@@ -73,7 +73,6 @@ def pre_compact(given: HookInput) -> Reply:
                 problems.append(f"{name}: {safe_error_text(error, name)}")
 
         step("memory", _MEMORY_SECONDS, lambda: _compacted(given, entries, task))
-        # SQLite objects stay in their thread, so the offset is noted by a second one.
         step("session", given.seconds_left, lambda: _stored(given))
         records.update(
             row,
@@ -200,8 +199,8 @@ def _summary_of(given: HookInput) -> str:
     path = given.transcript
     if told or path is None or given.agent != "codex":
         return told
-    from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
     from rehydrate.integrations.claude_code.transcript import TAIL_BYTES
+    from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
 
     begin = max(0, path.stat().st_size - TAIL_BYTES[-1])
     summary = ""
@@ -211,5 +210,3 @@ def _summary_of(given: HookInput) -> str:
             message = payload.get("message")
             summary = message if isinstance(message, str) else ""
     return summary
-
-

@@ -16,6 +16,8 @@ from threading import Thread
 TIMEOUT = 1.6
 """Seconds from the start of the module to the end of the process; the agent waits for it."""
 MAX_INPUT_BYTES = 64_000_000
+_LEAST_SECONDS = 0.1
+"""To write the answer, and to end."""
 DEBUG_VARIABLE = "REHYDRATE_DEBUG"
 """Where it is set, a failure is written to standard error."""
 
@@ -55,8 +57,12 @@ def _answer(arguments: Sequence[str], started: float) -> bytes:
     event = arguments[0] if arguments else str(payload.get("hook_event_name", ""))
     from rehydrate.integrations.claude_code.events import answer
 
-    agent = "codex" if "codex" in arguments[1:] else "claude_code"
-    reply = answer(event, payload, agent=agent, deadline=started + TIMEOUT - 0.1)
+    reply = answer(
+        event,
+        payload,
+        agent="codex" if "codex" in arguments[1:] else "claude_code",
+        deadline=started + TIMEOUT - _LEAST_SECONDS,
+    )
     # ASCII, so that no encoding of a terminal can refuse it.
     return b"" if reply is None else json.dumps(reply).encode() + b"\n"
 
@@ -64,8 +70,11 @@ def _answer(arguments: Sequence[str], started: float) -> bytes:
 def _own_output() -> int:
     """Return a copy of standard output, and send all else that writes there or to standard error
     to nowhere: what PreCompact prints would become an instruction to the summariser."""
-    out = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        out = os.dup(1)
+    except OSError:  # it is closed
+        out = nowhere
     os.dup2(nowhere, 1)
     if not os.environ.get(DEBUG_VARIABLE):
         os.dup2(nowhere, 2)

@@ -197,7 +197,7 @@ def _replace(path: Path, text: str) -> None:
         shutil.copymode(target, new)
     else:
         new.chmod(0o600)
-    os.replace(new, target)
+    new.replace(target)
 
 
 def _json(value: object) -> str:

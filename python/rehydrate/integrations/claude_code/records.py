@@ -5,6 +5,7 @@ It is a file of its own: the engine's files are opened by the engine alone.
 
 from __future__ import annotations
 
+import builtins
 import json
 import sqlite3
 from collections.abc import Iterable
@@ -128,11 +129,15 @@ class Records:
         rows = self.list(session)
         return rows[-1] if rows else None
 
-    def list(self, session: str | None = None) -> list[CompactionRow]:
+    def list(self, session: str | None = None) -> builtins.list[CompactionRow]:
         """Return the compactions of a session, or all of them, oldest first."""
         where, values = ("", ()) if session is None else ("WHERE session = ?", (session,))
-        query = f"SELECT id, session, project, at, data FROM compactions {where} ORDER BY id"  # noqa: S608
-        return [CompactionRow(*row[:4], _compacted(row[4])) for row in self._db.execute(query, values)]
+        query = f"SELECT id, session, project, at, data FROM compactions {where} ORDER BY id"
+        rows = self._db.execute(query, values)
+        return [
+            CompactionRow(number, whose, project, at, _compacted(data))
+            for number, whose, project, at, data in rows
+        ]
 
     def offset(self, path: str) -> tuple[int, bool] | None:
         """Return how far a transcript was read, and whether that is in the middle of a line."""
@@ -146,7 +151,7 @@ class Records:
             "INSERT OR REPLACE INTO transcripts VALUES (?, ?, ?)", (path, offset, int(skips))
         )
 
-    def unshown(self, session: str, handles: Iterable[str]) -> list[str]:
+    def unshown(self, session: str, handles: Iterable[str]) -> builtins.list[str]:
         """Return those of the memories that the session was not shown since its last compaction,
         and note that it is now."""
         return [
@@ -159,9 +164,9 @@ class Records:
 
 
 def _compacted(data: str) -> Compacted:
-    fields = json.loads(data)
-    return Compacted(**{
+    known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
-        for name, value in fields.items()
+        for name, value in json.loads(data).items()
         if name in Compacted._fields
-    })  # fmt: skip
+    }
+    return Compacted(**known)

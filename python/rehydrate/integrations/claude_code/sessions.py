@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.integrations.claude_code.transcript import said
@@ -19,7 +19,10 @@ FIRST_BYTES = 64_000_000
 """Of a longer transcript the first reading begins so far before its end."""
 STEP_BYTES = 2_000_000
 """Of a transcript that are read and stored in one step, which takes 0.1 s."""
-FORMATS: dict[Agent, str] = {"claude_code": "claude_code", "codex": "openai_responses"}
+FORMATS: dict[Agent, Provider | Literal["claude_code"]] = {
+    "claude_code": "claude_code",
+    "codex": "openai_responses",
+}
 _PROVIDERS: dict[Agent, Provider] = {"claude_code": "anthropic", "codex": "openai_responses"}
 
 

@@ -75,9 +75,7 @@ def with_hooks(text: str, groups: Mapping[str, Any]) -> str:
     return text
 
 
-def without_hooks(
-    text: str, is_ours: Callable[[Any], bool], keeps: Callable[[str], bool]
-) -> str:
+def without_hooks(text: str, is_ours: Callable[[Any], bool], keeps: Callable[[str], bool]) -> str:
     """Return the settings without our groups of hooks.
 
     An event, and the hooks, that are empty then are left out too, but for those that ``keeps`` says

@@ -38,9 +38,7 @@ def post_tool(given: HookInput) -> Reply:
     changed = _map_texts(response, capped)
     if changed == response:
         return None
-    return {
-        "hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": changed}
-    }
+    return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": changed}}
 
 
 def how_to_read(handle: str, session: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rehydrate.retention.reading import names_in, text_of, tool_inputs, is_tool_result
+from rehydrate.retention.reading import is_tool_result, names_in, text_of, tool_inputs
 
 MAX_NAMES = 2_000
 _LABEL = re.compile(r"\[redacted:\w+\]")
