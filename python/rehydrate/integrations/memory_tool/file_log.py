@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 FORMAT = "plain"
 """Each version of a file is an entry: a message with the file's text and, beside it, its path."""
 _SLACK_BYTES = 256 * 1024
-"""Old versions are left alone up to so many bytes, and up to twice the size of the files."""
+"""Old versions are left alone up to so many bytes, and up to twice the size of the files. What is
+left of them, some 80 bytes each, is not looked at again for as many."""
 
 
 class Files(NamedTuple):
@@ -52,6 +53,7 @@ class FileLog:
         self._thread = thread
         self._clock = clock
         self._files = Files({})
+        self._tidy_bytes = 0
 
     def read(self) -> Files:
         """Return the files as they are on disk now."""
@@ -98,7 +100,7 @@ class FileLog:
     def _tidy(self, files: Files) -> None:
         """Empty the versions that are no longer the file's, where they take most of the room."""
         held = sum(len(text.encode()) for text in files.texts.values())
-        if files.row is None or files.row[4] < 3 * held + _SLACK_BYTES:
+        if files.row is None or files.row[4] < max(3 * held, self._tidy_bytes) + _SLACK_BYTES:
             return
         records = records_of(self._store, self._namespace, self._thread)
         last = {record.content["entry"].get("path"): n for n, record in enumerate(records)
@@ -116,6 +118,8 @@ class FileLog:
             self._store.replace_records(self._namespace, self._thread, files.records, bodies)
         except StoreConflictError:
             return  # whoever wrote meanwhile does it
+        row = self._store.thread(self._namespace, self._thread)
+        self._tidy_bytes = 0 if row is None else row[4]
 
 
 def _version(path: str, text: str | None, now: float) -> Record:
