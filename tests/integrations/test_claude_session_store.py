@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from rehydrate.context import Threads
+from rehydrate.errors import MissingPackageError
 
 pytest.importorskip("trio", reason="trio is not installed")
 pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
@@ -28,7 +29,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from rehydrate.integrations.claude_agent_sdk import RehydrateSessionStore
+from rehydrate.integrations.claude_agent_sdk import RehydrateHooks, RehydrateSessionStore
 
 SESSION = "0b6e2c1e-3f6a-4f0e-9b1a-2f0f6a9d7c11"
 FOLDER = "/work/app"
@@ -92,6 +93,14 @@ def test_the_options_take_the_store(tmp_path: Path) -> None:
     options = ClaudeAgentOptions(session_store=store, continue_conversation=True)
     assert options.session_store is store
     store.close()
+
+
+def test_without_the_sdk_the_error_names_the_extra(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
+    with pytest.raises(MissingPackageError, match="claude-agent-sdk"):
+        RehydrateSessionStore(tmp_path / "sessions.db")
+    with pytest.raises(MissingPackageError, match="claude-agent-sdk"):
+        RehydrateHooks()
 
 
 @store_test
