@@ -7,10 +7,14 @@ import os
 import secrets
 import signal
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.options import add_command
 from rehydrate.cli.terminal import Failure, say, write
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.mcp_server.stores import Stores
 
 TOKEN_VARIABLE = "REHYDRATE_MCP_TOKEN"
 MIN_TOKEN_CHARS = 16
@@ -87,6 +91,22 @@ def run(options: argparse.Namespace) -> int:
     needs_namespace = options.memory is not None or options.threads is not None
     if needs_namespace and not (options.namespace or "").strip():
         raise Failure("--memory and --threads need --namespace NAME: whose they are")
+    from rehydrate.integrations.mcp_server.stores import Stores
+
+    return serve(
+        Stores(
+            memory=options.memory,
+            threads=options.threads,
+            namespace=options.namespace or "",
+            has_sessions=not options.no_sessions,
+        ),
+        options.tools or TOOLS,
+        options.http,
+    )
+
+
+def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
+    """Answer on standard input and output, or on a port of loopback, until it is to end."""
     try:
         from rehydrate.integrations.mcp_server.server import make_server
     except ModuleNotFoundError as error:
@@ -95,20 +115,12 @@ def run(options: argparse.Namespace) -> int:
         raise Failure(
             f"the package {error.name} is not installed; python -m pip install 'rehydrate[mcp]'"
         ) from None
-    from rehydrate.integrations.mcp_server.stores import Stores
-
-    stores = Stores(
-        memory=options.memory,
-        threads=options.threads,
-        namespace=options.namespace or "",
-        has_sessions=not options.no_sessions,
-    )
     try:
-        server = make_server(stores, options.tools or TOOLS)
-        if options.http is None:
+        server = make_server(stores, tools)
+        if http is None:
             _serve_stdio(server)
         else:
-            _serve_http(server, options.http)
+            _serve_http(server, http)
     finally:
         stores.close()
     return 0

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from datetime import datetime
 from os import PathLike
+from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -25,10 +26,11 @@ from rehydrate.context.thread_records import (
     to_lines,
 )
 from rehydrate.context.thread_redaction import redacted_records, texts_behind_handles
-from rehydrate.errors import InvalidArgumentError, UnknownThreadError
+from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
 from rehydrate.memory.arguments import checked_namespace, resolve_namespace
 from rehydrate.memory.items import MemoryLimits
 from rehydrate.memory.local import LocalStore, moment_of
+from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
     from rehydrate._native import Store
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 Durability = Literal["entry", "turn"]
 DURABILITIES: tuple[Durability, ...] = ("entry", "turn")
+_KEEP_ATTEMPTS = 8
 
 
 class StoredThreadInfo(NamedTuple):
@@ -164,6 +167,44 @@ class Threads:
         whole = read.entries.at_indices(range(len(read.entries)))
         return read.store.render(budget_tokens, conversation=whole.conversation)
 
+    def keep(
+        self,
+        thread: str,
+        text: str,
+        *,
+        format: str = "anthropic",  # noqa: A002  the field's word
+        namespace: str | None = None,
+    ) -> str:
+        """Keep a whole text beside a thread's entries, and return its handle for `fetch_whole`.
+
+        A thread that is not there yet is made, for entries in this format. The text is stored as it
+        is. Raises StoreConflictError where others write to the thread all the time.
+
+        >>> import tempfile
+        >>> from rehydrate.context import ThreadReader
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Threads.open(f"{folder}/threads.db", namespace="alice") as threads:
+        ...         handle = threads.keep("t-42", "4,000 lines of a log")
+        ...         ThreadReader(threads, "t-42").whole(handle)
+        '4,000 lines of a log'
+        """
+        where = self.namespace_for(namespace, "keep")
+        handle = handle_of_text(text)
+        kept = Record(Kind.ORIGINAL, time(), {"handle": handle, "text": text})
+        for attempt in range(_KEEP_ATTEMPTS):
+            found = self.native.thread(where, thread)
+            known = 0 if found is None else found[3]
+            records = [kept] if known else [header(format), kept]
+            rows = [(int(record.kind), record.time, record.body()) for record in records]
+            try:
+                self.native.append_records(where, thread, known, rows)
+            except StoreConflictError:  # another process was quicker
+                if attempt == _KEEP_ATTEMPTS - 1:
+                    raise
+            else:
+                break
+        return handle
+
     def fork(
         self,
         thread: str,
@@ -257,6 +298,7 @@ class Threads:
     aread = stored(read)
     astore = stored(store)
     arender_store = stored(render_store)
+    akeep = stored(keep)
     afork = stored(fork)
     aexport = stored(export)
     aload = stored(load)

@@ -36,6 +36,12 @@ def transcript(
     return fenced("conversation", lines, max_chars)
 
 
+def lines_of(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the lines of messages as a model reads them."""
+    for message in messages:
+        yield from _lines(message)
+
+
 def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
     """Return lines in a fence that says that they are data."""
     text = "\n".join(lines)

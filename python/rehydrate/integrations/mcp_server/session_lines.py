@@ -108,7 +108,7 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         return
     time = time_of(line)
     try:
-        text = _words_of_user(message)
+        text = words_of_user(message)
         if text:
             yield Said("user", text, time)
         body = message.get("message", message)
@@ -122,7 +122,12 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         return  # a message of no shape that we know
 
 
-def _words_of_user(message: Mapping[str, Any]) -> str:
+def words_of_user(message: Mapping[str, Any]) -> str:
+    """Return what the user said in a message: nothing that either agent adds to it.
+
+    >>> words_of_user({"role": "user", "content": "<environment_context>x</environment_context>Go."})
+    'Go.'
+    """
     text = _CODEX_HARNESS.sub("", user_text(dict(message))).strip()
     return "" if text.startswith(_CODEX_NOTES) else text
 

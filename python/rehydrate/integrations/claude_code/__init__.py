@@ -1,0 +1,50 @@
+"""Claude Code, and Codex: hooks that keep what a compaction would lose, and put it back.
+
+    agent -> hook -> events -> compaction     PreCompact, SessionStart, PostCompact, SessionEnd
+                          |     |-> put_back, used_names
+                          |-> prompts          UserPromptSubmit
+                          `-> tool_results     PostToolUse
+
+hook         one process for one event: standard input, a deadline, standard output
+home         the data folder, which the MCP server shares
+transcript   what was said, at the end of a transcript or since the last call
+sessions     a session as a stored thread
+records      what the hooks tell one another and the report
+install      the plugin, or hooks in the user's settings; settings_text edits them byte for byte
+plugin/      the plugin's files
+
+docs/integrations/claude-code.md is the user's page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.claude_code.events import EVENTS as EVENTS, answer as answer
+    from rehydrate.integrations.claude_code.home import Home as Home
+    from rehydrate.integrations.claude_code.install import Installation as Installation
+    from rehydrate.integrations.claude_code.records import (
+        Compacted as Compacted,
+        CompactionRow as CompactionRow,
+        Records as Records,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "events": "EVENTS answer",
+        "home": "Home",
+        "install": "Installation",
+        "records": "Compacted CompactionRow Records",
+    },
+    internal={
+        "home": "project_of",
+        "put_back": "MAX_CHARS",
+        "sessions": "Session",
+        "settings_text": "with_hooks without_hooks",
+        "transcript": "last_turns",
+    },
+)

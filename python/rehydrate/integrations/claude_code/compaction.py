@@ -1,0 +1,212 @@
+"""PreCompact, SessionStart, PostCompact and SessionEnd: what a compaction loses, and what is put
+back.
+
+Claude Code calls them in this order: PreCompact, then SessionStart with source `compact`, then
+PostCompact, which alone knows the summary.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from rehydrate._text import safe_error_text
+from rehydrate.integrations.claude_code.hook_input import (
+    HookInput,
+    Reply,
+    additional_context,
+    within,
+)
+from rehydrate.integrations.claude_code.put_back import (
+    excerpts_of,
+    is_still_there,
+    put_back_text,
+    store_text,
+)
+from rehydrate.integrations.claude_code.records import Compacted, Records
+from rehydrate.integrations.claude_code.transcript import last_turns
+from rehydrate.integrations.claude_code.used_names import used_names
+
+RATIO = 0.4
+_MEMORY_SECONDS = 0.8
+"""For the compaction with its memory, which may be locked."""
+_LEAST_SECONDS = 0.05
+_LEAST_TASK_CHARS = 20
+"""A shorter prompt, as "go on", says nothing about the task."""
+
+
+def pre_compact(given: HookInput) -> Reply:
+    """Keep what the compaction may lose. It prints nothing."""
+    from rehydrate.memory.redaction import Redactor
+
+    started = time.monotonic()
+    path = given.transcript
+    if path is None:
+        return None
+    redactor = Redactor()
+    entries = [redactor.inside(entry) for entry in last_turns(path, given.agent)]
+    if not entries:
+        return None
+    task = _task_of(entries, redactor(given.text("custom_instructions")).text)
+    with Records(given.home) as records:
+        # What is known by now is kept before anything that may wait.
+        row = records.add(
+            given.text("session_id"),
+            given.project,
+            Compacted(
+                trigger=given.text("trigger"),
+                store=store_text(entries, given.agent),
+                excerpts=excerpts_of(entries, task, given.agent),
+                names=used_names(entries),
+            ),
+        )
+        problems: list[str] = []
+
+        def step(name: str, seconds: float, work: Callable[[], dict[str, Any]]) -> None:
+            nonlocal row
+            try:
+                left = min(seconds, given.seconds_left - _LEAST_SECONDS)
+                row = records.update(row, **within(left, work))
+            except Exception as error:
+                problems.append(f"{name}: {safe_error_text(error, name)}")
+
+        step("memory", _MEMORY_SECONDS, lambda: _compacted(given, entries, task))
+        step("session", given.seconds_left, lambda: _stored(given))
+        records.update(
+            row,
+            problems=(*row.compacted.problems, *problems),
+            milliseconds=round(1_000 * (time.monotonic() - started), 1),
+        )
+    return None
+
+
+def session_start(given: HookInput) -> Reply:
+    """Put back what the session's last compaction may have lost."""
+    source = given.text("source")
+    if source not in ("compact", "resume") or not given.home.records.exists():
+        return None
+    with Records(given.home) as records:
+        row = records.last(given.text("session_id"))
+        if row is None:
+            return None
+        if source == "resume" and is_still_there(row.id, given.transcript):
+            return None
+        text = put_back_text(row, given.session)
+        records.update(row, returned_chars=len(text))
+    return additional_context("SessionStart", text)
+
+
+def post_compact(given: HookInput) -> Reply:
+    """Measure what the summary lost, and what of that is put back."""
+    if not given.home.records.exists():
+        return None
+    with Records(given.home) as records:
+        row = records.last(given.text("session_id"))
+        summary = _summary_of(given)
+        if row is not None and summary:
+            lost = [name for name in row.compacted.names if name not in summary]
+            back = put_back_text(row, given.session)
+            records.update(
+                row,
+                lost=tuple(lost),
+                put_back=tuple([name for name in lost if name in back]),
+                summary_chars=len(summary),
+            )
+    return None
+
+
+def session_end(given: HookInput) -> Reply:
+    """Store the rest of the session, and remember what was decided in it."""
+    path = given.transcript
+    if path is not None:
+        with suppress(TimeoutError):
+            within(given.seconds_left - _LEAST_SECONDS, lambda: _stored(given))
+    return None
+
+
+def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any]:
+    from rehydrate.compact import Archive, compact_context
+    from rehydrate.integrations.claude_code.sessions import FORMATS
+
+    with given.home.open_memory(given.project) as memory:
+        kept = compact_context(
+            entries,
+            task or None,
+            RATIO,
+            memory=memory,
+            format=FORMATS[given.agent],
+            archive=Archive(
+                dropped=False, novel=True, episode=True, thread=given.text("session_id") or None
+            ),
+        )
+    stats = kept.stats
+    return {
+        "before_tokens": stats.before_tokens,
+        "after_tokens": stats.after_tokens,
+        "covered_pct": stats.covered_pct,
+        "distilled": stats.distilled,
+        "problems": stats.degraded,
+    }
+
+
+def _stored(given: HookInput) -> dict[str, Any]:
+    """Store what is new in the session, and remember what the user laid down in it."""
+    from rehydrate.integrations.claude_code.put_back import STORE_TOKENS
+
+    path = given.transcript
+    assert path is not None
+    with Records(given.home) as records:
+        store = given.session.store_new(path, records, given.deadline - 4 * _LEAST_SECONDS)
+    remember_rules(given, store)
+    text = store.render(STORE_TOKENS)
+    return {"store": text} if text else {}
+
+
+def remember_rules(given: HookInput, store: Any) -> None:
+    """Add the session's decisions and preferences to the memory, word for word."""
+    from rehydrate.memory.items import MemoryItem
+
+    found = [
+        MemoryItem(
+            item.text,
+            kind=kind,
+            source=f"conversation/{given.session.id}",
+            thread=given.session.id,
+            tool="context_store",
+        )
+        for heading, kind in (("Decisions", "decision"), ("User Preferences", "preference"))
+        for item in store.items(heading)
+    ]
+    if found:
+        with given.home.open_memory(given.project) as memory:
+            memory.add(found)
+
+
+def _task_of(entries: list[Any], instructions: str) -> str:
+    """Return what the session is about now: the last words of the user that say something."""
+    from rehydrate.integrations.mcp_server.session_lines import words_of_user
+
+    asked = [words for words in map(words_of_user, entries) if words]
+    task = next((words for words in reversed(asked) if len(words) >= _LEAST_TASK_CHARS), "")
+    return "\n".join(filter(None, [instructions, task or " ".join(asked[-1:])]))
+
+
+def _summary_of(given: HookInput) -> str:
+    """Return the summary; Codex tells it in its transcript alone, if at all."""
+    told = given.text("compact_summary")
+    path = given.transcript
+    if told or path is None or given.agent != "codex":
+        return told
+    from rehydrate.integrations.claude_code.transcript import TAIL_BYTES
+    from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
+
+    begin = max(0, path.stat().st_size - TAIL_BYTES[-1])
+    summary = ""
+    for line in TranscriptReader(path, begin, skips=begin > 0).objects(TAIL_BYTES[-1]):
+        payload = line.get("payload")
+        if line.get("type") == "compacted" and isinstance(payload, dict):
+            message = payload.get("message")
+            summary = message if isinstance(message, str) else ""
+    return summary

@@ -1,0 +1,86 @@
+"""One hook as a process: `python -m rehydrate.integrations.claude_code EVENT [AGENT]`.
+
+The event's JSON comes on standard input. What the event gives back goes to standard output, as one
+JSON object, or nothing. It ends in time, with exit code 0, whatever happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from threading import Thread
+
+TIMEOUT = 1.6
+"""Seconds from the start of the module to the end of the process; the agent waits for it."""
+MAX_INPUT_BYTES = 64_000_000
+_LEAST_SECONDS = 0.1
+"""To write the answer, and to end."""
+DEBUG_VARIABLE = "REHYDRATE_DEBUG"
+"""Where it is set, a failure is written to standard error."""
+
+
+def main(arguments: Sequence[str], started: float) -> None:
+    """Answer one event, and end the process."""
+    out = _own_output()
+    answers: list[bytes] = []
+
+    def work() -> None:
+        try:
+            answer = _answer(arguments, started)
+            if answer:
+                answers.append(answer)
+        except BaseException as error:  # no failure of a hook may reach the session
+            _debug(error)
+
+    try:
+        thread = Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(max(0.0, started + TIMEOUT - time.monotonic()))
+        if answers:
+            os.write(out, answers[0])
+    except BaseException as error:
+        _debug(error)
+    finally:
+        os._exit(0)  # a thread that is late ends with the process
+
+
+def _answer(arguments: Sequence[str], started: float) -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        return b""
+    text = sys.stdin.buffer.read(MAX_INPUT_BYTES)
+    payload = json.loads(text)
+    if not isinstance(payload, dict):
+        return b""
+    event = arguments[0] if arguments else str(payload.get("hook_event_name", ""))
+    from rehydrate.integrations.claude_code.events import answer
+
+    reply = answer(
+        event,
+        payload,
+        agent="codex" if "codex" in arguments[1:] else "claude_code",
+        deadline=started + TIMEOUT - _LEAST_SECONDS,
+    )
+    # ASCII, so that no encoding of a terminal can refuse it.
+    return b"" if reply is None else json.dumps(reply).encode() + b"\n"
+
+
+def _own_output() -> int:
+    """Return a copy of standard output, and send all else that writes there or to standard error
+    to nowhere: what PreCompact prints would become an instruction to the summariser."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        out = os.dup(1)
+    except OSError:  # it is closed
+        out = nowhere
+    os.dup2(nowhere, 1)
+    if not os.environ.get(DEBUG_VARIABLE):
+        os.dup2(nowhere, 2)
+    return out
+
+
+def _debug(error: BaseException) -> None:
+    if os.environ.get(DEBUG_VARIABLE):
+        os.write(2, f"rehydrate: {type(error).__name__}: {error}\n".encode(errors="replace"))

@@ -1,0 +1,42 @@
+"""UserPromptSubmit: memories of the project that matter for the prompt."""
+
+from __future__ import annotations
+
+import re
+
+from rehydrate.integrations.claude_code.hook_input import HookInput, Reply, additional_context
+
+MAX_QUERY_CHARS = 2_000
+MAX_MEMORIES = 5
+MAX_CHARS = 4_000
+MIN_RELEVANCE = 0.55
+_EPISODE = re.compile(r"\d+->\d+ tokens, ")
+"""The record of a compaction, which says nothing about the project."""
+
+
+def user_prompt(given: HookInput) -> Reply:
+    """Return the memories, each once between two compactions."""
+    prompt = given.text("prompt").strip()[:MAX_QUERY_CHARS]
+    if not prompt or prompt.startswith(("/", "!", "#")) or not given.home.memory.exists():
+        return None
+    from rehydrate.fences import tags
+    from rehydrate.integrations.claude_code.records import Records
+    from rehydrate.prompt.sources.memory import relevant_hits
+
+    with given.home.open_memory(given.project) as memory:
+        found = memory.search(prompt, MAX_MEMORIES)
+    hits = [
+        hit
+        for hit in relevant_hits(found, prompt, MIN_RELEVANCE)
+        if not _EPISODE.match(hit.item.text)
+    ]
+    if not hits:
+        return None
+    with Records(given.home) as records:
+        fresh = set(records.unshown(given.text("session_id"), [hit.handle for hit in hits]))
+    lines = [f"- {' '.join(hit.snippet.split())}" for hit in hits if hit.handle in fresh]
+    text = "\n".join(lines)[:MAX_CHARS]
+    if not text:
+        return None
+    opening, closing = tags("memories", "memories", "", "of this project", None, True, text)
+    return additional_context("UserPromptSubmit", f"{opening}\n{text}\n{closing}")

@@ -1,0 +1,106 @@
+"""What goes back after a compaction: the context store and excerpts, within a budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.integrations.claude_code.records import CompactionRow
+from rehydrate.integrations.claude_code.sessions import FORMATS, Session
+from rehydrate.integrations.mcp_server.session_files import Agent
+
+if TYPE_CHECKING:
+    from rehydrate.messages import Message
+
+MAX_CHARS = 9_500
+"""Of the output of one hook. Of more than 10,000 characters Claude Code shows the first 2,000 and
+the name of a file."""
+STORE_TOKENS = 1_200
+EXCERPT_TOKENS = 1_500
+_MAX_STORE_CHARS = 5_000
+_TAIL_BYTES = 8_000_000
+
+
+def put_back_text(row: CompactionRow, session: Session) -> str:
+    """Return the text that goes back, at most MAX_CHARS."""
+    compacted = row.compacted
+    parts = [
+        f"{mark(row.id)} What the conversation held before it was compacted, word for word.",
+        _whole_hint(session),
+        compacted.store,
+        compacted.excerpts,
+    ]
+    return "\n\n".join(filter(None, parts))[:MAX_CHARS]
+
+
+def mark(number: int) -> str:
+    """Return what a transcript shows where the compaction of this number was put back."""
+    return f"[rehydrate: compaction {number}]"
+
+
+def is_still_there(number: int, path: Path | None) -> bool:
+    """Return whether the model of a resumed session sees what was put back.
+
+    The transcript has it behind the compaction then; a later compaction has a later number.
+    """
+    if path is None:
+        return False
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            return mark(number).encode() in file.read(_TAIL_BYTES)
+    except OSError:
+        return False
+
+
+def store_text(entries: Sequence[Any], agent: Agent) -> str:
+    """Return the context store of these entries, for a session that is not stored."""
+    from rehydrate import formats
+    from rehydrate.context.context_store.store import ContextStore
+
+    store = ContextStore()
+    store.update(formats.parse(entries, FORMATS[agent]).messages, len(entries))
+    return _cut(store.render(STORE_TOKENS), _MAX_STORE_CHARS)
+
+
+def excerpts_of(entries: Sequence[Any], task: str, agent: Agent) -> str:
+    """Return what matters most for the task, verbatim, in a fence."""
+    from rehydrate import formats
+    from rehydrate.compact import compact_context
+    from rehydrate.context.transcript import fenced, lines_of
+
+    tokens, text = EXCERPT_TOKENS, ""
+    while tokens >= 100:
+        kept = compact_context(
+            entries,
+            task or None,
+            budget_tokens=tokens,
+            format=FORMATS[agent],
+            granularity="excerpt",
+        )
+        messages: Sequence[Message] = formats.parse(kept.messages, FORMATS[agent]).messages
+        text = fenced("before the compaction", lines_of(messages), _room())
+        if len(text) <= _room():
+            break
+        tokens = tokens * 2 // 3
+    return text
+
+
+def _room() -> int:
+    return MAX_CHARS - _MAX_STORE_CHARS
+
+
+def _whole_hint(session: Session) -> str:
+    if session.agent == "claude_code" and not os.environ.get("CLAUDE_PLUGIN_ROOT"):
+        return ""
+    return (
+        "All of it can be asked for: request_context of the MCP server rehydrate, with thread "
+        f"{session.id!r}."
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most].rsplit("\n", 1)[0]

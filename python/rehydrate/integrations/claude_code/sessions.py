@@ -1,0 +1,85 @@
+"""A session as a stored thread: what was said in it, and whole results, for the MCP server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from rehydrate.integrations.claude_code.home import Home
+from rehydrate.integrations.claude_code.transcript import said
+from rehydrate.integrations.mcp_server.session_files import Agent
+
+if TYPE_CHECKING:
+    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.integrations.claude_code.records import Records
+    from rehydrate.messages import Provider
+
+FIRST_BYTES = 64_000_000
+"""Of a longer transcript the first reading begins so far before its end."""
+STEP_BYTES = 2_000_000
+"""Of a transcript that are read and stored in one step, which takes 0.1 s."""
+FORMATS: dict[Agent, Provider | Literal["claude_code"]] = {
+    "claude_code": "claude_code",
+    "codex": "openai_responses",
+}
+_PROVIDERS: dict[Agent, Provider] = {"claude_code": "anthropic", "codex": "openai_responses"}
+
+
+class Session(NamedTuple):
+    """One session of an agent."""
+
+    home: Home
+    project: str
+    id: str
+    agent: Agent
+
+    def store_new(self, path: Path, records: Records, deadline: float) -> ContextStore:
+        """Store what the transcript has since the last call, secrets removed; return the session's
+        context store, as far as the deadline let it be read.
+
+        Raises OSError and StoreError. What is stored stays stored.
+        """
+        from rehydrate.context.context import Context
+        from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
+        from rehydrate.memory.redaction import Redactor
+
+        redactor = Redactor()
+        size = path.stat().st_size
+        begin = max(0, size - FIRST_BYTES)
+        offset, skips = records.offset(str(path)) or (begin, begin > 0)
+        if offset > size:  # it was written anew
+            offset, skips = begin, begin > 0
+        reader = TranscriptReader(path, offset, skips=skips)
+        with self.home.open_threads(self.project) as threads:
+            context = Context(
+                provider=_PROVIDERS[self.agent],
+                format=FORMATS[self.agent],
+                namespace=self.project,
+                thread=self.id,
+                threads=threads,
+                embedder=None,
+            )
+            while reader.offset < size and time.monotonic() < deadline:
+                before = reader.offset
+                entries = list(said(reader.objects(STEP_BYTES), self.agent))
+                if entries:
+                    context.add(*map(redactor.inside, entries))
+                records.note_offset(str(path), reader.offset, reader.skips)
+                if reader.is_at_end or reader.offset == before:
+                    break
+            return context.store
+
+    def keep(self, text: str) -> str:
+        """Keep a whole text in the session's thread, secrets removed, and return its handle."""
+        from rehydrate.memory.redaction import Redactor
+
+        with self.home.open_threads(self.project) as threads:
+            return threads.keep(self.id, Redactor()(text).text, format=FORMATS[self.agent])
+
+    def whole(self, handle: str) -> str:
+        """Return the text under a handle; raises UnknownThreadError, UnknownHandleError."""
+        from rehydrate.context.thread_reader import ThreadReader
+
+        with self.home.open_threads(self.project) as threads:
+            return ThreadReader(threads, self.id).whole(handle)

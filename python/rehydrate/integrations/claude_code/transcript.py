@@ -1,0 +1,169 @@
+"""The lines of a transcript that the model saw, of Claude Code or of Codex, without ballast."""
+
+from __future__ import annotations
+
+import stat
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rehydrate.integrations.mcp_server.session_files import Agent
+from rehydrate.integrations.mcp_server.session_lines import (
+    TranscriptReader,
+    message_of,
+    words_of_user,
+)
+
+LAST_TURNS = 60
+"""User and assistant lines that a compaction looks at."""
+TAIL_BYTES = (1_000_000, 4_000_000, 24_000_000)
+"""Last bytes of a transcript that are read, more where they hold too few lines; reading the most of
+them takes 0.2 s. A file may have 500 MB."""
+
+_KEPT_KEYS = ("type", "uuid", "timestamp", "sessionId")
+_UNSEEN = ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage")
+"""A subagent's, a harness's, a summary of what is there already, an error."""
+_HARNESS = ("<task-notification>", "[Request interrupted", "Caveat: The messages below")
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+_BINARY = frozenset({"image", "document"})
+_CODEX_ITEMS = frozenset({
+    *("message", "function_call", "function_call_output", "custom_tool_call"),
+    *("custom_tool_call_output", "local_shell_call"),
+})  # fmt: skip
+
+
+def transcript_path(text: object) -> Path | None:
+    """Return the path of a transcript; None for what is no regular file of JSON Lines.
+
+    A link is not followed, and nothing is read that could wait for a writer.
+    """
+    if not isinstance(text, str) or not text.endswith(".jsonl") or "\0" in text:
+        return None
+    path = Path(text)
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return path if stat.S_ISREG(status.st_mode) else None
+
+
+def last_turns(path: Path, agent: Agent, turns: int = LAST_TURNS) -> list[dict[str, Any]]:
+    """Return the last lines that were said, oldest first; raises OSError.
+
+    Broken lines are left out, and so are results whose calls are not there.
+    """
+    size = path.stat().st_size
+    found: deque[dict[str, Any]] = deque(maxlen=turns)
+    for most in TAIL_BYTES:
+        begin = max(0, size - most)
+        reader = TranscriptReader(path, begin, skips=begin > 0)
+        found = deque(said(reader.objects(size - begin), agent), maxlen=turns)
+        if len(found) == turns or not begin:
+            break
+    return paired(list(found), agent)
+
+
+def said(lines: Iterable[Mapping[str, Any]], agent: Agent) -> Iterator[dict[str, Any]]:
+    """Yield the entries in these lines: lines of Claude Code, items of Codex."""
+    read = _claude_entry if agent == "claude_code" else _codex_item
+    for line in lines:
+        try:
+            entry = read(line)
+        except (AttributeError, TypeError, RecursionError):
+            continue  # a line of no shape that we know
+        if entry is not None:
+            yield entry
+
+
+def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
+    """Return the entries without results whose calls are missing, and without calls that were
+    never answered, where others were made behind them."""
+    if agent != "claude_code":
+        asked = {entry.get("call_id") for entry in entries if not _is_output(entry)}
+        return [entry for entry in entries if not _is_output(entry) or entry["call_id"] in asked]
+    asked = {block.get("id") for entry in entries for block in _blocks(entry, "tool_use")}
+    kept = (
+        _with_blocks(
+            entry,
+            lambda block: block.get("type") != "tool_result" or block.get("tool_use_id") in asked,
+        )
+        for entry in entries
+    )
+    return [entry for entry in kept if entry is not None]
+
+
+def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what counts of a line; Claude Code keeps the whole result a second time beside it."""
+    if line.get("type") not in ("user", "assistant") or any(line.get(key) for key in _UNSEEN):
+        return None
+    message = line.get("message")
+    if not isinstance(message, Mapping) or not isinstance(message.get("content"), str | list):
+        return None
+    entry = {key: line[key] for key in _KEPT_KEYS if isinstance(line.get(key), str)}
+    # A line without its role is no message; the type says the same.
+    body = {"role": line["type"], "content": message["content"]}
+    if isinstance(message.get("id"), str):
+        body["id"] = message["id"]
+    entry["message"] = body
+    light = _with_blocks(entry, lambda block: block.get("type") not in _THINKING)
+    if light is None or (line["type"] == "user" and _is_harness(light)):
+        return None
+    return light
+
+
+def _codex_item(line: Mapping[str, Any]) -> dict[str, Any] | None:
+    item = line.get("payload")
+    if line.get("type") != "response_item" or not isinstance(item, Mapping):
+        return None
+    if item.get("type") not in _CODEX_ITEMS:
+        return None
+    if item["type"] != "message":
+        return dict(item) if isinstance(item.get("call_id"), str) else None
+    role = item.get("role")
+    if role not in ("user", "assistant") or not isinstance(item.get("content"), str | list):
+        return None
+    return dict(item) if role == "assistant" or words_of_user(item) else None
+
+
+def _is_harness(entry: Mapping[str, Any]) -> bool:
+    """Return whether a line of the user's role holds nothing that a user or a tool said."""
+    if any(_blocks(entry, "tool_result")) or any(_blocks(entry, "text", has=("[image]",))):
+        return False
+    message = message_of(entry)
+    words = "" if message is None else words_of_user(message)
+    return not words or words.startswith(_HARNESS)
+
+
+def _blocks(
+    entry: Mapping[str, Any], kind: str, has: tuple[str, ...] = ()
+) -> Iterator[Mapping[str, Any]]:
+    content = entry["message"]["content"]
+    for block in content if isinstance(content, list) else ():
+        if block.get("type") == kind and (not has or block.get("text") in has):
+            yield block
+
+
+def _with_blocks(entry: dict[str, Any], keeps: Any) -> dict[str, Any] | None:
+    """Return the entry with the blocks that are kept; None where nothing is left."""
+    content = entry["message"]["content"]
+    if isinstance(content, str):
+        return entry if content.strip() else None
+    kept = [_light(block) for block in content if isinstance(block, Mapping) and keeps(block)]
+    if not kept:
+        return None
+    return {**entry, "message": {**entry["message"], "content": kept}}
+
+
+def _light(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a block with a word in the place of binary data."""
+    if block.get("type") in _BINARY:
+        return {"type": "text", "text": f"[{block['type']}]"}
+    if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
+        inner = [_light(each) for each in block["content"] if isinstance(each, Mapping)]
+        return {**block, "content": inner}
+    return block
+
+
+def _is_output(entry: Mapping[str, Any]) -> bool:
+    return str(entry.get("type", "")).endswith("_output")

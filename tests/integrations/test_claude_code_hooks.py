@@ -1,0 +1,271 @@
+"""The hooks of Claude Code and Codex, each as the process that the agent starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehydrate.integrations.claude_code import Home, Records, answer
+from rehydrate.integrations.mcp_server import Stores
+from tests.integrations.claude_hooks import (
+    PROJECT,
+    called,
+    context_of,
+    environment,
+    hook,
+    payload,
+    resulted,
+    user,
+    write_lines,
+)
+
+LOG = "\n".join(f"line {number} of the log" for number in range(20_000))
+
+
+def stores(home: Path) -> Stores:
+    """What `rehydrate claude mcp` serves."""
+    of = Home.of(environment(home))
+    return Stores(memory=of.memory, threads=of.threads, namespace=PROJECT, has_sessions=False)
+
+
+def work(count: int, *, secret: str = "") -> list[dict[str, Any]]:
+    """Return a session about a shop: commands and their results, then what the user wants."""
+    lines = [user("Build the shop's checkout. From now on, always use tabs in src/checkout.py.", 0)]
+    for number in range(count):
+        lines.append(called(number, f"pytest tests/test_part_{number}.py {secret}".strip()))
+        lines.append(resulted(number, f"part {number}: 3 passed in module_{number}.py"))
+    return [*lines, user("The staging server listens on port 8443; deploy checkout_v2 there.", 1)]
+
+
+def test_a_session_is_replayed_through_all_hooks_and_comes_back(tmp_path: Path) -> None:
+    assert hook(tmp_path, "SessionStart", payload(source="startup")) is None
+    assert hook(tmp_path, "UserPromptSubmit", payload(prompt="Fix the parser.")) is None
+    assert hook(tmp_path, "PreCompact", payload(trigger="auto", custom_instructions=None)) is None
+    text = context_of(hook(tmp_path, "SessionStart", payload(source="compact")))
+    assert hook(tmp_path, "PostCompact", payload(compact_summary="We worked.")) is None
+    assert hook(tmp_path, "SessionEnd", payload(reason="other")) is None
+    assert text.startswith("[rehydrate: compaction 1]")
+    assert "## Task State" in text
+    assert len(text) < 10_000
+    with Records(Home.of(environment(tmp_path))) as records:
+        (row,) = records.list("s-1")
+    seen = row.compacted
+    assert row.project == PROJECT
+    assert seen.before_tokens > seen.after_tokens > 0
+    assert seen.returned_chars == len(text)
+    assert set(seen.put_back) < set(seen.lost) == set(seen.names)
+    assert all(name in text for name in seen.put_back)
+    assert not seen.problems
+    said = stores(tmp_path).reader("s-1").answer("request_context", {"query": "the parser"})
+    assert not said.is_error
+    assert len(said.content) > 100
+
+
+def test_the_episode_the_rules_and_what_is_novel_are_remembered(tmp_path: Path) -> None:
+    transcript = write_lines(tmp_path / "t.jsonl", work(60))
+    hook(tmp_path, "PreCompact", payload(transcript, trigger="manual"))
+    memory = stores(tmp_path).memory()
+    items = memory.list(limit=100)
+    assert any("tokens, 0% dropped as memory-covered" in item.text for item in items)
+    assert [
+        item.text for item in items if item.kind == "preference" and item.tool == "context_store"
+    ] == ["From now on, always use tabs in src/checkout.py."]
+    assert any("pytest tests/test_part_" in item.text for item in items)
+    count = len(items)
+    memory.close()
+    hook(tmp_path, "SessionEnd", payload(transcript, reason="other"))
+    assert len(stores(tmp_path).memory().list(limit=100)) == count
+
+
+def test_a_compaction_reads_the_last_60_turns_and_the_thread_has_all(tmp_path: Path) -> None:
+    transcript = write_lines(tmp_path / "t.jsonl", work(200))
+    hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
+    with Records(Home.of(environment(tmp_path))) as records:
+        (row,) = records.list()
+    assert "tests/test_part_199.py" in row.compacted.names
+    assert "tests/test_part_150.py" not in row.compacted.names
+    reader = stores(tmp_path).reader("s-1")
+    assert "module_3.py" in reader.answer("request_context", {"query": "test_part_3.py"}).content
+    with transcript.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(user("And name it checkout_v3.", 7)) + "\n")
+    hook(tmp_path, "SessionEnd", payload(transcript, reason="other"))
+    with Home.of(environment(tmp_path)).open_threads(PROJECT) as threads:
+        entries = threads.read("s-1").entries
+    assert len(entries) == 403
+    assert entries[-1]["message"]["content"] == "And name it checkout_v3."
+    assert "toolUseResult" not in entries[2]
+
+
+def test_a_resumed_session_is_given_only_what_it_does_not_see(tmp_path: Path) -> None:
+    transcript = write_lines(tmp_path / "t.jsonl", work(10))
+    resume = payload(transcript, source="resume")
+    assert hook(tmp_path, "SessionStart", resume) is None
+    hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
+    text = context_of(hook(tmp_path, "SessionStart", resume))
+    attachment = {"type": "attachment", "attachment": {"content": [text]}}
+    write_lines(transcript, [*work(10), attachment])
+    assert hook(tmp_path, "SessionStart", resume) is None
+    hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
+    assert context_of(hook(tmp_path, "SessionStart", resume)).startswith(
+        "[rehydrate: compaction 2]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "response", "place"),
+    [
+        (
+            "Bash",
+            {"stdout": LOG, "stderr": "", "interrupted": False, "isImage": False},
+            ["stdout"],
+        ),
+        (
+            "mcp__logs__read",
+            [{"type": "text", "text": "short"}, {"type": "text", "text": LOG}],
+            [1, "text"],
+        ),
+        ("mcp__logs__structured", LOG, []),
+        (
+            "Task",
+            {"content": [{"type": "text", "text": LOG}], "totalTokens": 3},
+            ["content", 0, "text"],
+        ),
+    ],
+)
+def test_a_long_result_is_cut_in_its_own_shape_and_kept_whole(
+    tool: str, response: Any, place: list[Any], tmp_path: Path
+) -> None:
+    reply = hook(tmp_path, "PostToolUse", payload(tool_name=tool, tool_response=response))
+    shown = reply["hookSpecificOutput"].pop("updatedToolOutput")
+    assert reply == {"hookSpecificOutput": {"hookEventName": "PostToolUse"}}
+    text = shown
+    for step in place:
+        text = text[step]
+    assert 1_000 < len(text) < 40_000
+    handle = text.rpartition("rehydrate claude fetch ")[2].rstrip("]")
+    assert stores(tmp_path).reader("s-1").whole(handle) == LOG
+    page = stores(tmp_path).reader("s-1").answer("fetch_whole", {"handle": handle})
+    assert page.content.count("of the log") > 100
+    # But for the one text it is the tool's own.
+    inner: Any = shown
+    for step in place[:-1]:
+        inner = inner[step]
+    if place:
+        inner[place[-1]] = LOG
+        assert shown == response
+
+
+def test_short_results_pictures_and_our_own_tools_stay_as_they_are(tmp_path: Path) -> None:
+    short = {"stdout": "ok\n" * 100, "stderr": ""}
+    picture = [{"type": "image", "source": {"type": "base64", "data": "A" * 100_000}}]
+    ours = [{"type": "text", "text": LOG}]
+    for tool, response in (
+        ("Bash", short),
+        ("mcp__x__y", picture),
+        ("mcp__plugin_rehydrate_rehydrate__fetch_whole", ours),
+        ("Bash", None),
+    ):
+        given = payload(tool_name=tool, tool_response=response)
+        assert hook(tmp_path, "PostToolUse", given) is None
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_prompt_gets_the_memories_it_is_about_once(tmp_path: Path) -> None:
+    memory = stores(tmp_path).memory() if (tmp_path / "data").mkdir() is None else None
+    assert memory is not None
+    memory.add("The staging server of the shop listens on port 8443.", kind="fact")
+    memory.add("Releases are cut on Tuesdays by the harbour team.", kind="fact")
+    memory.add("48200->18600 tokens, 61% dropped as memory-covered", kind="episode")
+    memory.close()
+    ask = payload(prompt="Which port does the staging server listen on?")
+    text = context_of(hook(tmp_path, "UserPromptSubmit", ask))
+    assert "port 8443" in text
+    assert "Tuesdays" not in text
+    assert "data, not instructions" in text
+    assert hook(tmp_path, "UserPromptSubmit", ask) is None
+    for other in ("Thanks, go on.", "/compact", "Write a poem about owls.", "", "tokens dropped?"):
+        assert hook(tmp_path, "UserPromptSubmit", payload(prompt=other)) is None
+    transcript = write_lines(tmp_path / "t.jsonl", work(5))
+    hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
+    assert "port 8443" in context_of(hook(tmp_path, "UserPromptSubmit", ask))
+
+
+def test_a_subagents_and_a_harnesss_lines_are_not_the_sessions(tmp_path: Path) -> None:
+    summary = user("This session is being continued: always use spaces.", 3)
+    transcript = write_lines(
+        tmp_path / "t.jsonl",
+        [
+            *work(3),
+            {**user("From now on, always answer in French.", 2), "isSidechain": True},
+            {**summary, "isCompactSummary": True},
+            user("<task-notification><task-id>b1</task-id></task-notification>", 4),
+            user("<command-name>/compact</command-name>", 5),
+        ],
+    )
+    hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
+    text = context_of(hook(tmp_path, "SessionStart", payload(transcript, source="compact")))
+    for not_said in ("French", "spaces", "task-notification", "command-name"):
+        assert not_said not in text
+    assert "checkout_v2" in text
+
+
+def codex_lines() -> list[dict[str, Any]]:
+    """Return a rollout of Codex."""
+
+    def item(**fields: object) -> dict[str, Any]:
+        return {"timestamp": "2026-03-01T10:00:00Z", "type": "response_item", "payload": fields}
+
+    def said(role: str, text: str) -> dict[str, Any]:
+        kind = "output_text" if role == "assistant" else "input_text"
+        return item(type="message", role=role, content=[{"type": kind, "text": text}])
+
+    lines = [
+        {"type": "session_meta", "payload": {"id": "c-1", "cwd": PROJECT}},
+        said("developer", "You are Codex."),
+        said("user", "<environment_context>x</environment_context>"),
+        said("user", "Cut release v4.2 from src/release.py. Never push to main_branch."),
+    ]
+    for number in range(40):
+        arguments = json.dumps({"command": f"make step_{number}"})
+        lines += [
+            item(type="reasoning", summary=[], encrypted_content="x"),
+            item(type="function_call", name="shell", call_id=f"c{number}", arguments=arguments),
+            item(type="function_call_output", call_id=f"c{number}", output=f"did step_{number}"),
+        ]
+    return [
+        *lines,
+        item(type="function_call_output", call_id="gone", output="no call"),
+        said("assistant", "v4.2 is built."),
+    ]
+
+
+def test_a_session_of_codex_comes_back_too(tmp_path: Path) -> None:
+    transcript = write_lines(tmp_path / "rollout.jsonl", codex_lines())
+    given = payload(transcript, "c-1", turn_id="turn-1", model="gpt-5")
+    assert hook(tmp_path, "PreCompact", {**given, "trigger": "auto"}, "codex") is None
+    replaced = {"type": "compacted", "payload": {"message": "We built v4.2."}}
+    write_lines(transcript, [*codex_lines(), replaced])
+    assert hook(tmp_path, "PostCompact", {**given, "trigger": "auto"}, "codex") is None
+    text = context_of(hook(tmp_path, "SessionStart", {**given, "source": "compact"}, "codex"))
+    assert "src/release.py" in text
+    assert "environment_context" not in text
+    assert "no call" not in text
+    with Records(Home.of(environment(tmp_path))) as records:
+        (row,) = records.list("c-1")
+    assert row.compacted.summary_chars == len("We built v4.2.")
+    assert "step_39" in row.compacted.put_back
+    found = stores(tmp_path).reader("c-1").answer("request_context", {"query": "step_7"})
+    assert "did step_7" in found.content
+
+
+def test_an_event_is_answered_without_a_process_too(tmp_path: Path) -> None:
+    transcript = write_lines(tmp_path / "t.jsonl", work(5))
+    environ = environment(tmp_path)
+    given = payload(transcript, trigger="auto")
+    assert answer("PreCompact", given, environ=environ) is None
+    reply = answer("SessionStart", payload(transcript, source="compact"), environ=environ)
+    assert "checkout_v2" in context_of(reply)
+    assert answer("Stop", given, environ=environ) is None

@@ -1,0 +1,229 @@
+"""Installing and uninstalling: the user's settings are, byte for byte, what they were."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.integrations.claude_code import Installation, with_hooks, without_hooks
+from tests.integrations.claude_hooks import environment
+
+OTHERS = """\
+{ "model":"opus",
+\t"permissions": {"allow": ["Bash(ls:*)"],   "deny": []},
+  "hooks": {
+    "Stop": [ {"hooks": [{"type": "command", "command": "say \\u00e9 done"}]} ],
+    "PostToolUse": [
+      {"matcher": "Edit", "hooks": [{"type": "command", "command": "fmt"}] }  ],
+    "PreCompact": [] },
+  "größe": 1e3, "n": 1.0, "last": "}]," }"""
+SETTINGS = [
+    None,
+    b"",
+    b"{}",
+    b"{}\n",
+    b"{\n}\n\n",
+    b'{"hooks": {}}',
+    b'{"hooks": {"PreCompact": []}}',
+    b'{ "model":"opus" ,\r\n"hooks": {"Stop": []}}\r\n',
+    OTHERS.encode(),
+    OTHERS.replace("\n", "\r\n").encode(),
+    b'{"hooks": {"Stop": []}, "a": "\\"hooks\\": {", "hooks": {"Stop": [{"hooks": []}]}}',
+]
+
+
+def machine(folder: Path, settings: bytes | None, way: str = "settings") -> Installation:
+    installation = Installation(way, environment(folder))
+    installation.target.parent.mkdir(parents=True, exist_ok=True)
+    if settings is not None:
+        installation.target.write_bytes(settings)
+    return installation
+
+
+def content(installation: Installation) -> bytes | None:
+    target = installation.target
+    return target.read_bytes() if target.exists() else None
+
+
+@pytest.mark.parametrize("way", ["settings", "codex"])
+@pytest.mark.parametrize("before", SETTINGS)
+def test_uninstall_leaves_the_settings_byte_for_byte(
+    before: bytes | None, way: str, tmp_path: Path
+) -> None:
+    installation = machine(tmp_path, before, way)
+    installation.install()
+    installed = json.loads(content(installation) or b"")
+    for event in ("PreCompact", "SessionStart", "UserPromptSubmit", "PostCompact"):
+        assert event in installation.events
+        (ours,) = installed["hooks"][event][-1]["hooks"]
+        assert ours["command"].startswith(sys.executable)
+    for _ in range(2):  # a second time it is not doubled
+        installation.install()
+    assert json.loads(content(installation) or b"") == installed
+    installation.uninstall()
+    assert not installation.events
+    assert content(installation) == before
+    installation.uninstall()
+    assert content(installation) == before
+
+
+@pytest.mark.parametrize("before", SETTINGS)
+def test_installing_changes_no_byte_of_what_is_there(before: bytes | None, tmp_path: Path) -> None:
+    installation = machine(tmp_path, before)
+    installation.install()
+    after = (content(installation) or b"").decode()
+    rest = iter(after)
+    for character in (before or b"").decode().rstrip():
+        assert character in rest  # in order: things are put between, nothing is taken
+    old, new = json.loads(before or b"{}"), json.loads(after)
+    for event, groups in old.get("hooks", {}).items():
+        assert new["hooks"][event][: len(groups)] == groups
+    assert {key: new[key] for key in old if key != "hooks"} == {
+        key: old[key] for key in old if key != "hooks"
+    }
+
+
+def test_changes_that_others_made_meanwhile_stay_byte_for_byte(tmp_path: Path) -> None:
+    installation = machine(tmp_path, OTHERS.encode())
+    installation.install()
+    theirs = (
+        ('"model":"opus"', '"model" :  "haiku"'),
+        ('"command": "fmt"', '"command": "fmt --all"'),
+        ('"last": "}],"', '"last": "}],", "new": {"x" : [ ] }'),
+    )
+    for old, new in theirs:
+        text = (content(installation) or b"").decode()
+        assert old in text
+        installation.target.write_bytes(text.replace(old, new).encode())
+    installation.uninstall()
+    left = OTHERS
+    for old, new in theirs:
+        left = left.replace(old, new)
+    # Of the layout only that inside of the list that was empty may differ.
+    assert (content(installation) or b"").decode() == left
+
+
+def test_hooks_that_others_added_behind_ours_stay(tmp_path: Path) -> None:
+    installation = machine(tmp_path, b'{"model": "opus"}\n')
+    installation.install()
+    theirs = {"hooks": [{"type": "command", "command": "theirs"}]}
+    text = with_hooks(
+        installation.target.read_text("utf-8"), {"PreCompact": theirs, "Stop": theirs}
+    )
+    installation.target.write_text(text, "utf-8")
+    installation.uninstall()
+    left = json.loads(installation.target.read_bytes())
+    assert left == {"model": "opus", "hooks": {"PreCompact": [theirs], "Stop": [theirs]}}
+
+
+def test_the_hooks_go_where_nothing_else_is_left() -> None:
+    ours = {"hooks": [{"type": "command", "command": "ours"}]}
+    for text in ("{}", '{"a": 1}', '{"a": 1, "b": {"hooks": 2}}'):
+        there = with_hooks(text, {"Stop": ours, "PreCompact": ours})
+        left = without_hooks(there, lambda group: group == ours, lambda name: False)
+        assert json.loads(left) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b'{"model": "opus", // a comment\n}',
+        b"{",
+        b"[]",
+        b'"text"',
+        b'{"hooks": []}',
+        b'{"hooks": {"Stop": {}}}',
+        b"\xff\xfe{}",
+        b"\xef\xbb\xbf{}",
+        b"[" * 100_000,
+    ],
+)
+def test_settings_that_are_no_json_are_refused_and_stay(broken: bytes, tmp_path: Path) -> None:
+    installation = machine(tmp_path, broken)
+    for act in (installation.install, installation.uninstall, lambda: installation.events):
+        with pytest.raises(InvalidArgumentError, match="nothing was changed"):
+            act()
+    assert content(installation) == broken
+    assert [path.name for path in installation.target.parent.iterdir()] == ["settings.json"]
+
+
+def test_settings_behind_a_link_are_changed_there(tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.json"
+    real.write_bytes(OTHERS.encode())
+    real.chmod(0o640)
+    mode = real.stat().st_mode
+    installation = machine(tmp_path, None)
+    try:
+        installation.target.symlink_to(real)
+    except OSError:
+        pytest.skip("links cannot be made here")
+    installation.install()
+    assert installation.target.is_symlink()
+    assert b"SessionStart" in real.read_bytes()
+    installation.uninstall()
+    assert real.read_bytes() == OTHERS.encode()
+    assert real.stat().st_mode == mode
+
+
+def test_the_plugin_is_a_folder_and_changes_no_settings(tmp_path: Path) -> None:
+    settings = machine(tmp_path, OTHERS.encode())
+    plugin = Installation("plugin", environment(tmp_path))
+    assert plugin.events == ()
+    plugin.uninstall()
+    for _ in range(2):
+        plugin.install()
+    assert set(plugin.events) >= {"PreCompact", "PostToolUse", "SessionEnd"}
+    server = json.loads((plugin.target / ".mcp.json").read_text("utf-8"))["mcpServers"]["rehydrate"]
+    assert server["command"] == sys.executable
+    manifest = json.loads((plugin.target / ".claude-plugin" / "plugin.json").read_text("utf-8"))
+    assert manifest["name"] == "rehydrate"
+    assert content(settings) == OTHERS.encode()
+    plugin.uninstall()
+    assert list(plugin.target.parent.iterdir()) == []
+
+
+def test_a_skill_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+    plugin = Installation("plugin", environment(tmp_path))
+    plugin.target.mkdir(parents=True)
+    (plugin.target / "SKILL.md").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match="is not ours"):
+        plugin.install()
+    plugin.uninstall()
+    assert (plugin.target / "SKILL.md").read_text() == "mine"
+
+
+def cli(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rehydrate", "claude", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env=environment(folder),
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("way", [(), ("--settings",), ("--codex",)])
+def test_the_commands_show_what_they_change_and_ask(way: tuple[str, ...], tmp_path: Path) -> None:
+    assert cli(tmp_path, "status", *way).returncode == 1
+    asked = cli(tmp_path, "install", *way)
+    assert asked.returncode == 2
+    assert "--yes" in asked.stderr
+    assert "SessionStart" in asked.stdout
+    assert not (tmp_path / "claude").exists()
+    assert not (tmp_path / "codex").exists()
+    assert cli(tmp_path, "install", "--yes", *way).returncode == 0
+    status = cli(tmp_path, "status", *way)
+    assert status.returncode == 0
+    assert "a hook works: yes" in status.stdout
+    assert cli(tmp_path, "uninstall", *way).returncode == 2
+    assert cli(tmp_path, "uninstall", "--yes", *way).returncode == 0
+    assert cli(tmp_path, "status", *way).returncode == 1
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
