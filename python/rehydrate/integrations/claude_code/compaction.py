@@ -19,6 +19,7 @@ from rehydrate.integrations.claude_code.hook_input import (
     additional_context,
     within,
 )
+from rehydrate.integrations.claude_code.names import used_names
 from rehydrate.integrations.claude_code.put_back import (
     STORE_TOKENS,
     excerpts_of,
@@ -29,7 +30,6 @@ from rehydrate.integrations.claude_code.put_back import (
 )
 from rehydrate.integrations.claude_code.records import Compacted, Records
 from rehydrate.integrations.claude_code.transcript import last_turns
-from rehydrate.integrations.claude_code.names import used_names
 
 RATIO = 0.4
 _MEMORY_SECONDS = 0.8
