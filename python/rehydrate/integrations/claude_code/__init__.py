@@ -1,7 +1,7 @@
 """Claude Code, and Codex: hooks that keep what a compaction would lose, and put it back.
 
     agent -> hook -> events -> compaction     PreCompact, SessionStart, PostCompact, SessionEnd
-                          |     |-> put_back, used_names
+                          |     |-> put_back, names
                           |-> prompts          UserPromptSubmit
                           `-> tool_results     PostToolUse
 
@@ -45,6 +45,7 @@ __all__, __dir__, __getattr__ = front(
         "put_back": "MAX_CHARS",
         "sessions": "Session",
         "settings_text": "with_hooks without_hooks",
-        "transcript": "last_turns",
+        "transcript": "last_turns said",
+        "names": "used_names",
     },
 )

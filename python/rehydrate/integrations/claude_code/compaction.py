@@ -19,15 +19,17 @@ from rehydrate.integrations.claude_code.hook_input import (
     additional_context,
     within,
 )
+from rehydrate.integrations.claude_code.names import used_names
 from rehydrate.integrations.claude_code.put_back import (
+    STORE_TOKENS,
     excerpts_of,
     is_still_there,
     put_back_text,
+    room_for_excerpts,
     store_text,
 )
 from rehydrate.integrations.claude_code.records import Compacted, Records
 from rehydrate.integrations.claude_code.transcript import last_turns
-from rehydrate.integrations.claude_code.used_names import used_names
 
 RATIO = 0.4
 _MEMORY_SECONDS = 0.8
@@ -50,6 +52,7 @@ def pre_compact(given: HookInput) -> Reply:
     if not entries:
         return None
     task = _task_of(entries, redactor(given.text("custom_instructions")).text)
+    store = store_text(entries, given.agent)
     with Records(given.home) as records:
         # What is known by now is kept before anything that may wait.
         row = records.add(
@@ -57,8 +60,8 @@ def pre_compact(given: HookInput) -> Reply:
             given.project,
             Compacted(
                 trigger=given.text("trigger"),
-                store=store_text(entries, given.agent),
-                excerpts=excerpts_of(entries, task, given.agent),
+                store=store,
+                excerpts=excerpts_of(entries, task, given.agent, room_for_excerpts(store)),
                 names=used_names(entries),
             ),
         )
@@ -74,8 +77,10 @@ def pre_compact(given: HookInput) -> Reply:
 
         step("memory", _MEMORY_SECONDS, lambda: _compacted(given, entries, task))
         step("session", given.seconds_left, lambda: _stored(given))
+        room = room_for_excerpts(row.compacted.store)
         records.update(
             row,
+            excerpts=excerpts_of(entries, task, given.agent, room),
             problems=(*row.compacted.problems, *problems),
             milliseconds=round(1_000 * (time.monotonic() - started), 1),
         )
@@ -153,18 +158,16 @@ def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any
 
 def _stored(given: HookInput) -> dict[str, Any]:
     """Store what is new in the session, and remember what the user laid down in it."""
-    from rehydrate.integrations.claude_code.put_back import STORE_TOKENS
-
     path = given.transcript
     assert path is not None
     with Records(given.home) as records:
-        store = given.session.store_new(path, records, given.deadline - 4 * _LEAST_SECONDS)
-    remember_rules(given, store)
-    text = store.render(STORE_TOKENS)
+        until = given.deadline - 4 * _LEAST_SECONDS
+        store, text = given.session.store_new(path, records, until, STORE_TOKENS)
+    _remember_rules(given, store)
     return {"store": text} if text else {}
 
 
-def remember_rules(given: HookInput, store: Any) -> None:
+def _remember_rules(given: HookInput, store: Any) -> None:
     """Add the session's decisions and preferences to the memory, word for word."""
     from rehydrate.memory.items import MemoryItem
 

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 MAX_CHARS = 9_500
 """Of the output of one hook. Of more than 10,000 characters Claude Code shows the first 2,000 and
 the name of a file."""
-STORE_TOKENS = 1_200
-EXCERPT_TOKENS = 1_500
-_MAX_STORE_CHARS = 5_000
+STORE_TOKENS = 1_800
+"""Of the context store. With 1,200 fewer of the names that are needed later come back
+(`benches/python/claude_hooks.py`); with more the excerpts have no room."""
+_HEADING_CHARS = 400
+_FENCE_CHARS = 200
+_LEAST_CHARS_A_TOKEN = 2
+_ATTEMPTS = 6
+"""To find the budget in tokens that fills the room in characters."""
 _TAIL_BYTES = 8_000_000
 
 
@@ -57,40 +62,45 @@ def is_still_there(number: int, path: Path | None) -> bool:
 
 
 def store_text(entries: Sequence[Any], agent: Agent) -> str:
-    """Return the context store of these entries, for a session that is not stored."""
+    """Return the context store of these entries, for a session that cannot be stored."""
     from rehydrate import formats
     from rehydrate.context.context_store.store import ContextStore
 
+    conversation = formats.parse(entries, FORMATS[agent])
     store = ContextStore()
-    store.update(formats.parse(entries, FORMATS[agent]).messages, len(entries))
-    return _cut(store.render(STORE_TOKENS), _MAX_STORE_CHARS)
+    store.update(conversation.messages, len(entries))
+    return store.render(STORE_TOKENS, conversation=conversation)
 
 
-def excerpts_of(entries: Sequence[Any], task: str, agent: Agent) -> str:
+def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int) -> str:
     """Return what matters most for the task, verbatim, in a fence."""
     from rehydrate import formats
     from rehydrate.compact import compact_context
     from rehydrate.context.transcript import fenced, lines_of
 
-    tokens, text = EXCERPT_TOKENS, ""
-    while tokens >= 100:
+    best, tokens = "", max_chars // _LEAST_CHARS_A_TOKEN
+    for _ in range(_ATTEMPTS):
         kept = compact_context(
             entries,
             task or None,
-            budget_tokens=tokens,
+            budget_tokens=max(tokens, 1),
             format=FORMATS[agent],
             granularity="excerpt",
         )
         messages: Sequence[Message] = formats.parse(kept.messages, FORMATS[agent]).messages
-        text = fenced("before the compaction", lines_of(messages), _room())
-        if len(text) <= _room():
+        text = fenced("before the compaction", lines_of(messages))
+        fits = len(text) <= max_chars
+        if fits and len(text) >= len(best):
+            best = text
+        if fits or not kept.messages:
             break
-        tokens = tokens * 2 // 3
-    return text
+        tokens = int(0.95 * tokens * max_chars / len(text))
+    return best or fenced("before the compaction", [text[: max_chars - _FENCE_CHARS]])
 
 
-def _room() -> int:
-    return MAX_CHARS - _MAX_STORE_CHARS
+def room_for_excerpts(store: str) -> int:
+    """Return the characters that are left beside a context store."""
+    return MAX_CHARS - _HEADING_CHARS - len(store)
 
 
 def _whole_hint(session: Session) -> str:
@@ -100,7 +110,3 @@ def _whole_hint(session: Session) -> str:
         "All of it can be asked for: request_context of the MCP server rehydrate, with thread "
         f"{session.id!r}."
     )
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most].rsplit("\n", 1)[0]

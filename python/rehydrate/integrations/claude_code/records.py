@@ -75,13 +75,12 @@ class Records:
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with Records(Home(Path(folder.name))) as records:
+    >>> with tempfile.TemporaryDirectory() as folder, Records(Home(Path(folder))) as records:
     ...     row = records.add("s-1", "/work/shop", Compacted(trigger="auto"))
-    ...     records.update(row, returned_chars=9_000)
-    ...     records.last("s-1").compacted.returned_chars
+    ...     print(records.update(row, returned_chars=9_000).compacted.returned_chars)
+    ...     print(records.list("s-1")[-1].compacted.trigger)
     9000
-    >>> folder.cleanup()
+    auto
     """
 
     def __init__(self, home: Home) -> None:

@@ -34,9 +34,11 @@ class Session(NamedTuple):
     id: str
     agent: Agent
 
-    def store_new(self, path: Path, records: Records, deadline: float) -> ContextStore:
+    def store_new(
+        self, path: Path, records: Records, deadline: float, store_tokens: int
+    ) -> tuple[ContextStore, str]:
         """Store what the transcript has since the last call, secrets removed; return the session's
-        context store, as far as the deadline let it be read.
+        context store and its markdown, as far as the deadline let the transcript be read.
 
         Raises OSError and StoreError. What is stored stays stored.
         """
@@ -68,7 +70,9 @@ class Session(NamedTuple):
                 records.note_offset(str(path), reader.offset, reader.skips)
                 if reader.is_at_end or reader.offset == before:
                     break
-            return context.store
+            store = context.store
+            known = threads.native.thread(self.project, self.id) is not None
+            return store, threads.render_store(self.id, store_tokens) if known else ""
 
     def keep(self, text: str) -> str:
         """Keep a whole text in the session's thread, secrets removed, and return its handle."""

@@ -57,8 +57,7 @@ def with_hooks(text: str, groups: Mapping[str, Any]) -> str:
             "hooks": []
           }
         ]
-      }
-    }
+      }}
     """
     if not text.strip():
         text = "{}\n"
