@@ -23,7 +23,7 @@ _REPLY_RESERVE_TOKENS = 512
 """Left for the model's next words when it asks for more."""
 _LEAST_SHARE = 8
 """However full the prompt is, the answers of a step may bring an eighth of the soft budget; the
-next prompt is then compacted, as it would be soon. Else a model that asks late gets handles only."""
+next prompt is then compacted, as it would be soon. Else who asks late gets handles only."""
 
 
 class ModelView:
