@@ -128,7 +128,7 @@ def test_a_long_result_reaches_the_model_in_part_with_a_handle(session) -> None:
     from rehydrate.context import ThreadReader, Threads
 
     home = Home.of(environment(folder))
-    with Threads.open(home.threads, namespace=str(folder / "shop")) as threads:
+    with Threads.open(home.threads, namespace=(folder / "shop").resolve().as_posix()) as threads:
         whole = ThreadReader(threads, SESSION).whole(handle)
     assert whole.splitlines() == [str(number) for number in range(1, 6001)]
 

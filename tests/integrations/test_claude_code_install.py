@@ -11,7 +11,7 @@ import pytest
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code import Installation, with_hooks, without_hooks
-from tests.integrations.claude_hooks import environment
+from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
 
 OTHERS = """\
 { "model":"opus",
@@ -61,7 +61,7 @@ def test_uninstall_leaves_the_settings_byte_for_byte(
     for event in ("PreCompact", "SessionStart", "UserPromptSubmit", "PostCompact"):
         assert event in installation.events
         (ours,) = installed["hooks"][event][-1]["hooks"]
-        assert ours["command"].startswith(sys.executable)
+        assert Path(sys.executable).as_posix() in ours["command"]
     for _ in range(2):  # a second time it is not doubled
         installation.install()
     assert json.loads(content(installation) or b"") == installed
@@ -205,9 +205,47 @@ def cli(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         encoding="utf-8",
         check=False,
-        env=environment(folder),
+        env=environment(folder, CLAUDE_PROJECT_DIR=PROJECT),
         timeout=60,
     )
+
+
+def test_the_report_shows_what_a_compaction_kept_lost_and_put_back(tmp_path: Path) -> None:
+    nothing = cli(tmp_path, "report")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert not (tmp_path / "data").exists()
+    for session in ("s-1", "s-2"):
+        hook(tmp_path, "PreCompact", payload(session=session, trigger="auto"))
+    back = hook(tmp_path, "SessionStart", payload(source="compact"))
+    hook(tmp_path, "PostCompact", payload(compact_summary="We worked on the parser."))
+    first, second = json.loads(cli(tmp_path, "report", "--json").stdout)
+    assert (first["session"], second["session"]) == ("s-1", "s-2")
+    seen = first["compacted"]
+    head, kept, summary, put_back, out = cli(tmp_path, "report", "s-1").stdout.splitlines()
+    assert " s-1 (auto, " in head
+    assert f"kept {seen['before_tokens']}->{seen['after_tokens']} tokens" in kept
+    assert f"24 characters, without {len(seen['lost'])} of {len(seen['names'])} names" in summary
+    characters = len(back["hookSpecificOutput"]["additionalContext"])
+    assert f"{characters} characters, {len(seen['put_back'])} of those names" in put_back
+    assert set(out.split()[2].split(",")) & (set(seen["lost"]) - set(seen["put_back"]))
+    last = cli(tmp_path, "report", "--last", "1").stdout
+    assert "s-2" in last
+    assert "s-1" not in last
+    assert "not told by the agent" in last
+    assert cli(tmp_path, "report", "no-such-session").stdout == ""
+
+
+def test_a_result_that_was_cut_is_printed_whole(tmp_path: Path) -> None:
+    log = "".join([f"line {number} of the log\n" for number in range(5_000)])
+    given = payload(tool_name="Bash", tool_response={"stdout": log})
+    shown = hook(tmp_path, "PostToolUse", given)["hookSpecificOutput"]["updatedToolOutput"]
+    handle = shown["stdout"].rpartition("rehydrate claude fetch ")[2].rstrip("]")
+    assert cli(tmp_path, "fetch", handle).stdout == log
+    assert cli(tmp_path, "fetch", handle, "--session", "s-1").stdout == log
+    for wrong in ([handle, "--session", "s-2"], ["orig_nothing"]):
+        done = cli(tmp_path, "fetch", *wrong)
+        assert done.returncode == 2
+        assert "copy the handle from its notice" in done.stderr
 
 
 @pytest.mark.parametrize("way", [(), ("--settings",), ("--codex",)])
