@@ -80,6 +80,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore:Items? .* using the `ReadOnly` qualifier")  # LiteLLM's types
+@pytest.mark.filterwarnings("ignore:.* attribute .*is deprecated")  # LlamaIndex, of pydantic
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_example_runs_alone_and_prints_what_the_page_says(page: Path, offline: None) -> None:
     for example in examples(page):

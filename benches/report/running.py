@@ -35,6 +35,7 @@ PARTS: tuple[str, ...] = (
     "outlines",
     "context_stores",
     "endless",
+    "hosts",
     "retention_peers",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""

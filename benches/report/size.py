@@ -114,6 +114,7 @@ QUICK = Size(
             "cache_replay",
             "recommendations",
             "outlines",
+            "hosts",
             "retention_peers",
             "memory_loop",
         }

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import util
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from rehydrate._text import error_text
+from rehydrate.cli.check import Check
 from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Terminal, show
 
@@ -27,15 +28,6 @@ SAMPLE_TURNS = 100
 KNOWN_FACT = "The staging server listens on port 8443."
 
 
-class Check(NamedTuple):
-    """The result of one check."""
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    detail: str
-    remedy: str = ""
-
-
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
     parser = add_command(
@@ -46,12 +38,21 @@ def add_parser(commands: Any) -> None:
         "Exit code 1 if anything fails.",
         run=run,
     )
+    parser.add_argument(
+        "--hosts",
+        action="store_true",
+        help="load the adapter of each agent framework that is installed; it takes some seconds",
+    )
     add_output_options(parser, "the checks as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run every check and print it; return 1 if one fails."""
     checks = list(examine())
+    if options.hosts:
+        from rehydrate.cli.doctor_hosts import load_hosts
+
+        checks += load_hosts()
     failed = any(check.status == "fail" for check in checks)
     terminal = Terminal.of(sys.stdout, options.color)
     if options.json:
@@ -229,6 +230,12 @@ def _optional(name: str) -> Check:
     return Check(name, "ok", f"trio {_installed('trio')}: acompact_context runs on it")
 
 
+def _hosts(name: str) -> Check:
+    from rehydrate.cli.doctor_hosts import check_hosts
+
+    return check_hosts(name)
+
+
 def _terminal(name: str) -> Check:
     terminal = Terminal.of(sys.stdout)
     colour = "colour" if terminal.colour else "no colour"
@@ -259,6 +266,7 @@ _CHECKS: dict[str, Callable[[str], Check]] = {
     "memory": _memory,
     "compaction": _compaction,
     "optional": _optional,
+    "hosts": _hosts,
     "terminal": _terminal,
     "sessions": _sessions,
 }
@@ -266,7 +274,7 @@ _CHECKS: dict[str, Callable[[str], Check]] = {
 
 def _lines(checks: list[Check], terminal: Terminal) -> Iterator[str]:
     styles = {"ok": "green", "warn": "yellow", "fail": "red"}
-    cells = max(len(name) for name in _CHECKS)
+    cells = max(len(check.name) for check in checks)
     for check in checks:
         status = terminal.paint(f"{check.status:<4}", styles[check.status], "bold")
         yield f"{status}  {check.name:<{cells}}  {terminal.safe(check.detail)}"

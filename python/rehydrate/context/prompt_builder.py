@@ -83,6 +83,11 @@ class PromptBuilder:
     render_cache: RenderCache
 
     @property
+    def target_model(self) -> str:
+        """The model that the prompts go to; "" where nobody said."""
+        return self.model or self.asked_model
+
+    @property
     def budget(self) -> Budget:
         """The limits of the prompts to come."""
         return self.request.budget
@@ -175,7 +180,7 @@ class PromptBuilder:
         return compile_ir(
             ir,
             self.provider,
-            model=self.model or self.asked_model,
+            model=self.target_model,
             passes=(place_breakpoints,),
             minimum_prefix=minimum_prefix(self.model),
             thinking="keep",
@@ -188,7 +193,7 @@ class PromptBuilder:
         return compile_ir(
             ir,
             self.provider,
-            model=self.model or self.asked_model,
+            model=self.target_model,
             passes=passes,
             originals=self.originals,
             minimum_prefix=minimum_prefix(self.model),

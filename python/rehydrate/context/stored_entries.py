@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.context.history import Entries
+from rehydrate.context.known_entries import KnownEntries
 from rehydrate.context.stored_thread import records_of
 from rehydrate.context.thread_records import (
     Kind,
@@ -42,14 +43,19 @@ class StoredEntries:
         *,
         format: str,  # noqa: A002  the field's word
         namespace: str | None = None,
+        id_of: Callable[[Any], str | None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take an open store, the thread's name and the format of its entries."""
+        """Take an open store, the thread's name and the format of its entries.
+
+        With ``id_of``, an entry whose id the thread has already is not written again.
+        """
         self._store = threads.native
         self._namespace = threads.namespace_for(namespace, "StoredEntries")
         self._thread = thread
         self._format = format
         self._clock = clock
+        self._known = id_of and KnownEntries(self._store, self._namespace, thread, id_of)
 
     def all(self) -> list[Any]:
         """Return the entries in order; [] where there is no such thread."""
@@ -61,9 +67,13 @@ class StoredEntries:
 
         Raises InvalidArgumentError for a thread in another format, and StoreError.
         """
-        added = self._records(entries)
+        added = self._records(entries) if self._known is None else []
         for _ in range(_MAX_TRIES):
             written = self._written()
+            if self._known is not None:
+                added = self._records(self._known.new_of(entries, written))
+                if not added:
+                    return
             records = added if written else [header(self._format), *added]
             if self._append(written, records):
                 return

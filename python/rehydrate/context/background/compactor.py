@@ -277,7 +277,7 @@ class BackgroundCompactor:
         builder = self._builder
         others = sum(section_tokens(each) for each in ir.sections if each.is_static)
         others += sum(tool.tokens or 0 for tool in ir.tools)
-        least = minimum_prefix(builder.model or builder.asked_model) - others
+        least = minimum_prefix(builder.target_model) - others
         return least if least <= _MOST_FOR_CACHE * builder.budget.soft_tokens else 0
 
     def _write(
@@ -315,7 +315,7 @@ class BackgroundCompactor:
         writer, builder = self._writer, self._builder
         if not isinstance(writer, ProviderWriter):
             return 0
-        is_same = writer.model.name == (builder.model or builder.asked_model)
+        is_same = writer.model.name == builder.target_model
         return len(self._thread.entries) if is_same else 0
 
     def _save(self, job: _Job) -> None:
@@ -378,7 +378,7 @@ class BackgroundCompactor:
         """Whether the swap is worth the cache that it breaks."""
         if used >= CEILING * soft or self._clock() - self._last_sent > self._settings.cold_after:
             return True
-        model = self._builder.model or self._builder.asked_model
+        model = self._builder.target_model
         try:
             price = price_of(model, PRICES)
         except InvalidArgumentError:

@@ -94,7 +94,11 @@ def compact_history(
     return CompactedHistory([*system, *made, *entries[start:]], summary, start, why)
 
 
-def _acknowledged(format: str) -> dict[str, Any]:  # noqa: A002
+def _acknowledged(format: str) -> Any:  # noqa: A002
+    if format == "langchain":
+        from langchain_core.messages import AIMessage
+
+        return AIMessage(_ACKNOWLEDGED)
     if format == "openai_responses":
         content = [{"type": "output_text", "text": _ACKNOWLEDGED, "annotations": []}]
         return {"type": "message", "role": "assistant", "content": content}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.background.summaries import Summary
@@ -34,16 +33,10 @@ def first_kept(history: History, keep_last: int, least_tokens: int = 0) -> int |
     or where the provider needs what is before.
     """
     units = history.conversation.units
-    later = accumulate(
-        sum(history.tokens[member] for member in unit.members) for unit in reversed(units)
-    )
-    short = sum(tokens < least_tokens for tokens in later)
-    """How many of the last units have too few tokens together."""
-    enough = units[: max(len(units) - short, 0)]
-    rest = sum(len(unit.messages) for unit in units[len(enough) :])
-    position = tail_start(enough, keep_last - rest, begins_user_turn)
-    if position is None:
-        position = tail_start(enough, keep_last - rest, _begins_step)
+    position = None
+    for can_begin in (begins_user_turn, _begins_step):
+        if position is None:
+            position = tail_start(units, keep_last, can_begin, history.tokens, least_tokens)
     if position is None:
         return None
     before = units[:position]
@@ -56,13 +49,23 @@ def first_kept(history: History, keep_last: int, least_tokens: int = 0) -> int |
 
 
 def tail_start(
-    units: Sequence[Unit], keep_last: int, can_begin: Callable[[Unit], bool]
+    units: Sequence[Unit],
+    keep_last: int,
+    can_begin: Callable[[Unit], bool],
+    tokens: Sequence[int] = (),
+    least_tokens: int = 0,
 ) -> int | None:
-    """Return the number of the unit with which the last ``keep_last`` messages, or more, begin."""
-    messages = 0
+    """Return the number of the unit with which the last ``keep_last`` messages, or more, begin.
+
+    With ``tokens``, those of each entry, they have at least ``least_tokens`` together.
+    """
+    messages = counted = 0
     for number in range(len(units) - 1, 0, -1):
         messages += len(units[number].messages)
-        if messages >= keep_last and can_begin(units[number]):
+        if least_tokens:
+            counted += sum(tokens[member] for member in units[number].members)
+        is_enough = messages >= keep_last and counted >= least_tokens
+        if is_enough and can_begin(units[number]):
             return number
     return None
 

@@ -100,15 +100,19 @@ class ModelWriter:
 
     def write(self, request: SummaryRequest) -> str:
         """Return the model's summary; raises UnfinishedReplyError for one that is cut off."""
-        messages = formats.parse(request.messages, request.format).messages
-        previous = request.previous
-        before = [f"summary of what came before: {previous}"] if previous else []
-        text = INSTRUCTIONS.format(
-            max_tokens=request.max_tokens,
-            store=request.store or "(nothing)",
-            transcript=transcript(messages, before=before),
-        )
-        return reply_text(self._model, text)
+        return reply_text(self._model, summary_prompt(request))
+
+
+def summary_prompt(request: SummaryRequest) -> str:
+    """Return the text that asks a model for a summary."""
+    messages = formats.parse(request.messages, request.format).messages
+    previous = request.previous
+    before = [f"summary of what came before: {previous}"] if previous else []
+    return INSTRUCTIONS.format(
+        max_tokens=request.max_tokens,
+        store=request.store or "(nothing)",
+        transcript=transcript(messages, before=before),
+    )
 
 
 class Compacts(Protocol):
@@ -173,8 +177,12 @@ def writer_of(given: Any) -> Writer:
     )
 
 
-def user_text(text: str, format: str) -> dict[str, Any]:  # noqa: A002  the field's word
+def user_text(text: str, format: str) -> Any:  # noqa: A002  the field's word
     """Return a user message in a format."""
+    if format == "langchain":
+        from langchain_core.messages import HumanMessage
+
+        return HumanMessage(text)
     if format == "openai_responses":
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": "user", "content": content}

@@ -103,7 +103,8 @@ impl Thread {
     }
 
     fn record_id(&self, number: u64) -> i64 {
-        self.id << NUMBER_BITS | number.cast_signed()
+        // Added: `MAX_RECORDS` itself is where the next thread begins, and is no number's bits.
+        (self.id << NUMBER_BITS) + number.cast_signed()
     }
 
     /// Write records from a number on, and the row.
@@ -387,8 +388,14 @@ mod tests {
         store.append_records("alice", "t", 0, &[record("a"), record(&secret), record("c")]).unwrap();
         store.replace_records("alice", "t", 3, &[(1, "[gone]".into())]).unwrap();
         assert_eq!(store.records("alice", "t", 1, 1).unwrap(), [record("[gone]")]);
-        store.append_records("alice", "u", 0, &[record(&secret)]).unwrap();
-        store.purge_thread("alice", "u").unwrap();
+        // Of an even and of an odd id: a range that ends at the next thread's is another sum in each.
+        for thread in ["u", "v", "w"] {
+            store.append_records("alice", thread, 0, &[record(&secret)]).unwrap();
+        }
+        for thread in ["u", "v", "w"] {
+            store.purge_thread("alice", thread).unwrap();
+        }
+        assert_eq!(store.records("alice", "t", 0, 9).unwrap().len(), 3);
         for file in std::fs::read_dir(folder.path()).unwrap() {
             let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();
             assert!(!bytes.windows(7).any(|window| window == b"hunter2"));

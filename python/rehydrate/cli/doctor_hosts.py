@@ -1,0 +1,117 @@
+"""The doctor's checks of the agent frameworks that have an adapter."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from importlib import import_module, metadata
+from typing import NamedTuple
+
+from rehydrate._text import error_text
+from rehydrate.cli.check import Check
+
+ADAPTERS = {
+    "agent-framework": ["agent_framework"],
+    "anthropic": ["memory_tool"],
+    "claude-agent-sdk": ["claude_agent_sdk"],
+    "google-adk": ["google_adk"],
+    "langchain": ["langchain", "langgraph"],
+    "litellm": ["litellm"],
+    "llama-index": ["llama_index"],
+    "mcp": ["mcp_server"],
+    "openai-agents": ["openai_agents"],
+    "pydantic-ai": ["pydantic_ai"],
+}
+"""Packages of `rehydrate.integrations`, by the extra that brings their host."""
+
+_REQUIREMENT = re.compile(
+    r"^(?P<package>[\w.-]+)(?P<bounds>[^;]*);.*extra == ['\"](?P<extra>[^'\"]+)"
+)
+_BOUND = re.compile(r"(>=|<)\s*([\d.]+)")
+
+
+class Host(NamedTuple):
+    """A host that is installed."""
+
+    extra: str
+    package: str
+    version: str
+    bounds: str
+    """Which versions its adapter is made for, as pip writes them."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the adapter is made for this version."""
+        here = _numbers(self.version)
+        return all(
+            here >= _numbers(bound) if sign == ">=" else here < _numbers(bound)
+            for sign, bound in _BOUND.findall(self.bounds)
+        )
+
+    @property
+    def remedy(self) -> str:
+        """How to get a version that the adapter is made for."""
+        return f'python -m pip install "rehydrate[{self.extra}]"'
+
+
+def installed_hosts() -> list[Host]:
+    """Return the hosts that are installed, of those with an adapter."""
+    try:
+        required = metadata.requires("rehydrate") or []
+    except metadata.PackageNotFoundError:
+        return []  # another check says that it is not installed as a package
+    found = []
+    for line in required:
+        asked = _REQUIREMENT.match(line)
+        if asked is None or asked["extra"] not in ADAPTERS:
+            continue
+        try:
+            version = metadata.version(asked["package"])
+        except metadata.PackageNotFoundError:
+            continue
+        found.append(Host(asked["extra"], asked["package"], version, asked["bounds"].strip()))
+    return sorted(found)
+
+
+def check_hosts(name: str) -> Check:
+    """Check the versions of the hosts that are installed; nothing is loaded."""
+    hosts = installed_hosts()
+    if not hosts:
+        return Check(name, "ok", f"none with an adapter is installed: {', '.join(ADAPTERS)}")
+    told = [f"{host.package} {host.version}" for host in hosts]
+    strange = [host for host in hosts if not host.is_known]
+    if strange:
+        wanted = "; ".join(
+            f"the adapter of {each.package} is for {each.bounds}" for each in strange
+        )
+        return Check(name, "warn", f"{', '.join(told)}; {wanted}", strange[0].remedy)
+    return Check(name, "ok", ", ".join(told))
+
+
+def load_hosts() -> Iterator[Check]:
+    """Yield a check for each adapter whose host is installed: it is loaded with all its names."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # LiteLLM asks the network else
+    for host in installed_hosts():
+        for adapter in ADAPTERS[host.extra]:
+            yield _loaded(host, adapter)
+
+
+def _loaded(host: Host, adapter: str) -> Check:
+    try:
+        front = import_module(f"rehydrate.integrations.{adapter}")
+        names = [name for name in front.__all__ if getattr(front, name) is not None]
+    except Exception as error:
+        about = f"does not load with {host.package} {host.version}: {error_text(error)}"
+        return Check(adapter, "fail", about, host.remedy)
+    return Check(adapter, "ok", f"{host.package} {host.version}: {', '.join(names)}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version; what follows them does not count.
+
+    >>> _numbers("2.68.0rc1") >= _numbers("2.68")
+    True
+    """
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()

@@ -1,0 +1,193 @@
+"""RehydrateProvider: the prompts of Agent Framework's agents extend one another.
+
+The session's messages stay as they are. What the model gets is made from them in each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate._text import safe_error_text
+from rehydrate.context.background.compactor import BackgroundCompaction
+from rehydrate.context.context import Context
+from rehydrate.context.jit import ContextJIT
+from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.agent_framework.messages import entries_of, picked
+from rehydrate.integrations.host_thread import (
+    MAX_THREADS,
+    HostReport,
+    HostThread,
+    warn_passed_through,
+)
+from rehydrate.integrations.model_budget import budget_for
+from rehydrate.integrations.prefix_threads import PrefixThreads
+from rehydrate.integrations.tool_caps import passes_with
+from rehydrate.messages import Provider
+from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.request import Budget
+
+try:
+    from agent_framework import ChatContext, ChatMiddleware, ContextProvider, FunctionTool, Message
+except ImportError:
+    raise MissingPackageError("rehydrate[agent-framework]", "brings Agent Framework") from None
+
+if TYPE_CHECKING:
+    from rehydrate.prompt.sources.arguments import Given
+
+FORMAT: Provider = "openai_chat"
+"""Of the dicts that the messages are judged by, whatever model they go to."""
+_CALL_ID: ContextVar[str] = ContextVar("rehydrate_call_id", default="")
+
+
+class _Scope(NamedTuple):
+    """What tells a conversation from others, beside its messages."""
+
+    agent: str = ""
+    model: str = ""
+
+
+class RehydrateProvider(ContextProvider):
+    """Keep an agent's prompts within a budget, without breaking the provider's cache.
+
+    Each conversation has a persistent `Context`: a list of messages that goes on, of one agent and
+    one model. Its prompts extend one another byte for byte until a compaction. The messages are the
+    request's very objects; of a tool's message some results may be shown.
+
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show
+    (``asks_back=False``: none). A tool's result over its cap (``caps``) is shown in part, with a
+    handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in each
+    user turn. With ``background``, summaries are written meanwhile. ``options`` are other arguments
+    of `Context`. Instructions and tools count in the budget.
+
+    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` says what became of the last request.
+
+    >>> RehydrateProvider(budget=Budget(soft_tokens=60_000)).report.compactions
+    0
+    """
+
+    def __init__(
+        self,
+        source_id: str = "rehydrate",
+        *,
+        budget: Budget = Budget(),  # noqa: B008  it is frozen
+        sources: Given = (),
+        background: BackgroundCompaction | None = None,
+        caps: Caps | None = None,
+        asks_back: bool = True,
+        max_threads: int = MAX_THREADS,
+        **options: Any,
+    ) -> None:
+        """Check the arguments; raises InvalidArgumentError as `Context` does."""
+        super().__init__(source_id)
+        self._options: dict[str, Any] = {
+            "budget": budget,
+            "sources": sources,
+            "background": background,
+            **options,
+        }
+        self._caps = caps
+        self._threads = PrefixThreads(self._context, asks_back=asks_back, max_threads=max_threads)
+        empty = self._context(_Scope())  # raises for a wrong option
+        self._definitions = ContextJIT(empty).tools("anthropic") if asks_back else []
+        self._own = {definition["name"] for definition in self._definitions}
+        self._last: HostThread | None = None
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last request's messages, of any session."""
+        return HostReport() if self._last is None else self._last.report
+
+    async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
+        """Give the run its tools and the middleware; the agent calls it before each run."""
+        run = _RunMiddleware(self, str(getattr(agent, "name", None) or ""))
+        context.extend_middleware(self.source_id, run)
+        taken = _tool_names(agent, context)
+        free = [each for each in self._definitions if each["name"] not in taken]
+        context.extend_tools(self.source_id, [_AskingTool(each, run) for each in free])
+
+    async def _prompted(self, agent: str, context: ChatContext) -> tuple[HostThread, list[Message]]:
+        messages = list(context.messages)
+        entries = entries_of(messages)
+        options = context.options or {}
+        model = options.get("model") or getattr(context.client, "model", None)
+        prompted = await self._threads.aprompt(
+            [entry.chat for entry in entries],
+            _Scope(agent, str(model or "")),
+            reserved_tokens=sum(text_tokens(self._sent_beside(options))),
+        )
+        self._last = prompted.thread
+        return prompted.thread, picked(messages, entries, prompted.shown)
+
+    def _context(self, scope: _Scope) -> Context:
+        options = {"model": scope.model, **self._options}
+        options["budget"] = budget_for(options["model"], options["budget"])
+        if self._caps is not None:
+            options["passes"] = passes_with(self._caps)
+        return Context(**options, provider=FORMAT)
+
+    def _sent_beside(self, options: Mapping[str, Any]) -> list[str]:
+        """Return the texts that the model gets beside the messages: instructions and tools."""
+        texts = [str(options.get("instructions") or "")]
+        for tool in options.get("tools") or ():
+            if getattr(tool, "name", "") not in self._own:
+                spec = getattr(tool, "to_json_schema_spec", None)
+                texts.append(compact_json(spec() if spec is not None else tool))
+        return texts
+
+
+def _tool_names(agent: Any, context: Any) -> set[str]:
+    """Return the names of the tools that the run has already: two of a name are an error."""
+    lists = [(getattr(agent, "default_options", None) or {}).get("tools"), context.tools]
+    lists.append((context.options or {}).get("tools"))
+    return {str(getattr(tool, "name", "")) for tools in lists for tool in tools or ()}
+
+
+class _RunMiddleware(ChatMiddleware):
+    """Puts the thread's prompt into each request of a run."""
+
+    def __init__(self, provider: RehydrateProvider, agent: str) -> None:
+        self._provider = provider
+        self._agent = agent
+        self.thread: HostThread | None = None
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Replace the messages of this request alone; the run's stay as they are."""
+        if not (context.options or {}).get("conversation_id"):  # else the service holds the rest
+            try:
+                self.thread, messages = await self._provider._prompted(self._agent, context)
+                context.messages = messages
+            except Exception as error:
+                warn_passed_through(safe_error_text(error, "rehydrate"))
+        await call_next()
+
+
+class _AskingTool(FunctionTool):
+    """A tool of `ContextJIT`, for the thread of a run."""
+
+    def __init__(self, definition: Mapping[str, Any], run: _RunMiddleware) -> None:
+        name = definition["name"]
+
+        async def answer(**arguments: Any) -> str:
+            if run.thread is None:
+                return f"{name}: there is nothing to ask; answer with what you have"
+            return await run.thread.aanswer(name, arguments, _CALL_ID.get() or name)
+
+        super().__init__(
+            name=name,
+            description=definition["description"],
+            func=answer,
+            input_model=definition["input_schema"],
+        )
+
+    async def invoke(self, **given: Any) -> Any:
+        """Note the id of the call, which a function does not get."""
+        token = _CALL_ID.set(given.get("tool_call_id") or "")
+        try:
+            return await super().invoke(**given)
+        finally:
+            _CALL_ID.reset(token)

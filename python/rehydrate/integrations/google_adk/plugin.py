@@ -1,0 +1,228 @@
+"""RehydratePlugin: the prompts of ADK's agents extend one another.
+
+The session's events stay as they are. What the model gets is made from them in each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate._text import safe_error_text
+from rehydrate.context.background.compactor import BackgroundCompaction
+from rehydrate.context.context import Context
+from rehydrate.context.jit import ContextJIT
+from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.google_adk.contents import entries_of, picked
+from rehydrate.integrations.host_thread import (
+    MAX_THREADS,
+    HostReport,
+    HostThread,
+    warn_passed_through,
+)
+from rehydrate.integrations.model_budget import budget_for
+from rehydrate.integrations.prefix_threads import PrefixThreads
+from rehydrate.integrations.tool_caps import passes_with
+from rehydrate.messages import Provider
+from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.request import Budget
+
+try:
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai.types import Content, FunctionDeclaration
+except ImportError:
+    raise MissingPackageError("rehydrate[google-adk]", "brings Google's ADK") from None
+
+if TYPE_CHECKING:
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.tools.tool_context import ToolContext
+
+    from rehydrate.prompt.sources.arguments import Given
+
+FORMAT: Provider = "openai_chat"
+"""Of the dicts that the contents are judged by, whatever model they go to."""
+
+
+class _Scope(NamedTuple):
+    """What tells a conversation from others, beside its contents."""
+
+    app: str = ""
+    user: str = ""
+    session: str = ""
+    agent: str = ""
+    branch: str = ""
+    model: str = ""
+
+
+class RehydratePlugin(BasePlugin):
+    """Keep the prompts of an app's agents within a budget, without breaking the provider's cache.
+
+    Each agent of a session has a persistent `Context`. Its prompts extend one another byte for byte
+    until a compaction. The contents are the request's very objects; of a user's content some parts
+    may be shown.
+
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show
+    (``asks_back=False``: none). A tool's answer over its cap (``caps``) is shown in part, with a
+    handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in each
+    user turn. With ``background``, summaries are written meanwhile. ``options`` are other arguments
+    of `Context`. Instructions and tools count in the budget.
+
+    Where something fails, the model gets the contents as they are, with a `RehydrateWarning`.
+    `report` says what became of the last request.
+
+    >>> RehydratePlugin(budget=Budget(soft_tokens=60_000)).report.compactions
+    0
+    """
+
+    def __init__(
+        self,
+        name: str = "rehydrate",
+        *,
+        budget: Budget = Budget(),  # noqa: B008  it is frozen
+        sources: Given = (),
+        background: BackgroundCompaction | None = None,
+        caps: Caps | None = None,
+        asks_back: bool = True,
+        max_threads: int = MAX_THREADS,
+        **options: Any,
+    ) -> None:
+        """Check the arguments; raises InvalidArgumentError as `Context` does."""
+        super().__init__(name)
+        self._options: dict[str, Any] = {
+            "budget": budget,
+            "sources": sources,
+            "background": background,
+            **options,
+        }
+        self._caps = caps
+        self._threads = PrefixThreads(self._context, asks_back=asks_back, max_threads=max_threads)
+        empty = self._context(_Scope())  # raises for a wrong option
+        self._definitions = ContextJIT(empty).tools("anthropic") if asks_back else []
+        self._last: HostThread | None = None
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last request's contents, of any agent."""
+        return HostReport() if self._last is None else self._last.report
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Put the thread's prompt into the request; the runner calls it before each request."""
+        if llm_request.previous_interaction_id:
+            return  # the provider holds the conversation
+        try:
+            llm_request.contents = await self._prompt(callback_context, llm_request)
+        except Exception as error:
+            warn_passed_through(safe_error_text(error, "rehydrate"))
+
+    async def _prompt(
+        self, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> list[Content]:
+        lasting, passing = _parted(llm_request.contents, callback_context.session.events)
+        entries = entries_of(lasting)
+        texts = [part.text or "" for _, each in passing for part in each.parts or ()]
+        prompted = await self._threads.aprompt(
+            [entry.chat for entry in entries],
+            _scope(callback_context, llm_request),
+            reserved_tokens=sum(text_tokens([*_sent_beside(llm_request), *texts])),
+        )
+        self._last = prompted.thread
+        made = picked(lasting, entries, prompted.shown)
+        for behind, content in passing:
+            made.insert(max(len(made) - behind, 0), content)
+        tools = [_AskingTool(each, prompted.thread) for each in self._definitions]
+        llm_request.append_tools([t for t in tools if t.name not in llm_request.tools_dict])
+        return made
+
+    def _context(self, scope: _Scope) -> Context:
+        options = {"model": scope.model, **self._options}
+        options["budget"] = budget_for(options["model"], options["budget"])
+        if self._caps is not None:
+            options["passes"] = passes_with(self._caps)
+        return Context(**options, provider=FORMAT)
+
+
+class _AskingTool(BaseTool):
+    """A tool of `ContextJIT`, for the thread that the request is of."""
+
+    def __init__(self, definition: Mapping[str, Any], thread: HostThread) -> None:
+        super().__init__(name=definition["name"], description=definition["description"])
+        self._schema = definition["input_schema"]
+        self._thread = thread
+
+    def _get_declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(
+            name=self.name, description=self.description, parameters_json_schema=self._schema
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> str:
+        call_id = tool_context.function_call_id or self.name
+        return await self._thread.aanswer(self.name, args, call_id)
+
+
+def _scope(callback_context: CallbackContext, llm_request: LlmRequest) -> _Scope:
+    session = callback_context.session
+    branch = [callback_context.branch, callback_context.isolation_scope]
+    return _Scope(
+        session.app_name,
+        session.user_id,
+        session.id,
+        callback_context.agent_name,
+        "/".join(each for each in branch if each),
+        str(llm_request.model or ""),
+    )
+
+
+def _sent_beside(llm_request: LlmRequest) -> list[str]:
+    """Return the texts that the model gets beside the contents: instructions and tools."""
+    config = llm_request.config
+    system = config.system_instruction
+    texts = [system if isinstance(system, str) else str(system or "")]
+    for tool in config.tools or ():
+        declarations = getattr(tool, "function_declarations", None) or ()
+        texts += [compact_json(each.model_dump(exclude_none=True)) for each in declarations]
+    return texts
+
+
+def _parted(
+    contents: Sequence[Content], events: Sequence[Any]
+) -> tuple[list[Content], list[tuple[int, Content]]]:
+    """Return the contents that last, and those of this request alone, each with the number of
+    lasting ones behind it.
+
+    ADK writes an instruction that may change, and what a run brings along, into each request before
+    the last thing that the user said; no event has them.
+    """
+    start = len(contents)
+    while start and _is_said(contents[start - 1]):
+        start -= 1
+    lasting, passing = list(contents[:start]), list[Content]()
+    places: list[int] = []
+    for content in contents[start:]:
+        if _is_of_an_event(content, events):
+            lasting.append(content)
+        else:
+            passing.append(content)
+            places.append(len(lasting))
+    behind = [len(lasting) - place for place in places]
+    return lasting, list(zip(behind, passing, strict=True))
+
+
+def _is_said(content: Content) -> bool:
+    """Return whether a content is a user's, without a tool's answer."""
+    parts = content.parts or []
+    return content.role == "user" and not any(part.function_response for part in parts)
+
+
+def _is_of_an_event(content: Content, events: Sequence[Any]) -> bool:
+    """Return whether a content is an event's, or tells of another agent's."""
+    parts = content.parts or []
+    if parts and (parts[0].text or "").startswith("For context:"):
+        return True
+    said = (event.content for event in reversed(events) if event.content is not None)
+    return any(each.role == "user" and each.parts == parts for each in said)

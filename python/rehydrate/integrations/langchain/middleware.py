@@ -1,0 +1,163 @@
+"""RehydrateMiddleware: an agent's prompts extend one another, and are compacted rarely.
+
+The graph's state stays as it is. What the model gets is made from it in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._text import safe_error_text
+from rehydrate.context.background.compactor import BackgroundCompaction
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.host_thread import (
+    MAX_THREADS,
+    HostReport,
+    HostThread,
+    warn_passed_through,
+)
+from rehydrate.integrations.langchain.summaries import Summarizer, background_with
+from rehydrate.integrations.langchain.threads import MISSING, AgentThreads, running_config
+from rehydrate.integrations.langchain.tools import tools_for
+from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.request import Budget
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+except ImportError:
+    raise MISSING from None
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
+
+    from rehydrate.prompt.sources.arguments import Given
+
+
+class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Keep an agent's prompts within a budget, without breaking the provider's cache.
+
+    Each conversation has a persistent `Context`. Its prompts extend one another byte for byte; only
+    a compaction breaks the prefix. The state keeps all messages. System text and tools count too.
+
+    The agent's model gets the tools of a `ContextJIT`, by which it brings back what its prompt does
+    not show (``asks_back=False``: none). A tool's result over its cap (``caps``) is shown in part,
+    with a handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in
+    each user turn. ``summarizer`` writes summaries meanwhile, in a thread of its own: a chat model,
+    its name, a Runnable or a function of the messages; ``background`` says when and how.
+    ``options`` are other arguments of `Context`, such as ``outline`` or ``granularity``;
+    ``provider`` and ``model`` are those of the first model that is called, unless given.
+
+    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` says what became of the last call.
+
+    >>> middleware = RehydrateMiddleware(budget=Budget(soft_tokens=60_000))
+    >>> [tool.name for tool in middleware.tools]
+    ['request_context', 'fetch_whole']
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: Budget = Budget(),  # noqa: B008  it is frozen
+        sources: Given = (),
+        summarizer: Summarizer | None = None,
+        background: BackgroundCompaction | None = None,
+        caps: Caps | None = None,
+        asks_back: bool = True,
+        max_threads: int = MAX_THREADS,
+        **options: Any,
+    ) -> None:
+        """Check the arguments; raises InvalidArgumentError as `Context` does."""
+        super().__init__()
+        given = {
+            "budget": budget,
+            "sources": sources,
+            "background": background_with(background, summarizer),
+            **options,
+        }
+        self._threads = AgentThreads(given, caps=caps, asks_back=asks_back, max_threads=max_threads)
+        self.tools: Sequence[BaseTool] = tools_for(self._threads) if asks_back else []
+        self._own = {tool.name for tool in self.tools}
+        self._counted = _Counted((), 0)
+        self._last: HostThread | None = None
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last call's messages, of any thread."""
+        return HostReport() if self._last is None else self._last.report
+
+    def thread(self, config: RunnableConfig, messages: Sequence[Any]) -> HostThread | None:
+        """Return the thread of a conversation, with its `context` and the `report` of its last
+        call; None where there is none.
+
+        ``config`` is the one that the agent is invoked with, ``messages`` are those of its state.
+        """
+        return self._threads.find(config, messages)
+
+    def wrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+    ) -> ModelResponse[Any]:
+        """Call the model with the thread's prompt."""
+        return handler(self._prepared(request, running_config()))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """`wrap_model_call` for async agents; the prompt is made in a worker thread."""
+        config = running_config()
+        return await handler(await hand_over(lambda: self._prepared(request, config)))
+
+    def _prepared(self, request: ModelRequest[Any], config: Mapping[str, Any]) -> ModelRequest[Any]:
+        if not request.messages:
+            return request
+        try:
+            self._threads.suit(request.model)
+            reserved = self._reserved_tokens(request)
+            prompted = self._threads.prompt(config, request.messages, reserved_tokens=reserved)
+        except Exception as error:
+            warn_passed_through(safe_error_text(error, "rehydrate"))
+            return request
+        self._last = prompted.thread
+        return request.override(messages=prompted.messages)
+
+    def _reserved_tokens(self, request: ModelRequest[Any]) -> int:
+        """Return the tokens of system text and tools, but for the thread's own tools."""
+        system = request.system_message
+        sent = (system, *[tool for tool in request.tools if _name_of(tool) not in self._own])
+        known = self._counted
+        is_known = len(sent) == len(known.sent) and all(map(_is, sent, known.sent))
+        if not is_known:
+            texts = [compact_json(_definition(tool)) for tool in sent[1:]]
+            if system is not None:
+                texts.append(system.text)
+            self._counted = known = _Counted(sent, sum(text_tokens(texts)))
+        return known.tokens
+
+
+class _Counted(NamedTuple):
+    """System text and tools that were counted, the very objects, and their tokens."""
+
+    sent: tuple[Any, ...]
+    tokens: int
+
+
+def _definition(tool: Any) -> Mapping[str, Any]:
+    return tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool)
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _name_of(tool: Any) -> str:
+    name = tool.get("name") if isinstance(tool, Mapping) else tool.name
+    return str(name)

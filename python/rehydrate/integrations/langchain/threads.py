@@ -1,0 +1,118 @@
+"""Threads of LangChain's agents: the conversation that a run is of, and its HostThread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rehydrate.context.context import Context
+from rehydrate.errors import MissingPackageError
+from rehydrate.integrations.host_thread import HostThread
+from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
+from rehydrate.integrations.tool_caps import passes_with
+from rehydrate.messages import Provider
+from rehydrate.prompt.caps import Caps
+
+MISSING = MissingPackageError("rehydrate[langchain]", "brings LangChain's agents")
+NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
+"""Of LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
+
+
+class AgentThreads:
+    """The HostThreads of an agent's conversations.
+
+    A conversation is a list of messages that goes on, within the thread's id and the agent's place
+    in a graph. So two agents that run in one thread have a context each, and so has each task of an
+    agent that is a tool. Ids of messages do not count: a caller may pass them or not.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        *,
+        caps: Caps | None,
+        asks_back: bool,
+        max_threads: int,
+    ) -> None:
+        """Take the options of each `Context`; raises InvalidArgumentError as it does."""
+        self._options = dict(options)
+        if caps is not None:
+            self._options["passes"] = passes_with(caps)
+        self._threads = PrefixThreads(
+            self._context, asks_back=asks_back, max_threads=max_threads, same=is_same_message
+        )
+        self.empty = self._context("")
+        """A context that shows what the options make."""
+
+    def suit(self, model: Any) -> None:
+        """Take provider and model of the first model that is asked, where none was named."""
+        if "provider" not in self._options:
+            name = _model_name(model)
+            self._options.setdefault("model", name)
+            self._options["provider"] = _provider_of(model, name)
+
+    def prompt(
+        self, config: Mapping[str, Any], messages: Sequence[Any], *, reserved_tokens: int = 0
+    ) -> Prompted:
+        """Return what to send of a run's messages. It raises nothing but for a broken config."""
+        scope = scope_of(config)
+        return self._threads.prompt(messages, scope, reserved_tokens=reserved_tokens)
+
+    def find(self, config: Mapping[str, Any], messages: Sequence[Any]) -> HostThread | None:
+        """Return the thread that a run's messages go on from; None: there is none."""
+        return self._threads.find(messages, scope_of(config))
+
+    def _context(self, scope: str) -> Context:
+        thread = {"thread": scope.partition("\n")[0]}
+        return Context(**{**thread, **self._options, "format": "langchain"})
+
+
+def scope_of(config: Mapping[str, Any]) -> str:
+    r"""Return the scope of a run: its thread's id, and the agent's place in the graph.
+
+    Ids of tasks are left out: they change in each run.
+
+    >>> scope_of({"configurable": {"thread_id": "t-42", "checkpoint_ns": "agent:1f|model:2e"}})
+    't-42\nagent'
+    """
+    given = config.get("configurable") or {}
+    nodes = str(given.get("checkpoint_ns") or "").split(NODE_SEPARATOR)[:-1]
+    place = "/".join([node.partition(TASK_SEPARATOR)[0] for node in nodes])
+    return f"{given.get('thread_id') or ''}\n{place}"
+
+
+def running_config() -> Mapping[str, Any]:
+    """Return the config of the run that is under way; empty outside of one."""
+    from langgraph.config import get_config
+
+    try:
+        config: Mapping[str, Any] = get_config()
+    except RuntimeError:
+        return {}
+    return config
+
+
+def is_same_message(one: Any, other: Any) -> bool:
+    """Return whether two messages say the same. Artifacts are not sent, and may not compare."""
+    if one.type != other.type or one.content != other.content or one.name != other.name:
+        return False
+    # Asking a message for a field that it does not have is slow.
+    if one.type == "ai" and one.tool_calls != other.tool_calls:
+        return False
+    if one.type == "tool" and one.tool_call_id != other.tool_call_id:
+        return False
+    return bool(one.additional_kwargs == other.additional_kwargs)
+
+
+def _model_name(model: Any) -> str:
+    for attribute in ("model_name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str):
+            return name
+    return ""
+
+
+def _provider_of(model: Any, name: str) -> Provider:
+    """Return the provider whose counts and rules hold for a model; OpenAI's where it is unknown."""
+    kind = f"{type(model).__name__} {getattr(model, '_llm_type', '')} {name}".lower()
+    return "anthropic" if "anthropic" in kind or "claude" in kind else "openai_chat"

@@ -1,0 +1,69 @@
+"""The tools of a ContextJIT as LangChain's: an agent's model asks back, and its thread answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._text import safe_error_text
+from rehydrate.context.jit import ContextJIT
+from rehydrate.integrations.host_thread import HostThread
+from rehydrate.integrations.langchain.threads import MISSING, AgentThreads
+
+try:
+    from langchain.tools import ToolRuntime
+    from langchain_core.tools import BaseTool, StructuredTool
+except ImportError:
+    raise MISSING from None
+
+
+def tools_for(threads: AgentThreads) -> list[BaseTool]:
+    """Return the tools of a context's JIT, answered by the thread of the run that calls them."""
+    definitions = ContextJIT(threads.empty).tools("anthropic")
+    return [_tool(definition, threads) for definition in definitions]
+
+
+def _tool(definition: Mapping[str, Any], threads: AgentThreads) -> BaseTool:
+    name = definition["name"]
+
+    def run(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return _answer(name, arguments, runtime, threads)
+
+    async def arun(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return await hand_over(partial(_answer, name, arguments, runtime, threads))
+
+    return StructuredTool(
+        name=name,
+        description=definition["description"],
+        args_schema=dict(definition["input_schema"]),
+        func=run,
+        coroutine=arun,
+    )
+
+
+def _answer(
+    name: str, arguments: Mapping[str, Any], runtime: ToolRuntime[Any, Any], threads: AgentThreads
+) -> str:
+    try:
+        thread = _thread_of(runtime, threads)
+    except Exception as error:  # it must not end the agent's run
+        return f"{name}: {safe_error_text(error, name)}; answer with what you have"
+    return thread.answer(name, arguments, runtime.tool_call_id or name)
+
+
+def _thread_of(runtime: ToolRuntime[Any, Any], threads: AgentThreads) -> HostThread:
+    """Return the thread of a run, with the messages that its model saw.
+
+    A run may go on in another process than the one that called the model.
+    """
+    messages = runtime.state["messages"]
+    thread = threads.find(runtime.config, messages)
+    return thread or threads.prompt(runtime.config, _before_answer(messages)).thread
+
+
+def _before_answer(messages: Sequence[Any]) -> Sequence[Any]:
+    """Return the messages before the model's last one."""
+    last = max((n for n, each in enumerate(messages) if each.type == "ai"), default=len(messages))
+    return messages[:last]

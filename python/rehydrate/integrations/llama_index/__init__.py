@@ -1,0 +1,28 @@
+"""Rehydrate inside LlamaIndex: ``pip install rehydrate[llama-index]``.
+
+RehydrateMemory        for ``agent.run(..., memory=...)``: prompts that extend one another
+HostReport             what became of the last list of messages
+RehydrateWarning       something failed, and the messages were sent as they are
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.host_thread import (
+        HostReport as HostReport,
+        RehydrateWarning as RehydrateWarning,
+    )
+    from rehydrate.integrations.llama_index.memory import RehydrateMemory as RehydrateMemory
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "memory": "RehydrateMemory",
+        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
+    },
+    internal={"messages": "chat_of picked"},
+)

@@ -1,0 +1,195 @@
+"""RehydrateMemory: the prompts of LlamaIndex' agents extend one another.
+
+The chat store keeps all messages. What an agent gets of them is made in each request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate.context.background.compactor import BackgroundCompaction
+from rehydrate.context.context import Context
+from rehydrate.context.jit import ContextJIT
+from rehydrate.errors import MissingPackageError
+from rehydrate.integrations.host_thread import HostReport, HostThread, Shown
+from rehydrate.integrations.llama_index.messages import chat_of, picked
+from rehydrate.integrations.model_budget import budget_for
+from rehydrate.integrations.tool_caps import passes_with
+from rehydrate.messages import Provider
+from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.request import Budget
+
+try:
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
+    from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
+    from llama_index.core.tools import FunctionTool, ToolMetadata
+    from llama_index.core.workflow import Context as RunContext
+except ImportError:
+    raise MissingPackageError("rehydrate[llama-index]", "brings LlamaIndex") from None
+
+if TYPE_CHECKING:
+    from rehydrate.prompt.sources.arguments import Given
+
+FORMAT: Provider = "openai_chat"
+"""Of the dicts that the messages are judged by, whatever model they go to."""
+
+
+class RehydrateMemory(BaseChatStoreMemory):
+    """Keep an agent's prompts within a budget, without breaking the provider's cache.
+
+    One memory is one conversation, with a persistent `Context`. Its prompts extend one another byte
+    for byte until a compaction. The chat store keeps every message; what is sent are its objects.
+
+    With ``tools=[..., *memory.tools()]`` the model brings back by ``request_context`` and
+    ``fetch_whole`` what its prompt does not show. A tool's result over its cap (``caps``) is shown
+    in part from the next turn on, with a handle of the whole. ``sources`` are a `Memory`, folders
+    or functions that are asked in each user turn. With ``background``, summaries are written
+    meanwhile. ``options`` are other arguments of `Context`. LlamaIndex does not tell a memory what
+    the system prompt and the tools weigh: pass that as ``reserved_tokens``.
+
+    Where something fails, the agent gets the messages as they are, with a `RehydrateWarning`.
+    `report` says what became of the last list.
+
+    >>> memory = RehydrateMemory(budget=Budget(soft_tokens=60_000))
+    >>> memory.put(ChatMessage(role="user", content="Which berth is free?"))
+    >>> memory.get()[0].content, memory.report.compactions
+    ('Which berth is free?', 0)
+    """
+
+    _thread: HostThread = PrivateAttr()
+    _reserved: int = PrivateAttr()
+    _last: tuple[list[dict[str, Any]], list[Shown]] | None = PrivateAttr(default=None)
+    _calls: int = PrivateAttr(default=0)
+
+    def __init__(
+        self,
+        *,
+        chat_store: BaseChatStore | None = None,
+        chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+        budget: Budget = Budget(),  # noqa: B008  it is frozen
+        sources: Given = (),
+        background: BackgroundCompaction | None = None,
+        caps: Caps | None = None,
+        reserved_tokens: int = 0,
+        **options: Any,
+    ) -> None:
+        """Check the arguments; raises InvalidArgumentError as `Context` does."""
+        super().__init__(chat_store=chat_store or SimpleChatStore(), chat_store_key=chat_store_key)
+        options = {"sources": sources, "background": background, **options}
+        options["budget"] = budget_for(options.get("model") or "", budget)
+
+        def make() -> Context:
+            passes = {} if caps is None else {"passes": passes_with(caps)}
+            return Context(**{**options, **passes}, provider=FORMAT)
+
+        self._thread = HostThread(make, asks_back=True)
+        self._thread.context  # noqa: B018  it raises for a wrong option
+        self._reserved = reserved_tokens
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name by which LlamaIndex knows it."""
+        return "RehydrateMemory"
+
+    @classmethod
+    def from_defaults(
+        cls,
+        chat_history: list[ChatMessage] | None = None,
+        llm: Any = None,  # noqa: ARG003  the base class has it
+        **options: Any,
+    ) -> RehydrateMemory:
+        """Return a memory that begins with these messages."""
+        memory = cls(**options)
+        if chat_history:
+            memory.set(chat_history)
+        return memory
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last list of messages."""
+        return self._thread.report
+
+    def get(self, input: str | None = None, **_: Any) -> list[ChatMessage]:  # noqa: A002, ARG002
+        """Return the messages that the prompt shows."""
+        messages = list(self.get_all())
+        chats = [chat_of(message) for message in messages]
+        return self._picked(messages, chats, self._shown(chats))
+
+    async def aget(self, input: str | None = None, **_: Any) -> list[ChatMessage]:  # noqa: A002, ARG002
+        """`get` for asyncio; the prompt is made in a worker thread."""
+        messages = list(await self.aget_all())
+        chats = [chat_of(message) for message in messages]
+        return self._picked(messages, chats, await hand_over(lambda: self._shown(chats)))
+
+    def tools(self) -> list[FunctionTool]:
+        """Return the tools by which an agent's model asks back."""
+        definitions = ContextJIT(self._thread.context).tools("anthropic")
+        return [self._tool(each) for each in definitions]
+
+    def _shown(self, chats: list[dict[str, Any]]) -> list[Shown]:
+        if not chats:
+            return []
+        # An agent asks again in each step, with what the step added kept elsewhere.
+        if self._last is None or self._last[0] != chats:
+            shown = self._thread.shown(chats, reserved_tokens=self._reserved)
+            self._last = None if self._thread.report.failure else (chats, shown)
+            return shown
+        return self._last[1]
+
+    def _picked(
+        self, messages: list[ChatMessage], chats: list[dict[str, Any]], shown: Sequence[Shown]
+    ) -> list[ChatMessage]:
+        made = picked(messages, chats, shown)
+        # An agent with a state writes it into the last message that it gets.
+        return [*made[:-1], made[-1].model_copy(deep=True)] if made else made
+
+    def _tool(self, definition: Any) -> FunctionTool:
+        name = definition["name"]
+
+        async def answer(ctx: Any = None, **arguments: Any) -> str:
+            call_id = await _call_id(ctx, name, arguments)
+            if call_id is None:
+                self._calls += 1
+                call_id = f"{name}_{self._calls}"
+            return await self._thread.aanswer(name, arguments, call_id)
+
+        answer.__annotations__["ctx"] = RunContext  # by this LlamaIndex knows the parameter
+        metadata = _Metadata(definition["description"], name, fn_schema=None)
+        metadata.schema = definition["input_schema"]
+        return FunctionTool(async_fn=answer, metadata=metadata)
+
+
+class _Metadata(ToolMetadata):
+    """What a model is told of a tool whose arguments have a JSON schema."""
+
+    schema: dict[str, Any]
+
+    def get_parameters_dict(self) -> dict[str, Any]:
+        """Return the schema of the arguments."""
+        return self.schema
+
+
+def _is_same(text: str, arguments: dict[str, Any]) -> bool:
+    try:
+        return bool(json.loads(text) == arguments)
+    except ValueError:
+        return False
+
+
+async def _call_id(ctx: Any, name: str, arguments: dict[str, Any]) -> str | None:
+    """Return the id of a call under way, which LlamaIndex does not tell a tool."""
+    store = getattr(ctx, "store", None)
+    if store is None:
+        return None
+    said: list[ChatMessage] = await store.get("scratchpad", default=[])
+    for message in reversed(said):
+        for call in chat_of(message).get("tool_calls") or ():
+            function = call["function"]
+            if function["name"] == name and _is_same(function["arguments"], arguments):
+                return str(call["id"])
+    return None

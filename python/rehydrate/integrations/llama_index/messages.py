@@ -1,0 +1,150 @@
+"""LlamaIndex' messages as OpenAI chat dicts, and back.
+
+The dicts are for judging what a prompt shows. What is sent are the messages themselves, picked by
+their indices; only one of which the prompt shows less is a changed copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.host_thread import Shown
+
+try:
+    from llama_index.core.base.llms.types import (
+        ChatMessage,
+        ImageBlock,
+        TextBlock,
+        ThinkingBlock,
+        ToolCallBlock,
+    )
+except ImportError:
+    raise MissingPackageError("rehydrate[llama-index]", "brings LlamaIndex") from None
+
+
+def chat_of(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as a chat dict.
+
+    >>> chat_of(ChatMessage(role="user", content="Hello."))
+    {'role': 'user', 'content': 'Hello.'}
+    """
+    role = str(message.role.value)
+    content = _content(message.blocks)
+    if role in ("tool", "function"):
+        call_id = str(message.additional_kwargs.get("tool_call_id") or "")
+        return {"role": "tool", "tool_call_id": call_id, "content": content}
+    if role not in ("assistant", "chatbot", "model"):
+        is_system = role in ("system", "developer")
+        return {"role": "system" if is_system else "user", "content": content}
+    chat: dict[str, Any] = {"role": "assistant", "content": content}
+    calls = [_call(each) for each in _calls(message)]
+    thoughts = [each.content or "" for each in message.blocks if isinstance(each, ThinkingBlock)]
+    if calls and not content:
+        chat["content"] = None
+    if thoughts:
+        chat["reasoning_content"] = "\n\n".join(thoughts)
+        chat["thinking_blocks"] = [
+            {"type": "thinking", "thinking": thought, "signature": ""} for thought in thoughts
+        ]
+    if calls:
+        chat["tool_calls"] = calls
+    return chat
+
+
+def _content(blocks: Sequence[Any]) -> Any:
+    items = [_item(block) for block in blocks if not isinstance(block, _APART)]
+    if not items:
+        return ""
+    is_text = len(items) == 1 and items[0]["type"] == "text"
+    return items[0]["text"] if is_text else items
+
+
+_APART = (ThinkingBlock, ToolCallBlock)
+
+
+def _item(block: Any) -> dict[str, Any]:
+    if isinstance(block, TextBlock):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, ImageBlock):
+        url = str(block.url or block.path or "inline")
+        return {"type": "image_url", "image_url": {"url": f"image:{url}"}}
+    if block.block_type in ("audio", "video", "document"):
+        return {"type": "file", "file": {"file_id": block.block_type}}
+    return {"type": "text", "text": compact_json(block.model_dump(mode="json", exclude_none=True))}
+
+
+def _calls(message: ChatMessage) -> list[Any]:
+    """Return the calls: blocks, or what older clients keep beside them."""
+    blocks = [each for each in message.blocks if isinstance(each, ToolCallBlock)]
+    return blocks or list(message.additional_kwargs.get("tool_calls") or ())
+
+
+def _call(call: Any) -> dict[str, Any]:
+    call_id: Any
+    name: Any
+    arguments: Any
+    if isinstance(call, ToolCallBlock):
+        call_id, name, arguments = call.tool_call_id, call.tool_name, call.tool_kwargs
+    else:
+        known = call if isinstance(call, Mapping) else call.model_dump()
+        function = known.get("function") or known
+        call_id, name = known.get("id"), function.get("name")
+        arguments = function.get("arguments", function.get("input"))
+    text = arguments if isinstance(arguments, str) else compact_json(arguments or {})
+    function = {"name": name or "", "arguments": text}
+    return {"id": call_id or "", "type": "function", "function": function}
+
+
+def picked(
+    messages: Sequence[ChatMessage], chats: Sequence[Mapping[str, Any]], shown: Sequence[Shown]
+) -> list[ChatMessage]:
+    """Return the messages that a prompt shows; ``chats`` are the dicts of the messages."""
+    made: list[ChatMessage] = []
+    for index, chat in shown:
+        if index is None:
+            made.append(ChatMessage(role="user", content=_plain(chat["content"])))
+            continue
+        message = _changed(messages[index], chats[index], chat)
+        if message.blocks or message is messages[index] or message.additional_kwargs:
+            made.append(message)  # else it was thinking alone
+    return made
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else "\n\n".join(part["text"] for part in content)
+
+
+def _changed(message: ChatMessage, chat: Mapping[str, Any], now: Mapping[str, Any]) -> ChatMessage:
+    """Return a message with what is shown of it; the message itself where that is all."""
+    if chat is now or chat == now:
+        return message
+    loses_thinking = "thinking_blocks" in chat and "thinking_blocks" not in now
+    texts, calls = _texts(now["content"]), iter(now.get("tool_calls") or ())
+    made: list[Any] = []
+    for block in message.blocks:
+        if isinstance(block, ThinkingBlock):
+            if not loses_thinking:
+                made.append(block)
+        elif isinstance(block, ToolCallBlock):
+            arguments = next(calls)["function"]["arguments"]
+            is_same = _call(block)["function"]["arguments"] == arguments
+            made.append(block if is_same else block.model_copy(update={"tool_kwargs": arguments}))
+        elif _item(block)["type"] == "text":
+            text = next(texts)
+            is_cut = isinstance(block, TextBlock) and block.text != text
+            made.append(block.model_copy(update={"text": text}) if is_cut else block)
+        else:
+            made.append(block)
+    return message.model_copy(update={"blocks": made})
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    else:
+        for part in content or ():
+            if part["type"] == "text":
+                yield part["text"]

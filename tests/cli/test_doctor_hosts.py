@@ -1,0 +1,69 @@
+"""The doctor and the hosts that have an adapter: their versions, and whether the adapters load."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import rehydrate
+from rehydrate.cli import doctor_hosts
+from rehydrate.cli.doctor_hosts import ADAPTERS, Host, check_hosts, installed_hosts, load_hosts
+
+
+@pytest.fixture
+def only_mcp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host that is quickly loaded."""
+    pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
+    host = Host("mcp", "mcp", metadata.version("mcp"), ">=2.3,<3")
+    monkeypatch.setattr(doctor_hosts, "installed_hosts", lambda: [host])
+
+
+def test_each_adapter_is_there_and_each_is_checked():
+    folder = Path(rehydrate.__file__).parent / "integrations"
+    packages = {file.parent.name for file in folder.glob("*/__init__.py")}
+    assert packages - {"claude_code"} == {name for names in ADAPTERS.values() for name in names}
+
+
+def test_each_host_is_of_an_extra_with_bounds():
+    extras = {line.split("==")[-1].strip(" '\"") for line in metadata.requires("rehydrate") or ()}
+    assert set(ADAPTERS) <= extras
+    assert all(host.bounds and host.version for host in installed_hosts())
+
+
+@pytest.mark.parametrize(
+    ("version", "is_known"),
+    [("2.3", True), ("2.3.0", True), ("2.19.4rc1", True), ("2.2.9", False), ("3.0.0", False)],
+)
+def test_a_version_is_compared_with_what_the_adapter_is_for(version: str, is_known: bool):
+    assert Host("mcp", "mcp", version, ">=2.3,<3").is_known is is_known
+
+
+def test_a_host_of_another_version_is_a_warning_that_names_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(metadata, "requires", lambda _: ["mcp<3,>=2.3 ; extra == 'mcp'"])
+    monkeypatch.setattr(metadata, "version", lambda _: "1.9")
+    found = check_hosts("hosts")
+    assert (found.status, found.remedy) == ("warn", 'python -m pip install "rehydrate[mcp]"')
+    assert "mcp 1.9" in found.detail and "<3,>=2.3" in found.detail
+
+
+def test_no_host_is_no_problem(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metadata, "requires", lambda _: ["numpy>=1.26"])
+    found = check_hosts("hosts")
+    assert found.status == "ok" and "langchain" in found.detail
+
+
+@pytest.mark.usefixtures("only_mcp")
+def test_an_adapter_is_loaded_with_its_names():
+    (found,) = load_hosts()
+    assert found.status == "ok" and "make_server" in found.detail
+
+
+@pytest.mark.usefixtures("only_mcp")
+def test_an_adapter_that_does_not_load_fails_with_a_remedy(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor_hosts, "import_module", lambda _: 1 / 0)
+    (found,) = load_hosts()
+    assert found.status == "fail" and "rehydrate[mcp]" in found.remedy

@@ -1,0 +1,428 @@
+"""RehydratePlugin in ADK's real runner, on a scripted model and against the strict provider."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import warnings
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from rehydrate import Budget
+from rehydrate.prompt import Caps
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it asks the network otherwise
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its own imports
+    pytest.importorskip("google.adk", reason="google-adk is not installed")
+    from google.adk.agents import LlmAgent
+    from google.adk.apps import App
+    from google.adk.events import Event
+    from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+    from pydantic import Field
+
+from rehydrate.integrations import Shown
+from rehydrate.integrations.google_adk import (
+    RehydratePlugin,
+    RehydrateWarning,
+    entries_of,
+    picked,
+)
+from tests.integrations import harbour
+from tests.provider import StrictProvider
+from tests.sizes import sized
+
+pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # ADK's own
+
+logging.getLogger("google_adk").setLevel(logging.ERROR)  # it misses the usage in each response
+
+BUDGET = Budget(soft_tokens=6_000)
+TURNS = sized(100, 200)
+"""ADK copies the whole session in each step: 200 turns take 15 s."""
+Respond = Callable[[LlmRequest], list[types.Part]]
+
+
+def lookup(query: str) -> str:
+    """Look something up in the harbour's books."""
+    return harbour.looked_up(query)
+
+
+def text(said: str) -> types.Part:
+    return types.Part(text=said)
+
+
+def call(name: str, id: str | None = None, **args: Any) -> types.Part:
+    return types.Part(function_call=types.FunctionCall(id=id, name=name, args=args))
+
+
+def result(name: str, answer: Any, id: str | None = None) -> types.Part:
+    response = answer if isinstance(answer, dict) else {"result": answer}
+    return types.Part(function_response=types.FunctionResponse(id=id, name=name, response=response))
+
+
+def content(role: str, *parts: types.Part) -> types.Content:
+    return types.Content(role=role, parts=list(parts))
+
+
+def faults(contents: list[types.Content]) -> list[str]:
+    """Return what Gemini would refuse: a beginning that is not the user's, calls that are not
+    answered by as many results in the next content."""
+    found = [] if contents[0].role == "user" else ["the first content is the model's"]
+    waiting: list[str] = []
+    for index, each in enumerate(contents):
+        parts = each.parts or []
+        found += [f"{index}: nothing is in it"] * (not parts)
+        results = [part.function_response.name for part in parts if part.function_response]
+        if results != waiting:
+            found.append(f"{index}: {results} for {waiting}")
+        waiting = [part.function_call.name for part in parts if part.function_call]
+    return found + ["the end is unanswered"] * bool(waiting)
+
+
+class Scripted(BaseLlm):
+    """A model that refuses what a provider would refuse."""
+
+    model: str = "gemini-3-pro"
+    respond: Any
+    seen: list[list[types.Content]] = Field(default_factory=list)
+    tools: list[str] = Field(default_factory=list)
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncIterator[LlmResponse]:
+        assert faults(llm_request.contents) == []
+        self.seen.append(list(llm_request.contents))
+        self.tools = list(llm_request.tools_dict)
+        yield LlmResponse(content=content("model", *self.respond(llm_request)))
+
+    @property
+    def sent(self) -> list[list[str]]:
+        return [[each.model_dump_json() for each in contents] for contents in self.seen]
+
+
+class Talk:
+    """A session of an app, with or without the plugin."""
+
+    def __init__(self, model: BaseLlm, *plugins: Any, **options: Any) -> None:
+        options = {"instruction": harbour.INSTRUCTIONS, "tools": [lookup], **options}
+        agent = LlmAgent(name="harbour", model=model, **options)
+        app = App(name="harbour", root_agent=agent, plugins=list(plugins))
+        self._runner = InMemoryRunner(app=app)
+        self._runner.auto_create_session = True
+        self._who = {"user_id": "ada", "session_id": "s"}
+
+    async def say(self, said: str) -> str:
+        """Return what the agent answers."""
+        message, answer = content("user", text(said)), ""
+        async for event in self._runner.run_async(**self._who, new_message=message):
+            parts = event.content.parts or [] if event.content else []
+            answer = next((part.text for part in parts if part.text), answer)
+        return answer
+
+    async def events(self) -> list[Event]:
+        session = await self._runner.session_service.get_session(app_name="harbour", **self._who)
+        assert session is not None
+        return session.events
+
+    def run(self, *said: str) -> str:
+        """Return the last answer."""
+
+        async def go() -> str:
+            return [await self.say(each) for each in said][-1]
+
+        return anyio.run(go)
+
+
+def two_calls(request: LlmRequest) -> list[types.Part]:
+    """Look two things up at once, then answer."""
+    said = [each.model_dump_json() for each in request.contents]
+    last = request.contents[-2 if harbour.INSTRUCTIONS in said[-1] else -1]
+    number = harbour.words(last.model_dump_json()[-80:], 2)
+    if last.parts and last.parts[-1].function_response:
+        return [text(f"Answer: {harbour.words(number, 40)}")]
+    calls = [call("lookup", query=f"{name}{number}") for name in ("b", "c")]
+    return [text(f"I look at {number}."), *calls]
+
+
+def test_turns_break_the_prefix_at_compactions_only_and_keep_the_events() -> None:
+    model, plugin = Scripted(respond=two_calls), RehydratePlugin(budget=BUDGET)
+    talk = Talk(model, plugin)
+    talk.run(*map(harbour.question, range(TURNS)))
+    assert len(model.seen) == 2 * TURNS
+    events = anyio.run(talk.events)
+    whole = [each.content for each in events if each.content]
+    assert len(whole) == 4 * TURNS
+    assert faults(whole) == []
+    assert harbour.breaks(model.sent) == plugin.report.compactions > 2
+    assert len(model.seen[-1]) < len(whole) / 3
+
+
+@pytest.mark.parametrize("options", [{}, {"static_instruction": "Be brief."}])
+def test_an_instruction_that_moves_stays_where_it_is_and_begins_no_context_anew(
+    options: dict[str, Any],
+) -> None:
+    model, plain = Scripted(respond=two_calls), Scripted(respond=two_calls)
+    plugin = RehydratePlugin(budget=BUDGET)
+    questions = list(map(harbour.question, range(30)))
+    Talk(model, plugin, **options).run(*questions)
+    Talk(plain, **options).run(*questions)
+    assert [each[-2:] for each in model.sent] == [each[-2:] for each in plain.sent]
+    assert model.sent[:10] == plain.sent[:10]
+    assert 0 < plugin.report.compactions < 5
+    assert plugin.report.new == 3
+    assert plugin.report.failure == ""
+
+
+def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
+    queries = [f"berth {number} of quay {number * 7}" for number in range(60)]
+    forgotten: list[str] = []
+
+    def respond(request: LlmRequest) -> list[types.Part]:
+        last = request.contents[-1].parts[-1]
+        if (found := last.function_response) is not None:
+            if found.name == "lookup":
+                return [text("Found.")]
+            return [text("yes" if harbour.code(forgotten[0]) in str(found.response) else "no")]
+        if last.text != "the code":
+            return [call("lookup", query=last.text)]
+        shown = "".join(each.model_dump_json() for each in request.contents)
+        forgotten.append(next(query for query in queries if harbour.code(query) not in shown))
+        return [call("request_context", query=f"code of the lock of {forgotten[0]}")]
+
+    model = Scripted(respond=respond)
+    assert Talk(model, RehydratePlugin(budget=BUDGET)).run(*queries, "the code") == "yes"
+    assert set(model.tools) >= {"lookup", "request_context", "fetch_whole"}
+
+
+def test_a_long_answer_is_shown_in_part_and_read_whole_by_its_handle() -> None:
+    whole = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(400))
+    shown: list[str] = []
+
+    def respond(request: LlmRequest) -> list[types.Part]:
+        found = request.contents[-1].parts[-1].function_response
+        if found is None:
+            return [call("read")]
+        shown.append(found.response["result"])
+        if found.name == "read":
+            handle = "orig_" + shown[0].split("orig_")[1][:26]
+            return [call("fetch_whole", handle=handle, lines="300-304")]
+        return [text("Read.")]
+
+    def read() -> str:
+        """Read the log."""
+        return whole
+
+    plugin = RehydratePlugin(caps=Caps(default_tokens=1_000))
+    talk = Talk(Scripted(respond=respond), plugin, tools=[read])
+    assert talk.run("Read the log.") == "Read."
+    assert len(shown[0]) < len(whole) / 3
+    assert whole.splitlines()[301] in shown[1]
+    answers = [each for event in anyio.run(talk.events) for each in event.get_function_responses()]
+    assert answers[0].response == {"result": whole}
+
+
+def test_sub_agents_have_contexts_of_their_own() -> None:
+    def transfer(request: LlmRequest) -> list[types.Part]:
+        return [call("transfer_to_agent", agent_name="pilot")]
+
+    pilot = Scripted(respond=two_calls)
+    helper = LlmAgent(name="pilot", model=pilot, description="Knows tides.", tools=[lookup])
+    plugin = RehydratePlugin(budget=BUDGET)
+    talk = Talk(Scripted(respond=transfer), plugin, sub_agents=[helper])
+    talk.run(*map(harbour.question, range(60)))
+    assert len(pilot.seen) == 120
+    assert harbour.breaks(pilot.sent) == plugin.report.compactions > 1
+
+
+def test_a_tool_of_the_same_name_stays_the_agents() -> None:
+    def request_context(query: str) -> str:
+        """Ask the harbour master."""
+        return "the master's answer"
+
+    def respond(request: LlmRequest) -> list[types.Part]:
+        found = request.contents[-1].parts[-1].function_response
+        if found is not None:
+            return [text(found.response["result"])]
+        return [call("request_context", query="berth 4")]
+
+    talk = Talk(Scripted(respond=respond), RehydratePlugin(), tools=[request_context])
+    assert talk.run("Hello.") == "the master's answer"
+
+
+def test_instructions_and_tools_count_in_the_budget() -> None:
+    plain, loaded = RehydratePlugin(), RehydratePlugin()
+    for plugin, rules in ((plain, "Be brief."), (loaded, harbour.words("rules", 2_000))):
+        Talk(Scripted(respond=two_calls), plugin, instruction=rules).run("Hello.")
+    assert loaded.report.tokens > plain.report.tokens + 1_500
+
+
+def test_a_failure_sends_the_contents_as_they_are() -> None:
+    plugin = RehydratePlugin(budget=Budget(soft_tokens=50, hard_tokens=50))
+    with pytest.warns(RehydrateWarning, match="sent as they are"):
+        answer = Talk(Scripted(respond=two_calls), plugin).run(harbour.question(0))
+    assert answer.startswith("Answer")
+    assert plugin.report.failure
+
+
+def test_a_call_with_wrong_arguments_is_answered() -> None:
+    def respond(request: LlmRequest) -> list[types.Part]:
+        found = request.contents[-1].parts[-1].function_response
+        if found is not None:
+            return [text(str(found.response))]
+        return [call("request_context", query=" ", when=3)]
+
+    assert "request_context" in Talk(Scripted(respond=respond), RehydratePlugin()).run("Hello.")
+
+
+# --------------------------------------------------------------------------------------- contents
+
+
+IMAGE = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
+SIGNED = types.Part(
+    function_call=types.FunctionCall(name="lookup", args={"query": "b"}),
+    thought_signature=b"signature",
+)
+CONTENTS = [
+    content("user", text("Look."), IMAGE),
+    content(
+        "model",
+        types.Part(text="Two of them.", thought=True),
+        text("I look."),
+        SIGNED,
+        call("lookup", query="c"),
+    ),
+    content("user", result("lookup", "found"), result("lookup", {"berth": 4}), text("And?")),
+    content("model", text("Four."), text("Or five.")),
+]
+
+
+def shown_of(*indices: int | str, **changed: Any) -> list[Shown]:
+    entries = entries_of(CONTENTS)
+    return [
+        Shown(None, {"role": "user", "content": index})
+        if isinstance(index, str)
+        else Shown(index, {**entries[index].chat, **changed.get(f"e{index}", {})})
+        for index in indices
+    ]
+
+
+def pick(*indices: int | str, **changed: Any) -> list[types.Content]:
+    return picked(CONTENTS, entries_of(CONTENTS), shown_of(*indices, **changed))
+
+
+def test_contents_become_chat_dicts() -> None:
+    entries = entries_of(CONTENTS)
+    roles = [entry.chat["role"] for entry in entries]
+    assert roles == ["user", "assistant", "tool", "tool", "user", "assistant"]
+    assert [part["type"] for part in entries[0].chat["content"]] == ["text", "image_url"]
+    said = entries[1].chat
+    assert (said["content"], said["reasoning_content"]) == ("I look.", "Two of them.")
+    ids = [call["id"] for call in said["tool_calls"]]
+    assert len(set(ids)) == 2
+    assert [entries[index].chat["tool_call_id"] for index in (2, 3)] == ids
+    assert [entries[index].chat["content"] for index in (2, 3)] == ["found", '{"berth":4}']
+    json.dumps([entry.chat for entry in entries])
+
+
+def test_ids_that_are_there_are_kept() -> None:
+    said = [content("model", call("lookup", id="c1")), content("user", result("lookup", "", "c1"))]
+    entries = entries_of(said)
+    assert entries[0].chat["tool_calls"][0]["id"] == entries[1].chat["tool_call_id"] == "c1"
+
+
+def test_whole_contents_are_the_very_objects() -> None:
+    assert all(a is b for a, b in zip(pick(*range(6)), CONTENTS, strict=True))
+
+
+def test_a_section_stands_in_the_content_that_it_is_before() -> None:
+    made = pick(0, 1, 2, 3, "Remember.", 4, "Later.", 5, "Last.")
+    assert [part.text for part in made[2].parts][2:] == ["Remember.", "And?"]
+    assert [part.text for part in made[3].parts] == ["Later."]
+    assert made[4] is CONTENTS[3]
+    assert made[5] == content("user", text("Last."))
+
+
+def test_what_is_shown_in_part_is_a_copy() -> None:
+    made = pick(
+        *range(6),
+        e1={"tool_calls": [{"function": {"arguments": '{"query":"b..."}'}}] * 2},
+        e2={"content": "f..."},
+        e3={"content": "{...}"},
+        e5={"content": [{"type": "text", "text": "Four."}, {"type": "text", "text": "Or"}]},
+    )
+    assert made[1].parts[2].function_call.args == {"query": "b..."}
+    assert made[1].parts[2].thought_signature == b"signature"
+    answers = [part.function_response.response for part in made[2].parts[:2]]
+    assert answers == [{"result": "f..."}, {"result": "{...}"}]
+    assert [part.text for part in made[3].parts] == ["Four.", "Or"]
+    assert CONTENTS[2].parts[0].function_response.response == {"result": "found"}
+
+
+def test_thinking_that_a_prompt_drops_is_dropped_without_the_signature_of_the_call() -> None:
+    shown = shown_of(1)
+    for key in ("thinking_blocks", "reasoning_content"):
+        del shown[0].message[key]
+    (made,) = picked(CONTENTS, entries_of(CONTENTS), shown)
+    assert made.parts == CONTENTS[1].parts[1:]
+
+
+def test_what_was_thinking_alone_is_left_out() -> None:
+    alone = content("model", types.Part(text="Hm.", thought=True))
+    entries = entries_of([alone])
+    assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
+    assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
+
+
+# --------------------------------------------------------------------------------------- providers
+
+
+@asynccontextmanager
+async def litellm(provider: StrictProvider) -> AsyncIterator[BaseLlm]:
+    pytest.importorskip("litellm")
+    from google.adk.models.lite_llm import LiteLlm
+
+    yield LiteLlm("openai/gpt-5.1", api_base=provider.openai_url, api_key="key")
+
+
+@asynccontextmanager
+async def responses(provider: StrictProvider) -> AsyncIterator[BaseLlm]:
+    openai = pytest.importorskip("openai")
+    from google.adk.integrations.openai import OpenAIResponsesLlm
+
+    options = {"api_key": "key", "base_url": provider.openai_url, "max_retries": 0}
+    async with openai.AsyncOpenAI(**options) as client:
+        yield OpenAIResponsesLlm(model="gpt-5.1", client=client)
+
+
+@asynccontextmanager
+async def anthropic(provider: StrictProvider) -> AsyncIterator[BaseLlm]:
+    sdk = pytest.importorskip("anthropic")
+    from google.adk.models.anthropic_llm import AnthropicLlm
+
+    async with sdk.AsyncAnthropic(api_key="key", base_url=provider.url, max_retries=0) as client:
+        yield AnthropicLlm(model="claude-opus-4-6", client=client)
+
+
+@pytest.mark.parametrize("open_model", [litellm, responses, anthropic])
+def test_turns_are_accepted_by_a_strict_provider(open_model: Callable[..., Any]) -> None:
+    plugin = RehydratePlugin(budget=BUDGET)
+
+    async def go(provider: StrictProvider) -> None:
+        async with open_model(provider) as model:
+            talk = Talk(model, plugin)
+            for turn in range(60):
+                await talk.say(harbour.question(turn))
+
+    with StrictProvider(harbour.reply) as provider:
+        anyio.run(go, provider)
+    assert provider.refusals == provider.overflows == []
+    assert len(provider.requests) == 120
+    inputs = [harbour.messages_of(exchange.body or {}) for exchange in provider.requests]
+    assert harbour.breaks(inputs) == plugin.report.compactions > 0
