@@ -265,3 +265,33 @@ def test_the_commands_show_what_they_change_and_ask(way: tuple[str, ...], tmp_pa
     assert cli(tmp_path, "uninstall", "--yes", *way).returncode == 0
     assert cli(tmp_path, "status", *way).returncode == 1
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_the_doctor_tells_where_the_hooks_are_and_warns_of_two(tmp_path: Path) -> None:
+    def checked() -> list[str]:
+        told = doctor(tmp_path)
+        return [
+            check["status"] + ": " + check["detail"] for check in told if check["name"] == "agents"
+        ]
+
+    assert checked() == ["ok: no hooks are installed in Claude Code or Codex"]
+    plugin = Installation("plugin", environment(tmp_path))
+    plugin.install()
+    assert checked() == [f"ok: 6 hooks in {plugin.target}"]
+    settings = machine(tmp_path, b"{}")
+    settings.install()
+    assert checked() == [f"warn: 6 hooks in {plugin.target}; 6 hooks in {settings.target}"]
+    settings.target.write_bytes(b"{")
+    assert checked()[0].startswith(f"warn: {settings.target} is no JSON")
+
+
+def doctor(folder: Path) -> list[dict[str, str]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "rehydrate", "doctor", "--json"],
+        capture_output=True,
+        check=False,
+        env=environment(folder),
+        timeout=120,
+    )
+    checks: list[dict[str, str]] = json.loads(done.stdout)["checks"]
+    return checks
