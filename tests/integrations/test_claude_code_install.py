@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.claude_code import Installation, with_hooks, without_hooks
+from rehydrate.integrations.claude_code import (
+    EVENTS,
+    PLUGIN,
+    Installation,
+    with_hooks,
+    without_hooks,
+)
 from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
 
 OTHERS = """\
@@ -246,6 +252,18 @@ def test_a_result_that_was_cut_is_printed_whole(tmp_path: Path) -> None:
         done = cli(tmp_path, "fetch", *wrong)
         assert done.returncode == 2
         assert "copy the handle from its notice" in done.stderr
+
+
+def test_each_hook_of_the_packages_plugin_is_a_command_that_works(tmp_path: Path) -> None:
+    hooks = json.loads((PLUGIN / "hooks" / "hooks.json").read_text("utf-8"))["hooks"]
+    installed = Installation("plugin", environment(tmp_path))
+    installed.install()
+    assert tuple(hooks) == installed.events == EVENTS
+    for event, (group,) in hooks.items():
+        (one,) = group["hooks"]
+        assert one["command"] == f"rehydrate claude hook {event}"
+        done = cli(tmp_path, "hook", event)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("way", [(), ("--settings",), ("--codex",)])

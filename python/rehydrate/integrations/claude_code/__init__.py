@@ -45,6 +45,7 @@ __all__, __dir__, __getattr__ = front(
     },
     internal={
         "home": "project_of",
+        "install": "PLUGIN",
         "put_back": "MAX_CHARS",
         "sessions": "Session",
         "settings_text": "with_hooks without_hooks",
