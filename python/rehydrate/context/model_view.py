@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _REPLY_RESERVE_TOKENS = 512
 """Left for the model's next words when it asks for more."""
+_LEAST_SHARE = 8
+"""However full the prompt is, the answers of a step may bring an eighth of the soft budget; the next
+prompt is then compacted, as it would be soon in any case. Else who asks late gets handles only."""
 
 
 class ModelView:
@@ -102,19 +105,25 @@ class ModelView:
             return thread.state.left_out.of(thread.entries, thread.shown_indices())
 
     def room_tokens(self) -> int:
-        """Return what the running turn can take without a compaction, within the job's limit."""
+        """Return what an answer may bring into the running turn, within the job's limit."""
         with self._thread.lock:
             self._thread.undo_abandoned()
             return self._room_tokens()
 
     def _room_tokens(self) -> int:
         thread, budget = self._thread, self._builder.budget
-        new = thread.entries.tokens_since(thread.state.seen) + thread.late.tokens
+        added = thread.entries.tokens_since(thread.state.seen) + thread.late.tokens
         shown = 0 if thread.state.ir is None else prompt_tokens(thread.state.ir)
-        left = room(budget.soft_tokens, self._builder.provider) - shown
+        used = shown + added + _REPLY_RESERVE_TOKENS
+        soft = room(budget.soft_tokens, self._builder.provider) - used
+        hard = room(budget.hard_tokens, self._builder.provider) - used
+        # The calls of one step share it.
+        least = budget.soft_tokens // _LEAST_SHARE - thread.late.tokens
+        left = max(soft, min(hard, least))
         if budget.max_job_tokens is not None:
-            left = min(left, budget.max_job_tokens - thread.state.job_tokens)
-        return max(left - new - _REPLY_RESERVE_TOKENS, 0)
+            job = budget.max_job_tokens - thread.state.job_tokens
+            left = min(left, job - added - _REPLY_RESERVE_TOKENS)
+        return max(left, 0)
 
     def _messages(self) -> VisibleText:
         """Return the text of the messages in the last prompt; it is joined once a prompt."""

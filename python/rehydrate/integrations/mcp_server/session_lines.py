@@ -125,7 +125,8 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
 def words_of_user(message: Mapping[str, Any]) -> str:
     """Return what the user said in a message: nothing that either agent adds to it.
 
-    >>> words_of_user({"role": "user", "content": "<skill>x</skill>Go."})
+    >>> said = "<environment_context>x</environment_context>Go."
+    >>> words_of_user({"role": "user", "content": said})
     'Go.'
     """
     text = _CODEX_HARNESS.sub("", user_text(dict(message))).strip()
