@@ -128,7 +128,7 @@ def test_a_long_result_reaches_the_model_in_part_with_a_handle(session) -> None:
     from rehydrate.context import ThreadReader, Threads
 
     home = Home.of(environment(folder))
-    with Threads.open(home.threads, namespace=str(folder / "shop")) as threads:
+    with Threads.open(home.threads, namespace=(folder / "shop").resolve().as_posix()) as threads:
         whole = ThreadReader(threads, SESSION).whole(handle)
     assert whole.splitlines() == [str(number) for number in range(1, 6001)]
 
@@ -169,3 +169,26 @@ def test_the_hooks_saw_the_compaction_and_measured_its_summary(session) -> None:
     assert "src/shop.py" in seen.put_back
     assert 0 < seen.returned_chars < 10_000
     assert not seen.problems
+
+
+def test_hooks_in_the_settings_work_too_and_go_without_a_trace(tmp_path: Path) -> None:
+    with StrictProvider(scripted, window_tokens=1_000_000) as provider:
+        claude = Machine(tmp_path, provider)
+        settings = Installation("settings", claude.env)
+        settings.target.parent.mkdir()
+        before = b'{ "cleanupPeriodDays":30,\r\n  "hooks": {"Stop": [ ]} }'
+        settings.target.write_bytes(before)
+        settings.install()
+        claude.say("Count. Use tabs in src/shop.py.", "--session-id", SESSION)
+        claude.say("/compact", "--resume", SESSION)
+        claude.say("Go on.", "--resume", SESSION)
+        settings.uninstall()
+        assert settings.target.read_bytes() == before
+        count = len(provider.requests)
+        claude.say("Go on.", "--resume", SESSION)
+    with Records(Home.of(claude.env)) as records:
+        (row,) = records.list(SESSION)
+    assert row.compacted.returned_chars
+    seen = texts(provider.requests[count - 1].body)
+    assert "[rehydrate: compaction 1]" in seen
+    assert "rehydrate claude fetch" in seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,20 @@ def test_a_long_result_is_cut_in_its_own_shape_and_kept_whole(
     if place:
         inner[place[-1]] = LOG
         assert shown == response
+
+
+def test_hooks_of_parallel_calls_each_keep_their_whole(tmp_path: Path) -> None:
+    def one(number: int) -> str:
+        response = {"stdout": f"result {number}\n{LOG}"}
+        reply = hook(tmp_path, "PostToolUse", payload(tool_name="Bash", tool_response=response))
+        text = reply["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
+        return str(text.rpartition("rehydrate claude fetch ")[2].rstrip("]"))
+
+    with ThreadPoolExecutor(6) as pool:
+        handles = list(pool.map(one, range(6)))
+    reader = stores(tmp_path).reader("s-1")
+    for number, handle in enumerate(handles):
+        assert reader.whole(handle) == f"result {number}\n{LOG}"
 
 
 def test_short_results_pictures_and_our_own_tools_stay_as_they_are(tmp_path: Path) -> None:

@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.claude_code import Installation, with_hooks, without_hooks
-from tests.integrations.claude_hooks import environment
+from rehydrate.integrations.claude_code import (
+    EVENTS,
+    PLUGIN,
+    Installation,
+    with_hooks,
+    without_hooks,
+)
+from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
 
 OTHERS = """\
 { "model":"opus",
@@ -61,7 +67,7 @@ def test_uninstall_leaves_the_settings_byte_for_byte(
     for event in ("PreCompact", "SessionStart", "UserPromptSubmit", "PostCompact"):
         assert event in installation.events
         (ours,) = installed["hooks"][event][-1]["hooks"]
-        assert ours["command"].startswith(sys.executable)
+        assert Path(sys.executable).as_posix() in ours["command"]
     for _ in range(2):  # a second time it is not doubled
         installation.install()
     assert json.loads(content(installation) or b"") == installed
@@ -205,9 +211,59 @@ def cli(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         encoding="utf-8",
         check=False,
-        env=environment(folder),
+        env=environment(folder, CLAUDE_PROJECT_DIR=PROJECT),
         timeout=60,
     )
+
+
+def test_the_report_shows_what_a_compaction_kept_lost_and_put_back(tmp_path: Path) -> None:
+    nothing = cli(tmp_path, "report")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert not (tmp_path / "data").exists()
+    for session in ("s-1", "s-2"):
+        hook(tmp_path, "PreCompact", payload(session=session, trigger="auto"))
+    back = hook(tmp_path, "SessionStart", payload(source="compact"))
+    hook(tmp_path, "PostCompact", payload(compact_summary="We worked on the parser."))
+    first, second = json.loads(cli(tmp_path, "report", "--json").stdout)
+    assert (first["session"], second["session"]) == ("s-1", "s-2")
+    seen = first["compacted"]
+    head, kept, summary, put_back, out = cli(tmp_path, "report", "s-1").stdout.splitlines()
+    assert " s-1 (auto, " in head
+    assert f"kept {seen['before_tokens']}->{seen['after_tokens']} tokens" in kept
+    assert f"24 characters, without {len(seen['lost'])} of {len(seen['names'])} names" in summary
+    characters = len(back["hookSpecificOutput"]["additionalContext"])
+    assert f"{characters} characters, {len(seen['put_back'])} of those names" in put_back
+    assert set(out.split()[2].split(",")) & (set(seen["lost"]) - set(seen["put_back"]))
+    last = cli(tmp_path, "report", "--last", "1").stdout
+    assert "s-2" in last
+    assert "s-1" not in last
+    assert "not told by the agent" in last
+    assert cli(tmp_path, "report", "no-such-session").stdout == ""
+
+
+def test_a_result_that_was_cut_is_printed_whole(tmp_path: Path) -> None:
+    log = "".join([f"line {number} of the log\n" for number in range(5_000)])
+    given = payload(tool_name="Bash", tool_response={"stdout": log})
+    shown = hook(tmp_path, "PostToolUse", given)["hookSpecificOutput"]["updatedToolOutput"]
+    handle = shown["stdout"].rpartition("rehydrate claude fetch ")[2].rstrip("]")
+    assert cli(tmp_path, "fetch", handle).stdout == log
+    assert cli(tmp_path, "fetch", handle, "--session", "s-1").stdout == log
+    for wrong in ([handle, "--session", "s-2"], ["orig_nothing"]):
+        done = cli(tmp_path, "fetch", *wrong)
+        assert done.returncode == 2
+        assert "copy the handle from its notice" in done.stderr
+
+
+def test_each_hook_of_the_packages_plugin_is_a_command_that_works(tmp_path: Path) -> None:
+    hooks = json.loads((PLUGIN / "hooks" / "hooks.json").read_text("utf-8"))["hooks"]
+    installed = Installation("plugin", environment(tmp_path))
+    installed.install()
+    assert tuple(hooks) == installed.events == EVENTS
+    for event, (group,) in hooks.items():
+        (one,) = group["hooks"]
+        assert one["command"] == f"rehydrate claude hook {event}"
+        done = cli(tmp_path, "hook", event)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("way", [(), ("--settings",), ("--codex",)])
@@ -227,3 +283,33 @@ def test_the_commands_show_what_they_change_and_ask(way: tuple[str, ...], tmp_pa
     assert cli(tmp_path, "uninstall", "--yes", *way).returncode == 0
     assert cli(tmp_path, "status", *way).returncode == 1
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_the_doctor_tells_where_the_hooks_are_and_warns_of_two(tmp_path: Path) -> None:
+    def checked() -> list[str]:
+        told = doctor(tmp_path)
+        return [
+            check["status"] + ": " + check["detail"] for check in told if check["name"] == "agents"
+        ]
+
+    assert checked() == ["ok: no hooks are installed in Claude Code or Codex"]
+    plugin = Installation("plugin", environment(tmp_path))
+    plugin.install()
+    assert checked() == [f"ok: 6 hooks in {plugin.target}"]
+    settings = machine(tmp_path, b"{}")
+    settings.install()
+    assert checked() == [f"warn: 6 hooks in {plugin.target}; 6 hooks in {settings.target}"]
+    settings.target.write_bytes(b"{")
+    assert checked()[0].startswith(f"warn: {settings.target} is no JSON")
+
+
+def doctor(folder: Path) -> list[dict[str, str]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "rehydrate", "doctor", "--json"],
+        capture_output=True,
+        check=False,
+        env=environment(folder),
+        timeout=120,
+    )
+    checks: list[dict[str, str]] = json.loads(done.stdout)["checks"]
+    return checks

@@ -254,6 +254,12 @@ def _sessions(name: str) -> Check:
     return Check(name, "ok", f"{len(sessions):,} transcripts; newest: {newest}")
 
 
+def _agents(name: str) -> Check:
+    from rehydrate.cli.doctor_hosts import check_agents
+
+    return check_agents(name)
+
+
 _CHECKS: dict[str, Callable[[str], Check]] = {
     "rehydrate": _version,
     "python": _python,
@@ -267,6 +273,7 @@ _CHECKS: dict[str, Callable[[str], Check]] = {
     "compaction": _compaction,
     "optional": _optional,
     "hosts": _hosts,
+    "agents": _agents,
     "terminal": _terminal,
     "sessions": _sessions,
 }

@@ -115,3 +115,24 @@ def _numbers(version: str) -> tuple[int, ...]:
     """
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def check_agents(name: str) -> Check:
+    """Tell where the hooks of Claude Code and Codex are."""
+    from rehydrate.errors import InvalidArgumentError
+    from rehydrate.integrations.claude_code import WAYS, Installation
+
+    found: dict[str, str] = {}
+    try:
+        for way in WAYS:
+            installation = Installation(way)
+            if events := installation.events:
+                found[way] = f"{len(events)} hooks in {installation.target}"
+    except InvalidArgumentError as error:
+        return Check(name, "warn", str(error), "without it no hook of that file runs")
+    if not found:
+        return Check(name, "ok", "no hooks are installed in Claude Code or Codex")
+    if {"plugin", "settings"} <= found.keys():
+        remedy = "each hook runs twice: rehydrate claude uninstall --settings"
+        return Check(name, "warn", "; ".join(found.values()), remedy)
+    return Check(name, "ok", "; ".join(found.values()))

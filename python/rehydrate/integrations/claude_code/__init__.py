@@ -25,7 +25,10 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.integrations.claude_code.events import EVENTS as EVENTS, answer as answer
     from rehydrate.integrations.claude_code.home import Home as Home
-    from rehydrate.integrations.claude_code.install import Installation as Installation
+    from rehydrate.integrations.claude_code.install import (
+        WAYS as WAYS,
+        Installation as Installation,
+    )
     from rehydrate.integrations.claude_code.records import (
         Compacted as Compacted,
         CompactionRow as CompactionRow,
@@ -37,11 +40,12 @@ __all__, __dir__, __getattr__ = front(
     {
         "events": "EVENTS answer",
         "home": "Home",
-        "install": "Installation",
+        "install": "Installation WAYS",
         "records": "Compacted CompactionRow Records",
     },
     internal={
         "home": "project_of",
+        "install": "PLUGIN",
         "put_back": "MAX_CHARS",
         "sessions": "Session",
         "settings_text": "with_hooks without_hooks",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import safe_error_text
 from rehydrate.integrations.claude_code.hook_input import (
@@ -30,6 +30,9 @@ from rehydrate.integrations.claude_code.put_back import (
 )
 from rehydrate.integrations.claude_code.records import Compacted, Records
 from rehydrate.integrations.claude_code.transcript import last_turns
+
+if TYPE_CHECKING:
+    from rehydrate.memory.items import MemoryItem
 
 RATIO = 0.4
 _MEMORY_SECONDS = 0.8
@@ -75,12 +78,16 @@ def pre_compact(given: HookInput) -> Reply:
             except Exception as error:
                 problems.append(f"{name}: {safe_error_text(error, name)}")
 
+        rules: list[MemoryItem] = []
         step("memory", _MEMORY_SECONDS, lambda: _compacted(given, entries, task))
-        step("session", given.seconds_left, lambda: _stored(given))
-        room = room_for_excerpts(row.compacted.store)
+        step("session", given.seconds_left, lambda: _stored(given, rules))
+        if rules and not problems:  # a memory that was locked is not waited for again
+            step("rules", given.seconds_left, lambda: _remembered(given, rules))
+        if row.compacted.store != store:
+            room = room_for_excerpts(row.compacted.store)
+            row = records.update(row, excerpts=excerpts_of(entries, task, given.agent, room))
         records.update(
             row,
-            excerpts=excerpts_of(entries, task, given.agent, room),
             problems=(*row.compacted.problems, *problems),
             milliseconds=round(1_000 * (time.monotonic() - started), 1),
         )
@@ -127,7 +134,9 @@ def session_end(given: HookInput) -> Reply:
     path = given.transcript
     if path is not None:
         with suppress(TimeoutError):
-            within(given.seconds_left - _LEAST_SECONDS, lambda: _stored(given))
+            rules: list[MemoryItem] = []
+            within(given.seconds_left - _LEAST_SECONDS, lambda: _stored(given, rules))
+            within(given.seconds_left - _LEAST_SECONDS, lambda: _remembered(given, rules))
     return None
 
 
@@ -156,22 +165,16 @@ def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any
     }
 
 
-def _stored(given: HookInput) -> dict[str, Any]:
-    """Store what is new in the session, and remember what the user laid down in it."""
+def _stored(given: HookInput, rules: list[MemoryItem]) -> dict[str, Any]:
+    """Store what is new in the session, and add what was decided and laid down to the rules."""
+    from rehydrate.memory.items import MemoryItem
+
     path = given.transcript
     assert path is not None
     with Records(given.home) as records:
         until = given.deadline - 4 * _LEAST_SECONDS
         store, text = given.session.store_new(path, records, until, STORE_TOKENS)
-    _remember_rules(given, store)
-    return {"store": text} if text else {}
-
-
-def _remember_rules(given: HookInput, store: Any) -> None:
-    """Add the session's decisions and preferences to the memory, word for word."""
-    from rehydrate.memory.items import MemoryItem
-
-    found = [
+    rules += [
         MemoryItem(
             item.text,
             kind=kind,
@@ -182,9 +185,15 @@ def _remember_rules(given: HookInput, store: Any) -> None:
         for heading, kind in (("Decisions", "decision"), ("User Preferences", "preference"))
         for item in store.items(heading)
     ]
-    if found:
+    return {"store": text} if text else {}
+
+
+def _remembered(given: HookInput, rules: list[MemoryItem]) -> dict[str, Any]:
+    """Add the rules to the memory, word for word; what it has already it does not add."""
+    if rules:
         with given.home.open_memory(given.project) as memory:
-            memory.add(found)
+            memory.add(rules)
+    return {}
 
 
 def _task_of(entries: list[Any], instructions: str) -> str:

@@ -20,7 +20,7 @@ the name of a file."""
 STORE_TOKENS = 1_800
 """Of the context store. With 1,200 fewer of the names that are needed later come back
 (`benches/python/claude_hooks.py`); with more the excerpts have no room."""
-_HEADING_CHARS = 400
+_HEADING_CHARS = 560
 _FENCE_CHARS = 200
 _LEAST_CHARS_A_TOKEN = 2
 _ATTEMPTS = 6
@@ -30,11 +30,15 @@ _TAIL_BYTES = 8_000_000
 
 def put_back_text(row: CompactionRow, session: Session) -> str:
     """Return the text that goes back, at most MAX_CHARS."""
+    from rehydrate.context.transcript import fenced
+
     compacted = row.compacted
+    # An error in the store may be a tool's words, so it is fenced too.
     parts = [
-        f"{mark(row.id)} What the conversation held before it was compacted, word for word.",
+        f"{mark(row.id)} What the conversation held before it was compacted, word for word. What "
+        "stands under User Preferences was said by the user, and holds.",
         _whole_hint(session),
-        compacted.store,
+        fenced("context store", [compacted.store]) if compacted.store else "",
         compacted.excerpts,
     ]
     return "\n\n".join(filter(None, parts))[:MAX_CHARS]

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Self
 
 from rehydrate.integrations.claude_code.home import Home
 
+MAX_COMPACTIONS = 2_000
+"""Of all sessions; the oldest go first."""
 BUSY_SECONDS = 0.2
 """A locked file is given up after this time: a hook must not be late."""
 
@@ -112,6 +114,9 @@ class Records:
             (session, project, now, json.dumps(compacted._asdict())),
         )
         self._db.execute("DELETE FROM shown WHERE session = ?", (session,))
+        self._db.execute(
+            "DELETE FROM compactions WHERE id <= ?", ((added.lastrowid or 0) - MAX_COMPACTIONS,)
+        )
         return CompactionRow(added.lastrowid or 0, session, project, now, compacted)
 
     def update(self, row: CompactionRow, **changes: Any) -> CompactionRow:
