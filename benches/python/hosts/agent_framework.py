@@ -22,6 +22,7 @@ with warnings.catch_warnings():
 
 from benches.python.hosts import script
 from benches.python.hosts.table import Row, as_texts, timed
+from rehydrate.context import BackgroundCompaction
 from rehydrate.integrations.agent_framework import RehydrateProvider
 
 WINDOW = 16
@@ -34,11 +35,13 @@ async def rows() -> list[Row]:
     window = SlidingWindowStrategy(keep_last_groups=3 * WINDOW)
     results = ToolResultCompactionStrategy(keep_last_tool_call_groups=WINDOW)
     keeper = RehydrateProvider(budget=script.BUDGET)
+    stored = RehydrateProvider(budget=script.BUDGET, background=BackgroundCompaction())
     return [
         await _run("Agent Framework, nothing"),
         await _run("Agent Framework, `SlidingWindowStrategy`", strategy=window),
         await _run("Agent Framework, `ToolResultCompactionStrategy`", strategy=results),
         await _run("Agent Framework, `RehydrateProvider`", keeper),
+        await _run("Agent Framework, `RehydrateProvider`, background", stored),
     ]
 
 

@@ -18,6 +18,7 @@ from openai.types.responses import (
 
 from benches.python.hosts import script
 from benches.python.hosts.table import Row, as_texts, timed
+from rehydrate.context import BackgroundCompaction
 from rehydrate.integrations.openai_agents import RehydrateFilter
 
 
@@ -27,6 +28,10 @@ async def rows() -> list[Row]:
         await _run("Agents SDK, nothing"),
         await _run("Agents SDK, `ToolOutputTrimmer()`", ToolOutputTrimmer()),
         await _run("Agents SDK, `RehydrateFilter`", RehydrateFilter(budget=script.BUDGET)),
+        await _run(
+            "Agents SDK, `RehydrateFilter`, background",
+            RehydrateFilter(budget=script.BUDGET, background=BackgroundCompaction()),
+        ),
     ]
 
 

@@ -19,6 +19,7 @@ from google.genai.types import Content, FunctionCall, Part
 
 from benches.python.hosts import script
 from benches.python.hosts.table import Row, as_texts, timed
+from rehydrate.context import BackgroundCompaction
 from rehydrate.integrations.google_adk import RehydratePlugin
 
 logging.getLogger("google_adk").setLevel(logging.ERROR)  # it misses the usage in each response
@@ -34,11 +35,13 @@ async def rows() -> list[Row]:
         token_threshold=script.BUDGET.soft_tokens,
         event_retention_size=4 * WINDOW // 2,
     )
+    stored = RehydratePlugin(budget=script.BUDGET, background=BackgroundCompaction())
     return [
         await _run("ADK, nothing"),
         await _run(f"ADK, `ContextFilterPlugin({WINDOW})`", window),
         await _run("ADK, events compaction", compaction=compaction),
         await _run("ADK, `RehydratePlugin`", RehydratePlugin(budget=script.BUDGET)),
+        await _run("ADK, `RehydratePlugin`, background", stored),
     ]
 
 

@@ -26,6 +26,7 @@ from pydantic import PrivateAttr
 from benches.python.hosts import script
 from benches.python.hosts.table import WRITTEN, Row, as_texts
 from rehydrate import compact_context, count_tokens
+from rehydrate.context import BackgroundCompaction
 from rehydrate.integrations.langchain import (
     ExtractiveSummarizer,
     RehydrateEdit,
@@ -47,6 +48,7 @@ async def rows() -> list[Row]:
         _Summarises(), summarizer=ExtractiveSummarizer(), trim_tokens_to_summarize=None
     )
     edit = ContextEditingMiddleware(edits=[RehydrateEdit(budget=script.BUDGET)])
+    stored = RehydrateMiddleware(budget=script.BUDGET, background=BackgroundCompaction())
     summarises = _Summarises()
     summarised = await _run("LangChain, `SummarizationMiddleware`", _summarising(summarises))
     asked = WRITTEN * sum(map(tokens_of, summarises.sent))
@@ -58,6 +60,7 @@ async def rows() -> list[Row]:
         await _run("LangChain, `SummarizationMiddleware`, `ExtractiveSummarizer`", extractive),
         await _run("LangChain, `RehydrateEdit`", edit),
         await _run("LangChain, `RehydrateMiddleware`", RehydrateMiddleware(budget=script.BUDGET)),
+        await _run("LangChain, `RehydrateMiddleware`, background", stored),
     ]
 
 

@@ -12,6 +12,7 @@ from litellm import compress
 
 from benches.python.hosts import script
 from benches.python.hosts.table import Row, as_texts, timed
+from rehydrate.context import BackgroundCompaction
 from rehydrate.integrations.litellm import RehydrateProxyHook
 
 MODEL = "gpt-5.1"
@@ -19,12 +20,21 @@ MODEL = "gpt-5.1"
 
 async def rows() -> list[Row]:
     """Return the rows of this host."""
-    hook = RehydrateProxyHook(budget=script.BUDGET)
     return [
         await _run("LiteLLM, nothing"),
         await _run("LiteLLM, `litellm.compress`", _compressed),
-        (await _run("LiteLLM, `RehydrateProxyHook`", _hooked(hook)))._replace(thread=hook._last),
+        await _run_hook("LiteLLM, `RehydrateProxyHook`"),
+        await _run_hook("LiteLLM, `RehydrateProxyHook`, background", BackgroundCompaction()),
     ]
+
+
+async def _run_hook(name: str, background: BackgroundCompaction | None = None) -> Row:
+    hook = RehydrateProxyHook(budget=script.BUDGET, background=background)
+
+    async def send(request: dict[str, Any]) -> Any:
+        return await hook.async_pre_call_hook(None, None, request, "acompletion")
+
+    return (await _run(name, send))._replace(thread=hook._last)
 
 
 async def _compressed(request: dict[str, Any]) -> dict[str, Any]:
@@ -35,13 +45,6 @@ async def _compressed(request: dict[str, Any]) -> dict[str, Any]:
         compression_target=int(script.BUDGET.soft_tokens * script.BUDGET.compact_to),
     )
     return {**request, "messages": made["messages"]}
-
-
-def _hooked(hook: RehydrateProxyHook) -> Any:
-    async def send(request: dict[str, Any]) -> Any:
-        return await hook.async_pre_call_hook(None, None, request, "acompletion")
-
-    return send
 
 
 async def _run(name: str, send: Any = None) -> Row:

@@ -15,6 +15,7 @@ from llama_index.core.memory.types import BaseChatStoreMemory
 
 from benches.python.hosts import script
 from benches.python.hosts.table import Row, as_texts, timed
+from rehydrate.context import BackgroundCompaction
 from rehydrate.integrations.llama_index import RehydrateMemory
 
 _FIELDS = {"role", "blocks", "additional_kwargs"}
@@ -24,11 +25,13 @@ async def rows() -> list[Row]:
     """Return the rows of this host."""
     largest = script.BUDGET.soft_tokens
     limits: dict[str, Any] = {"token_limit": largest, "tokenizer_fn": _about_tokens}
+    stored = RehydrateMemory(budget=script.BUDGET, background=BackgroundCompaction())
     return [
         await _run("LlamaIndex, nothing", _Whole()),
         await _run("LlamaIndex, `ChatMemoryBuffer`", ChatMemoryBuffer.from_defaults(**limits)),
         await _run("LlamaIndex, `Memory`", Memory.from_defaults(**limits)),
         await _run("LlamaIndex, `RehydrateMemory`", RehydrateMemory(budget=script.BUDGET)),
+        await _run("LlamaIndex, `RehydrateMemory`, background", stored),
     ]
 
 

@@ -8,6 +8,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from benches.python.hosts import script
 from benches.python.hosts.table import Row, as_texts, timed
+from rehydrate.context import BackgroundCompaction
 from rehydrate.integrations.pydantic_ai import RehydrateCapability
 
 _FIELDS = ("content", "args", "tool_call_id", "part_kind")
@@ -16,9 +17,11 @@ _FIELDS = ("content", "args", "tool_call_id", "part_kind")
 async def rows() -> list[Row]:
     """Return the rows of this host."""
     capability = RehydrateCapability(budget=script.BUDGET)
+    stored = RehydrateCapability(budget=script.BUDGET, background=BackgroundCompaction())
     return [
         await _run("Pydantic AI, nothing"),
         await _run("Pydantic AI, `RehydrateCapability`", capability),
+        await _run("Pydantic AI, `RehydrateCapability`, background", stored),
     ]
 
 

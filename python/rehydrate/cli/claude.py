@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from datetime import datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.options import add_command, whole
@@ -30,6 +31,7 @@ start here:
   rehydrate claude uninstall
 """
 _SHOWN_NAMES = 10
+_NO_MCP = 'none: the MCP server needs python -m pip install "rehydrate[mcp]"'
 
 
 def add_parser(commands: Any) -> None:
@@ -87,6 +89,8 @@ def _install(options: argparse.Namespace) -> int:
     say("installed; a new session uses the hooks")
     if options.way == "settings":
         say("for the tools too: claude mcp add --scope user rehydrate -- rehydrate claude mcp")
+    if not _has_mcp():
+        say(f"tools: {_NO_MCP}")
     if options.way == "codex":
         say("Codex runs them when you have trusted them: type /hooks in a session")
         say("for the tools too: codex mcp add rehydrate -- rehydrate claude mcp")
@@ -127,6 +131,7 @@ def _status(options: argparse.Namespace) -> int:
     milliseconds = 1_000 * (time.perf_counter() - started)
     works = done.returncode == 0 and not done.stdout and not done.stderr
     write(f"a hook works: {f'yes, in {milliseconds:.0f} ms' if works else 'no'}\n")
+    write(f"tools: {'yes, by the MCP server' if _has_mcp() else _NO_MCP}\n")
     return 0 if works else 1
 
 
@@ -221,6 +226,10 @@ def _hook(options: argparse.Namespace) -> int:
 
     main([options.event, options.agent], time.monotonic())
     return 0
+
+
+def _has_mcp() -> bool:
+    return find_spec("mcp") is not None
 
 
 def _installation(options: argparse.Namespace) -> Installation:
