@@ -19,6 +19,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeSDKClient
 
+from benches.report.rows import Part, Row, number
 from rehydrate import Memory
 from rehydrate.integrations.claude_agent_sdk import RehydrateSessionStore
 from rehydrate.integrations.memory_tool import MemoryFiles
@@ -30,11 +31,14 @@ LINES = 2_000
 FILES = 200
 
 
-def shown(name: str, seconds: list[float]) -> str:
-    """Return p50 and p99 in milliseconds."""
+def row(name: str, seconds: list[float], beside: str = "") -> Row:
+    """Return the median as a row, beside the 99th percentile."""
     ordered = sorted(seconds)
     p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
-    return f"{name:44} {1e3 * statistics.median(ordered):8.2f} {1e3 * p99:8.2f} ms"
+    if len(ordered) > 1:
+        beside = f"p99 {number(1e3 * p99)} ms; {beside}".removesuffix("; ")
+    limit = "The disk's sync" if "append" in name else ""
+    return Row(name, 1e3 * statistics.median(ordered), "ms", beside=beside, limit=limit)
 
 
 def reading(body: Any, _wire: str) -> ScriptedReply:
@@ -44,10 +48,10 @@ def reading(body: Any, _wire: str) -> ScriptedReply:
     return ScriptedReply("8443.")
 
 
-def line(number: int) -> Any:
+def line(count: int) -> Any:
     """Return a transcript line of usual size."""
-    message = {"role": "user", "content": harbour.words(f"line {number}", 120)}
-    return {"type": "user", "uuid": f"u-{number}", "message": message}
+    message = {"role": "user", "content": harbour.words(f"line {count}", 120)}
+    return {"type": "user", "uuid": f"u-{count}", "message": message}
 
 
 async def timed(work: Callable[[], Awaitable[object]]) -> float:
@@ -57,25 +61,28 @@ async def timed(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - started
 
 
-async def store_alone(folder: Path) -> None:
-    """Print what appends and loads take."""
+async def store_alone(folder: Path) -> list[Row]:
+    """Measure what appends and loads take."""
     store = RehydrateSessionStore(folder / "alone.db")
     key: Any = {"project_key": "p", "session_id": "s"}
     added = [
         await timed(lambda n=n: store.append(key, [line(5 * n + part) for part in range(5)]))
         for n in range(LINES // 5)
     ]
-    print(shown("append of 5 lines", added))
-    print(shown(f"load of {LINES:,} lines", [await timed(lambda: store.load(key))]))
+    loaded = [await timed(lambda: store.load(key))]
     again = RehydrateSessionStore(folder / "alone.db")
     first = await timed(lambda: again.append(key, [line(0), line(LINES)]))
-    print(shown(f"first append of a process to {LINES:,} lines", [first]))
     store.close()
     again.close()
+    return [
+        row("append of 5 lines", added),
+        row(f"load of {LINES:,} lines", loaded),
+        row(f"first append of a process to {LINES:,} lines", [first]),
+    ]
 
 
-async def turns(folder: Path, count: int, *, stores: bool) -> None:
-    """Print what a turn of Claude Code takes."""
+async def turns(folder: Path, count: int, *, stores: bool) -> Row:
+    """Measure what a turn of Claude Code takes."""
     machine = Machine(folder / f"machine-{stores}")
     (machine.work / "ports.txt").write_text("staging 8443\n", encoding="utf-8")
     store = RehydrateSessionStore(folder / "turns.db")
@@ -91,12 +98,15 @@ async def turns(folder: Path, count: int, *, stores: bool) -> None:
             taken = [await timed(lambda n=n: turn(client, n)) for n in range(count)]
     refused = len(provider.refusals)
     name = f"turn of Claude Code, {'with' if stores else 'without'} the store"
-    print(f"{shown(name, taken)}   {refused} refused, {provider.usage.read:,} tokens read")
     store.close()
+    return row(
+        name, taken, f"{refused} refused, {provider.usage.read:,} tokens read from the cache"
+    )
 
 
-def memory_tool(folder: Path) -> None:
-    """Print what each command takes, among many files."""
+def memory_tool(folder: Path) -> list[Row]:
+    """Measure what each command takes, among many files."""
+    rows = []
     with Memory.open(folder / "memory.db", namespace="bench") as memory:
         files = MemoryFiles(memory)
         commands: dict[str, Callable[[str, int], dict[str, Any]]] = {
@@ -109,28 +119,33 @@ def memory_tool(folder: Path) -> None:
         }
         for name, arguments in commands.items():
             taken = []
-            for number in range(FILES):
-                path = f"/memories/{number % 10}/{number}.md"
+            for n in range(FILES):
+                path = f"/memories/{n % 10}/{n}.md"
                 started = time.perf_counter()
-                _, is_error = files.answer({"command": name, **arguments(path, number)})
+                _, is_error = files.answer({"command": name, **arguments(path, n)})
                 taken.append(time.perf_counter() - started)
                 if is_error:
                     raise SystemExit(f"{name} failed")
-            print(shown(f"{name}, {FILES} files of 2 KB", taken))
+            rows.append(row(f"memory tool: {name}, {FILES} files of 2 KB", taken))
+    return rows
 
 
 def main() -> None:
-    """Print all figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the part as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benches.python.agent_stores")
     parser.add_argument("--turns", type=int, default=200)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"{'':44} {'p50':>8} {'p99':>8}")
-        asyncio.run(store_alone(folder))
+        rows = asyncio.run(store_alone(folder))
         for stores in (False, True):
-            asyncio.run(turns(folder, given.turns, stores=stores))
-        memory_tool(folder)
+            rows.append(asyncio.run(turns(folder, given.turns, stores=stores)))
+        rows += memory_tool(folder)
+    about = (
+        f"{given.turns} turns of the real Claude Code that the Claude Agent SDK brings, with "
+        "RehydrateSessionStore and without, at the strict provider; the memory tool's commands."
+    )
+    print(Part("Sessions and files of Anthropic's agents", about, rows).to_json())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from benches.python.relevance import GENERAL
 from benches.python.retention import data_folder
+from benches.report.rows import Part, Row
 from rehydrate import Memory
 from rehydrate.integrations.claude_code import EVENTS, Home, last_turns, said, used_names
 from rehydrate.prompt import relevant_hits
@@ -33,6 +34,7 @@ from rehydrate.retention import read_locomo
 PROJECT = "/work/measured"
 THRESHOLDS = (0.35, 0.45, 0.55, 0.65, 0.75)
 MIN_PROMPT_CHARS = 40
+WANT_MS = 300
 LOG = "\n".join(f"2026-02-17 09:30:{n % 60:02d} INFO request {n} done" for n in range(1_000))
 
 
@@ -115,54 +117,58 @@ def share(names: frozenset[str], text: str) -> float:
     return sum(name in text for name in names) / len(names)
 
 
-def show_what_came_back(machine: Machine, found: Sequence[Cut]) -> None:
-    """Print, per compaction, where the names are that the session needed afterwards."""
-    print("names used before and again after the compaction, and where they stand")
-    print(f"{'session':10} {'names':>6} {'summary':>8} {'+ hooks':>8} {'+ newest':>9} {'chars':>6}")
+def came_back(machine: Machine, found: Sequence[Cut]) -> Iterator[Row]:
+    """Yield, per compaction, where the names are that the session needed afterwards."""
     for cut in found:
         back = replay(machine, cut, cut.name)
         needed = used(cut.before) & used(cut.after)
         beside = newest(machine, cut.name, len(back))
-        print(
-            f"{cut.name:10} {len(needed):6} {share(needed, cut.summary):8.0%} "
-            f"{share(needed, cut.summary + back):8.0%} {share(needed, cut.summary + beside):9.0%} "
-            f"{len(back):6}"
+        yield Row(
+            f"{cut.name}: of {len(needed)} names needed again, in the summary or put back",
+            share(needed, cut.summary + back),
+            "",
+            more_is_better=True,
+            beside=f"in the summary {share(needed, cut.summary):.2f}; with the newest turns of "
+            f"that size {share(needed, cut.summary + beside):.2f}",
+            limit=f"{len(back):,} characters go back: Claude Code takes 10,000",
         )
 
 
-def show_times(machine: Machine, found: Sequence[Cut], rounds: int) -> None:
-    """Print the time of each event, from the start of its process to its end."""
+def times(machine: Machine, found: Sequence[Cut], rounds: int) -> Iterator[Row]:
+    """Yield the time of each event, from the start of its process to its end."""
     for number in range(rounds):
         for cut in found:
             replay(machine, cut, f"{cut.name}-{number}")
-    print(f"\n{'ms per process':18} {'n':>5} {'p50':>6} {'p99':>6} {'most':>6}")
-    for event, times in machine.ms.items():
-        times.sort()
-        p99 = times[min(len(times) - 1, int(len(times) * 0.99))]
-        print(
-            f"{event:18} {len(times):5} {times[len(times) // 2]:6.0f} {p99:6.0f} {times[-1]:6.0f}"
+    for event, taken in machine.ms.items():
+        taken.sort()
+        p99 = taken[min(len(taken) - 1, int(len(taken) * 0.99))]
+        yield Row(
+            f"{event}, from the start of its process to its end, p50",
+            taken[len(taken) // 2],
+            "ms",
+            WANT_MS,
+            beside=f"p99 {p99:.0f} ms, the longest of {len(taken)} {taken[-1]:.0f} ms",
+            limit="Python's start, 15 ms; imports; the transcript's last turns are read",
         )
 
 
-def show_thresholds(machine: Machine, found: Sequence[Cut], folder: Path) -> None:
-    """Print how many prompts get memories, at several thresholds."""
+def thresholds(machine: Machine, found: Sequence[Cut], folder: Path) -> str:
+    """Return how many prompts get memories at several thresholds, as a table."""
     related = [text for cut in found for text in _spoken(cut.after)]
     locomo = read_locomo(folder / "locomo_dev.json")
     others = [query.text for one in locomo for query in one.questions][::10]
+    asked = {"these sessions": related, "LoCoMo": others, "no project": list(GENERAL)}
+    head = ["prompts that get memories, at a relevance of", *map(str, THRESHOLDS)]
+    lines = [head, ["---"] * len(head)]
     with Memory.open(Home.of(machine.env).memory, namespace=PROJECT) as memory:
-        asked = {
-            f"of these sessions ({len(related)})": related,
-            f"of LoCoMo ({len(others)})": others,
-            f"general ({len(GENERAL)})": list(GENERAL),
-        }
-        print(f"\n{'prompts that get memories':28} " + " ".join(f"{t:>6}" for t in THRESHOLDS))
         for name, prompts in asked.items():
             hits = [(prompt, memory.search(prompt, 5)) for prompt in prompts]
             shares = [
                 sum(bool(relevant_hits(each, prompt, least)) for prompt, each in hits) / len(hits)
                 for least in THRESHOLDS
             ]
-            print(f"{name:28} " + " ".join(f"{one:6.0%}" for one in shares))
+            lines.append([f"{len(prompts)} of {name}", *(f"{one:.2f}" for one in shares)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _spoken(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -174,22 +180,26 @@ def _spoken(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                     yield text[:400]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> None:
+    """Print the part as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benches.python.claude_hooks")
     parser.add_argument("--rounds", type=int, default=10)
     rounds = parser.parse_args().rounds
     folder = data_folder()
     if folder is None:
-        print("there is no data; set REHYDRATE_DATA", file=sys.stderr)
-        return 1
+        sys.exit("claude_hooks: no sessions; set REHYDRATE_DATA")
     found = list(cuts(folder))
     with tempfile.TemporaryDirectory() as temporary:
         machine = Machine(Path(temporary))
-        show_what_came_back(machine, found)
-        show_thresholds(machine, found, folder)
-        show_times(machine, found, rounds)
-    return 0
+        rows = list(came_back(machine, found))
+        notes = thresholds(machine, found, folder)
+        rows += times(machine, found, rounds)
+    about = (
+        "Real sessions, cut at their compaction, with the summary that Claude Code wrote then. The "
+        "hooks run as processes. Names are those used before and again after the compaction."
+    )
+    print(Part("Claude Code's hooks", about, rows, notes).to_json())
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -36,6 +36,8 @@ PARTS: tuple[str, ...] = (
     "context_stores",
     "endless",
     "hosts",
+    "claude_hooks",
+    "agent_stores",
     "retention_peers",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""

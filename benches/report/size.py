@@ -115,6 +115,8 @@ QUICK = Size(
             "recommendations",
             "outlines",
             "hosts",
+            "claude_hooks",
+            "agent_stores",
             "retention_peers",
             "memory_loop",
         }
