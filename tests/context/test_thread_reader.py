@@ -136,3 +136,13 @@ def test_threads_in_each_format_are_read(threads):
 def test_a_thread_that_is_not_there_is_an_error(threads):
     with pytest.raises(UnknownThreadError):
         ThreadReader(threads, "t")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_thread_of_one_message_or_its_copies_is_searched_too(threads, count):
+    context = Context(threads=threads, thread="t", provider="anthropic")
+    context.add(*[say("user", "Staging listens on port 8443.")] * count)
+    reader = ThreadReader(threads, "t")
+    for query in ("port of staging", "which port does staging use?", "8443"):
+        assert "user: Staging listens on port 8443." in asked(reader, query=query)
+    assert "Nothing was found" in asked(reader, query="bananas")

@@ -25,6 +25,7 @@ with warnings.catch_warnings():
         ChatResponseUpdate,
         Content,
         FunctionInvocationLayer,
+        InMemoryHistoryProvider,
         Message,
         tool,
     )
@@ -361,6 +362,63 @@ def test_a_call_with_wrong_arguments_is_answered() -> None:
 
     agent = agent_of(Scripted(respond), RehydrateProvider())
     assert "request_context" in run(agent, "Hello.")[0]
+
+
+def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
+    """Both share a context until one goes on; then the other's question is about its own."""
+    asked, told = anyio.Event(), anyio.Event()
+    answers: list[str] = []
+
+    class Waiting(Scripted):
+        async def _respond(self, options: Mapping[str, Any]) -> list[Content]:
+            said = await super()._respond(options)
+            if said[0].type == "function_call":
+                asked.set()
+                await told.wait()
+            return said
+
+    is_bob = False
+
+    def respond(messages: list[Message]) -> list[Content]:
+        if messages[-1].role == "tool":
+            answers.append(messages[-1].contents[0].result)
+            return [Content.from_text("Well.")]
+        if is_bob:
+            return [call("ask", "request_context", query="Question 3 " + harbour.words("q3", 8))]
+        return [Content.from_text("Hello.")]
+
+    async def go() -> None:
+        nonlocal is_bob
+        keeper = RehydrateProvider(budget=Budget(soft_tokens=1_500))
+        agent = agent_of(Waiting(respond), keeper)
+        ada, bob = agent.create_session(), agent.create_session()
+        await agent.run("Hello.", session=ada)
+        is_bob = True
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: agent.run("Hello.", session=bob))
+            await asked.wait()
+            is_bob = False
+            for turn in range(60):
+                await agent.run(harbour.question(turn), session=ada)
+            assert keeper.report.compactions > 0
+            told.set()
+
+    anyio.run(go)
+    assert "Nothing was found" in answers[0]
+    assert harbour.words("q3", 30) not in answers[0]
+
+
+def test_a_history_that_is_loaded_behind_the_providers_is_left_alone() -> None:
+    keeper = RehydrateProvider(budget=Budget(soft_tokens=1_500))
+    client = Scripted(lambda messages: [Content.from_text("Hello.")])
+    history = InMemoryHistoryProvider()
+    agent = agent_of(
+        client, history, keeper, tools=[], require_per_service_call_history_persistence=True
+    )
+    with pytest.warns(RehydrateWarning, match="require_per_service_call_history_persistence"):
+        run(agent, *map(harbour.question, range(40)))
+    assert len(client.seen[-1]) == 79
+    assert keeper.report.new == 0
 
 
 # --------------------------------------------------------------------------------------- messages

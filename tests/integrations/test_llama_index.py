@@ -394,3 +394,18 @@ def test_what_was_thinking_alone_is_left_out() -> None:
     chat = chat_of(alone)
     assert picked([alone], [chat], [Shown(0, chat)]) == [alone]
     assert picked([alone], [chat], [Shown(0, {"role": "assistant", "content": ""})]) == []
+
+
+def test_a_message_that_cannot_be_read_is_passed_on_with_a_warning() -> None:
+    odd = ChatMessage(role="assistant", content="x", additional_kwargs={"tool_calls": ["odd"]})
+    memory = RehydrateMemory()
+    memory.put(ChatMessage(role="user", content="Which berth is free?"))
+    memory.put(odd)
+    with pytest.warns(RehydrateWarning, match="sent as they are"):
+        assert memory.get() == memory.get_all()
+    with pytest.warns(RehydrateWarning, match="sent as they are"):
+        assert anyio.run(memory.aget) == memory.get_all()
+    assert memory.report.failure
+    memory.set(memory.get_all()[:1])
+    assert [each.content for each in memory.get()] == ["Which berth is free?"]
+    assert not memory.report.failure

@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,24 +93,74 @@ def error_of(reply: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("line", "code", "identity"),
     [
-        (b"nonsense", -32700),
-        (b'{"jsonrpc": "2.0", "id": 4, "method": "pi', -32700),
-        (b'{"a": "\xff"}', -32600),
-        (b"[" * 5_000 + b"]" * 5_000, -32700),
-        (b"[]", -32600),
-        (b'"text"', -32600),
-        (b'{"id": 7}', -32600),
+        (b"nonsense", -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": "pi', -32700, None),
+        (b'\xef\xbb\xbf{"jsonrpc": "2.0", "id": 4, "method": "ping"}', -32700, None),
+        (b'{"a": "\xff"}', -32600, None),
+        (b"[" * 5_000 + b"]" * 5_000, -32700, None),
+        (b"[]", -32600, None),
+        (b'[{"jsonrpc": "2.0", "id": 4, "method": "ping"}]', -32600, None),
+        (b'"text"', -32600, None),
+        (b'{"id": 7}', -32600, 7),
+        (b'{"jsonrpc": "1.0", "id": "a", "method": "ping"}', -32600, "a"),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": []}', -32600, 7),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "\\ud800"}', -32700, 7),
+        (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', -32700, None),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "ping"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": 1' + b"0" * 9_000 + b', "method": "ping"}', -32700, None),
     ],
-    ids=["junk", "cut", "latin1", "deep", "batch", "text", "no method"],
 )
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(
-    raw: Raw, line: bytes, code: int
+    raw: Raw, line: bytes, code: int, identity: object
 ) -> None:
     reply = raw.ask(line)
-    assert (reply["id"], reply["error"]["code"]) == (None, code)
+    assert (reply.get("id"), reply["error"]["code"]) == (identity, code)
+    assert ("id" in reply) == (identity is not None)  # the protocol's schema has no null there
     assert raw.ask(PING)["id"] == "after"
+
+
+def test_what_asks_for_nothing_is_not_answered(raw: Raw) -> None:
+    cancelled: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+    raw.send(b"", b"  ", b"\r", b'{"jsonrpc": "2.0", "id": 5, "result": {}}')
+    raw.send(*({**cancelled, "params": {"requestId": n}} for n in (99, "id")))
+    raw.send({"jsonrpc": "2.0", "method": "notifications/nothing", "params": {"id": 1}})
+    assert raw.ask(json.dumps(PING).encode() + b"\r")["id"] == "after"
+
+
+def test_a_thousand_calls_at_once_are_all_answered(raw: Raw) -> None:
+    calls = [
+        request("search_memory", {"query": f"berth {number}"}, number) for number in range(1000)
+    ]
+    sender = threading.Thread(target=raw.send, args=calls)
+    sender.start()
+    replies = [raw.reply() for _ in calls]
+    sender.join()
+    assert {reply["id"] for reply in replies} == {*range(1000)}
+    assert not any("error" in reply or reply["result"]["isError"] for reply in replies)
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout"])
+def test_a_client_that_goes_in_the_middle_of_a_call_ends_the_server_in_peace(
+    closed: str, env: dict[str, str]
+) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(COMMAND, **pipes, env=env) as process:
+        client = Raw(process)
+        client.ask(INITIALIZE)
+        client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert process.stdin is not None and process.stdout is not None
+        if closed == "stdout":
+            process.stdout.close()
+        client.send(request("search_sessions", {"query": "login"}), request("x", {}, 2))
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
 
 
 def test_an_unknown_tool_and_method_are_errors_of_the_protocol(raw: Raw) -> None:
@@ -199,8 +251,17 @@ def address(env: dict[str, str]) -> Iterator[Address]:
         yield address
 
 
-def post(address: Address, body: bytes, **headers: str) -> tuple[int, bytes]:
+def post(address: Address, body: bytes, method: str = "POST", **headers: str) -> tuple[int, bytes]:
     """Send one request; a header is left out where it is ""."""
+    with opened(address, method, body, **headers) as response:
+        return response.status, response.read()
+
+
+@contextmanager
+def opened(
+    address: Address, method: str, body: bytes = b"", **headers: str
+) -> Iterator[http.client.HTTPResponse]:
+    """Send one request, and close the connection afterwards."""
     usual = {
         "Host": f"127.0.0.1:{address.port}",
         "Authorization": f"Bearer {address.token}",
@@ -209,13 +270,12 @@ def post(address: Address, body: bytes, **headers: str) -> tuple[int, bytes]:
     }
     connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
     try:
-        connection.putrequest("POST", "/mcp", skip_host=True, skip_accept_encoding=True)
+        connection.putrequest(method, "/mcp", skip_host=True, skip_accept_encoding=True)
         for name, value in {"Content-Length": str(len(body)), **usual, **headers}.items():
             if value:
                 connection.putheader(name, value)
         connection.endheaders(body)
-        response = connection.getresponse()
-        return response.status, response.read()
+        yield connection.getresponse()
     finally:
         connection.close()
 
@@ -250,6 +310,36 @@ def test_what_is_no_message_is_refused(address: Address) -> None:
     too_large = str(MAX_BODY_BYTES + 1)
     assert post(address, b"", **{"Content-Length": too_large})[0] == 413
     assert post(address, json.dumps(INITIALIZE).encode())[0] == 200
+
+
+def test_an_error_that_answers_no_request_has_no_id(address: Address) -> None:
+    ping = json.dumps(PING).encode()
+    nobody = {"Mcp-Session-Id": "nobody"}
+    for status, said in (
+        post(address, ping),
+        post(address, ping, **nobody),
+        post(address, b"nonsense"),
+        post(address, b"[" * 100_000),
+        post(address, b"", "DELETE"),
+        post(address, b"", "DELETE", **nobody),
+        post(address, b"", "GET"),
+        post(address, b"", "PUT"),
+        post(address, json.dumps(INITIALIZE).encode(), Accept="text/plain"),
+    ):
+        assert 400 <= status < 500
+        assert json.loads(said).keys() == {"jsonrpc", "error"}
+
+
+def test_a_stream_that_cannot_be_resumed_begins_anew(address: Address) -> None:
+    with opened(address, "POST", json.dumps(INITIALIZE).encode()) as response:
+        session = response.getheader("Mcp-Session-Id") or ""
+        response.read()
+    headers = {"Mcp-Session-Id": session, "Last-Event-Id": "42"}
+    with opened(address, "GET", **headers) as response:
+        assert response.status == 200
+        assert response.getheader("Content-Type", "").startswith("text/event-stream")
+    assert post(address, b"", "DELETE", **{"Mcp-Session-Id": session})[0] == 200
+    assert post(address, json.dumps(PING).encode(), **{"Mcp-Session-Id": session})[0] == 404
 
 
 def test_a_token_of_ones_own_is_not_shown(env: dict[str, str]) -> None:

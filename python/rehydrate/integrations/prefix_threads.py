@@ -68,15 +68,17 @@ class PrefixThreads:
         count, found = max(known, key=_count, default=(0, None))
         return found if count else None
 
+    def alone(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread:
+        """Return a thread of these messages that no other conversation goes on with."""
+        thread = self._thread(scope)
+        thread.shown(messages)
+        return thread
+
     def prompt(
         self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
     ) -> Prompted:
         """Return what to send, as `HostThread.prompt` does. It raises nothing."""
-        thread = self.find(messages, scope)
-        if thread is None:
-            thread = HostThread(
-                lambda: self._make(scope), asks_back=self._asks_back, same=self._same
-            )
+        thread = self.find(messages, scope) or self._thread(scope)
         shown = thread.shown(messages, reserved_tokens=reserved_tokens)
         self._note(scope, thread)
         return Prompted(thread, shown)
@@ -88,6 +90,9 @@ class PrefixThreads:
         return await hand_over(
             lambda: self.prompt(messages, scope, reserved_tokens=reserved_tokens)
         )
+
+    def _thread(self, scope: Hashable) -> HostThread:
+        return HostThread(lambda: self._make(scope), asks_back=self._asks_back, same=self._same)
 
     def _note(self, scope: Hashable, thread: HostThread) -> None:
         """Keep the thread as the last used; one that failed knows nothing, and is not kept."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.context.context import Context
@@ -31,7 +32,14 @@ from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.request import Budget
 
 try:
-    from agent_framework import ChatContext, ChatMiddleware, ContextProvider, FunctionTool, Message
+    from agent_framework import (
+        ChatContext,
+        ChatMiddleware,
+        ContextProvider,
+        FunctionTool,
+        HistoryProvider,
+        Message,
+    )
 except ImportError:
     raise MissingPackageError("rehydrate[agent-framework]", "brings Agent Framework") from None
 
@@ -48,6 +56,14 @@ class _Scope(NamedTuple):
 
     agent: str = ""
     model: str = ""
+
+
+class _Asked(NamedTuple):
+    """What a request was made of."""
+
+    thread: HostThread
+    chats: list[dict[str, Any]]
+    scope: _Scope
 
 
 class RehydrateProvider(ContextProvider):
@@ -104,24 +120,43 @@ class RehydrateProvider(ContextProvider):
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
         """Give the run its tools and the middleware; the agent calls it before each run."""
+        if _loads_late(agent):
+            warn_passed_through(
+                "require_per_service_call_history_persistence loads the history behind all "
+                "providers"
+            )
+            return
         run = _RunMiddleware(self, str(getattr(agent, "name", None) or ""))
         context.extend_middleware(self.source_id, run)
         taken = _tool_names(agent, context)
         free = [each for each in self._definitions if each["name"] not in taken]
         context.extend_tools(self.source_id, [_AskingTool(each, run) for each in free])
 
-    async def _prompted(self, agent: str, context: ChatContext) -> tuple[HostThread, list[Message]]:
+    async def _prompted(self, agent: str, context: ChatContext) -> tuple[_Asked, list[Message]]:
         messages = list(context.messages)
         entries = entries_of(messages)
         options = context.options or {}
         model = options.get("model") or getattr(context.client, "model", None)
+        chats = [entry.chat for entry in entries]
+        scope = _Scope(agent, str(model or ""))
         prompted = await self._threads.aprompt(
-            [entry.chat for entry in entries],
-            _Scope(agent, str(model or "")),
+            chats,
+            scope,
             reserved_tokens=sum(text_tokens(self._sent_beside(options))),
         )
         self._last = prompted.thread
-        return prompted.thread, picked(messages, entries, prompted.shown)
+        asked = _Asked(prompted.thread, chats, scope)
+        return asked, picked(messages, entries, prompted.shown)
+
+    async def _answer(self, asked: _Asked, name: str, arguments: Any, call_id: str) -> str:
+        """Return the answer from what this conversation said, and no other."""
+        thread, chats, scope = asked
+        text = await thread.aanswer(name, arguments, call_id)
+        if thread.report.failure or thread.known_of(chats):
+            return text
+        # Another conversation began with the same words, and has gone on since.
+        alone = await hand_over(lambda: self._threads.alone(chats, scope))
+        return await alone.aanswer(name, arguments, call_id)
 
     def _context(self, scope: _Scope) -> Context:
         options = {"model": scope.model, **self._options}
@@ -147,19 +182,33 @@ def _tool_names(agent: Any, context: Any) -> set[str]:
     return {str(getattr(tool, "name", "")) for tools in lists for tool in tools or ()}
 
 
+def _loads_late(agent: Any) -> bool:
+    """Return whether the agent loads its history in each request, where no provider sees it."""
+    is_late = getattr(agent, "require_per_service_call_history_persistence", False)
+    providers = getattr(agent, "context_providers", None) or ()
+    return bool(is_late) and any(isinstance(each, HistoryProvider) for each in providers)
+
+
 class _RunMiddleware(ChatMiddleware):
     """Puts the thread's prompt into each request of a run."""
 
     def __init__(self, provider: RehydrateProvider, agent: str) -> None:
         self._provider = provider
         self._agent = agent
-        self.thread: HostThread | None = None
+        self.asked: _Asked | None = None
+        """Of the last request."""
+
+    async def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+        """Return the answer to a call that the last request led to."""
+        if self.asked is None:
+            return f"{name}: there is nothing to ask; answer with what you have"
+        return await self._provider._answer(self.asked, name, arguments, call_id)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Replace the messages of this request alone; the run's stay as they are."""
         if not (context.options or {}).get("conversation_id"):  # else the service holds the rest
             try:
-                self.thread, messages = await self._provider._prompted(self._agent, context)
+                self.asked, messages = await self._provider._prompted(self._agent, context)
                 context.messages = messages
             except Exception as error:
                 warn_passed_through(safe_error_text(error, "rehydrate"))
@@ -173,9 +222,7 @@ class _AskingTool(FunctionTool):
         name = definition["name"]
 
         async def answer(**arguments: Any) -> str:
-            if run.thread is None:
-                return f"{name}: there is nothing to ask; answer with what you have"
-            return await run.thread.aanswer(name, arguments, _CALL_ID.get() or name)
+            return await run.answer(name, arguments, _CALL_ID.get() or name)
 
         super().__init__(
             name=name,

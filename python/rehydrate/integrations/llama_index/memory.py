@@ -10,11 +10,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import MissingPackageError
-from rehydrate.integrations.host_thread import HostReport, HostThread, Shown
+from rehydrate.integrations.host_thread import (
+    HostReport,
+    HostThread,
+    Shown,
+    warn_passed_through,
+)
 from rehydrate.integrations.llama_index.messages import chat_of, picked
 from rehydrate.integrations.model_budget import budget_for
 from rehydrate.integrations.tool_caps import passes_with
@@ -116,20 +122,27 @@ class RehydrateMemory(BaseChatStoreMemory):
 
     def get(self, input: str | None = None, **_: Any) -> list[ChatMessage]:  # noqa: A002, ARG002
         """Return the messages that the prompt shows."""
-        messages = list(self.get_all())
-        chats = [chat_of(message) for message in messages]
-        return self._picked(messages, chats, self._shown(chats))
+        return self._prompt(list(self.get_all()))
 
     async def aget(self, input: str | None = None, **_: Any) -> list[ChatMessage]:  # noqa: A002, ARG002
         """`get` for asyncio; the prompt is made in a worker thread."""
         messages = list(await self.aget_all())
-        chats = [chat_of(message) for message in messages]
-        return self._picked(messages, chats, await hand_over(lambda: self._shown(chats)))
+        return await hand_over(lambda: self._prompt(messages))
 
     def tools(self) -> list[FunctionTool]:
         """Return the tools by which an agent's model asks back."""
         definitions = ContextJIT(self._thread.context).tools("anthropic")
         return [self._tool(each) for each in definitions]
+
+    def _prompt(self, messages: list[ChatMessage]) -> list[ChatMessage]:
+        try:
+            chats = [chat_of(message) for message in messages]
+            return self._picked(messages, chats, self._shown(chats))
+        except Exception as error:
+            why = safe_error_text(error, "rehydrate")
+            self._thread.report = HostReport(failure=why)
+            warn_passed_through(why)
+            return messages
 
     def _shown(self, chats: list[dict[str, Any]]) -> list[Shown]:
         if not chats:
@@ -152,7 +165,10 @@ class RehydrateMemory(BaseChatStoreMemory):
         name = definition["name"]
 
         async def answer(ctx: Any = None, **arguments: Any) -> str:
-            call_id = await _call_id(ctx, name, arguments)
+            try:
+                call_id = await _call_id(ctx, name, arguments)
+            except Exception:  # a scratchpad of another kind of agent
+                call_id = None
             if call_id is None:
                 self._calls += 1
                 call_id = f"{name}_{self._calls}"

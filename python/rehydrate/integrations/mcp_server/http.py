@@ -7,6 +7,7 @@ must be this server's own, and each needs the token.
 from __future__ import annotations
 
 import hmac
+import json
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -65,7 +66,60 @@ def make_app(server: Server[Any], token: str, port: int) -> ASGIApp:
         max_request_body_size=MAX_BODY_BYTES,
         transport_security=security,
     )
-    return _WithToken(app, token)
+    return _WithToken(_AsInSchema(app), token)
+
+
+class _AsInSchema:
+    """Mends two deviations of the SDK's transport.
+
+    An error that answers no request has `"id": null` there, which the protocol's schema has not. A
+    stream that a client wants to resume ends in a failure where events are not kept: it begins
+    anew instead, as the protocol has it for servers that cannot replay.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = [each for each in scope["headers"] if each[0] != b"last-event-id"]
+        start: Message | None = None
+        body = b""
+
+        async def mended(message: Message) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start" and message["status"] >= 400:
+                start = message
+            elif start is None or message["type"] != "http.response.body":
+                await send(message)
+            else:
+                body += message.get("body", b"")
+                if not message.get("more_body", False):
+                    await send(_with_length(start, shown := _without_null_id(body)))
+                    await send({"type": "http.response.body", "body": shown})
+
+        await self._app({**scope, "headers": headers}, receive, mended)
+
+
+def _without_null_id(body: bytes) -> bytes:
+    """Return the body of an error without an id that is null."""
+    try:
+        error = json.loads(body)
+    except ValueError:
+        return body
+    if not isinstance(error, dict) or error.get("id", 0) is not None:
+        return body
+    del error["id"]
+    return json.dumps(error).encode()
+
+
+def _with_length(start: Message, body: bytes) -> Message:
+    length = (b"content-length", str(len(body)).encode())
+    given = start.get("headers", ())
+    headers = [length if name.lower() == length[0] else (name, value) for name, value in given]
+    return {**start, "headers": headers}
 
 
 class _WithToken:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
-from typing import Any
+import sys
+from collections import deque
+from typing import Any, cast
 
 import anyio
 from mcp import types
@@ -11,23 +15,35 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
+_NO_ID: Any = object()
+
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Answer until the input ends.
+    """Answer until the input ends, or nobody reads the output any more.
 
-    The SDK passes over a line that is no message. Here it is answered with an error, as JSON-RPC
-    has it, so that whoever sent it does not wait.
+    The SDK passes over a line that is no message, and takes a request whose id is no string and no
+    whole number for a notification. Here both are answered with an error, as JSON-RPC has it, so
+    that whoever sent it does not wait.
     """
-    async with stdio_server() as (lines, replies):
+    try:
+        await _serve(server)
+    except* (BrokenPipeError, ConnectionResetError):  # the client is gone
+        pass
+
+
+async def _serve(server: Server[Any]) -> None:
+    lines = _Lines()
+    async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (messages, replies):
         send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
 
         async def relay() -> None:
             async with send:
-                async for line in lines:
-                    if isinstance(line, Exception):
-                        await replies.send(SessionMessage(_refusal(line)))
+                async for message in messages:
+                    refusal = _refusal(message, lines.read.popleft())
+                    if refusal is not None:
+                        await replies.send(SessionMessage(refusal))
                     else:
-                        await send.send(line)
+                        await send.send(message)
 
         async with anyio.create_task_group() as group:
             group.start_soon(relay)
@@ -35,15 +51,57 @@ async def serve_stdio(server: Server[Any]) -> None:
             group.cancel_scope.cancel()
 
 
-def _refusal(error: Exception) -> types.JSONRPCError:
-    kinds = {each["type"] for each in error.errors()} if hasattr(error, "errors") else set()
+class _Lines:
+    """The lines of standard input that are not blank, as the SDK reads them."""
+
+    def __init__(self) -> None:
+        text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+        self._file = anyio.wrap_file(text)
+        self.read: deque[str] = deque()
+        """Those of which the SDK has not passed on what they are yet: one thing for each."""
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        while line := await self._file.readline():
+            if line.strip():
+                self.read.append(line)
+                return line
+        raise StopAsyncIteration
+
+
+def _refusal(message: SessionMessage | Exception, line: str) -> types.JSONRPCError | None:
+    """Return what to answer to a line; None where the server takes the message."""
+    if isinstance(message, SessionMessage):
+        is_request = isinstance(message.message, types.JSONRPCNotification) and '"id"' in line
+        if not is_request or _id_of(line) is _NO_ID:
+            return None
+        return _error(
+            _NO_ID, types.INVALID_REQUEST, "the id of a request is a string or a whole number"
+        )
+    kinds = {each["type"] for each in message.errors()} if hasattr(message, "errors") else set()
     if "json_invalid" in kinds:
-        data = types.ErrorData(
-            code=types.PARSE_ERROR, message="this line is no JSON; send a message a line"
-        )
-    else:
-        data = types.ErrorData(
-            code=types.INVALID_REQUEST,
-            message="this line is no message of JSON-RPC 2.0; send jsonrpc, method and id",
-        )
-    return types.JSONRPCError(jsonrpc="2.0", id=None, error=data)
+        what = "this line is no JSON; send a message a line"
+        return _error(_id_of(line), types.PARSE_ERROR, what)
+    what = "this line is no message of JSON-RPC 2.0; send jsonrpc, method and id"
+    return _error(_id_of(line), types.INVALID_REQUEST, what)
+
+
+def _id_of(line: str) -> Any:
+    """Return the id in a line, whatever it is."""
+    try:
+        sent = json.loads(line)
+    except (ValueError, RecursionError):
+        return _NO_ID
+    return sent.get("id", _NO_ID) if isinstance(sent, dict) else _NO_ID
+
+
+def _error(identity: Any, code: int, message: str) -> types.JSONRPCError:
+    """Return an error; without an id, for which the protocol's schema has no null, where there is
+    none that can be repeated."""
+    error = types.ErrorData(code=code, message=message)
+    is_text = isinstance(identity, str) and identity.isprintable()
+    if is_text or type(identity) is int:
+        return types.JSONRPCError(jsonrpc="2.0", id=identity, error=error)
+    return types.JSONRPCError.model_construct(jsonrpc="2.0", error=error)

@@ -75,6 +75,9 @@ def relevances(
     found, confidence = prepared.relevances(
         query, vectors=vectors, places=places, query_vector=query_vector
     )
+    if confidence > 0 and not any(found):
+        # One message alone, or copies of one: no word is rare there, so that any will do.
+        return Relevances([1.0] * len(found), max(confidence, MIN_CONFIDENCE))
     return Relevances(found, 1.0 if min(found, default=0.0) >= 1.0 else confidence)
 
 
