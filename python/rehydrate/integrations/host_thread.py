@@ -65,6 +65,13 @@ class Shown(NamedTuple):
     message: Any
 
 
+class Known(NamedTuple):
+    """The messages that a thread knows of a host's list: its own list, and how many it had."""
+
+    messages: Sequence[Any] = ()
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+
+
 class HostThread:
     """One conversation of a host.
 
@@ -120,11 +127,16 @@ class HostThread:
         """`prompt` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.prompt(messages, reserved_tokens=reserved_tokens))
 
-    def shown(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Shown]:
-        """Return what `prompt` returns, each message with its index in the host's list."""
+    def shown(
+        self, messages: Sequence[Any], *, reserved_tokens: int = 0, known: Known | None = None
+    ) -> list[Shown]:
+        """Return what `prompt` returns, each message with its index in the host's list.
+
+        ``known`` is what `known_of` returned for these messages: they are not compared again.
+        """
         with self._lock:
             try:
-                return self._shown(messages, reserved_tokens)
+                return self._shown(messages, reserved_tokens, known)
             except Exception as error:
                 why = safe_error_text(error, "rehydrate")
                 self._known, self._context, self._jit = [], None, None
@@ -132,17 +144,18 @@ class HostThread:
                 warn_passed_through(why)
                 return [Shown(index, message) for index, message in enumerate(messages)]
 
-    def known_of(self, messages: Sequence[Any]) -> int:
-        """Return how many messages it knows, where the list begins with all of them; else 0."""
+    def known_of(self, messages: Sequence[Any]) -> Known:
+        """Return the messages that it knows, where the list begins with all of them; else none."""
         known = self._known
         count = len(known)  # another thread may be adding
         if not 0 < count <= len(messages):
-            return 0
+            return Known()
         # Most lists are of other conversations, and end otherwise.
         last, now = known[count - 1], messages[count - 1]
         if last is not now and not self._same(last, now):
-            return 0
-        return count if shared_messages(known, messages, self._same) >= count else 0
+            return Known()
+        is_known = shared_messages(known, messages, self._same) >= count
+        return Known(known, count) if is_known else Known()
 
     def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
@@ -160,8 +173,13 @@ class HostThread:
         """`answer` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.answer(name, arguments, call_id))
 
-    def _shown(self, messages: Sequence[Any], reserved_tokens: int) -> list[Shown]:
-        shared = shared_messages(self._known, messages, self._same)
+    def _shown(
+        self, messages: Sequence[Any], reserved_tokens: int, known: Known | None
+    ) -> list[Shown]:
+        if known is not None and known.messages is self._known and known.count == len(self._known):
+            shared = known.count
+        else:
+            shared = shared_messages(self._known, messages, self._same)
         is_rebuilt = shared < len(self._known)
         if is_rebuilt or self._context is None:
             self._begin()
