@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
@@ -148,9 +149,11 @@ def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
             yield NeutralMessage("user", (Text(f"[{role}]\n{message.text}"),), (index,))
 
 
-def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+def _openai_chat(
+    reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
+) -> Iterable[NeutralMessage]:
     waiting: list[str | None] = []  # calls that a tool message without an id may answer
-    for index, entry in enumerate(entries, reader.first):
+    for index, entry in zip(indices or count(reader.first), entries, strict=False):
         role = normal_role(str(entry.get("role")))
         if role == "tool":
             call = _id(entry.get("tool_call_id"))
@@ -209,13 +212,10 @@ def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[Neutr
 
 
 def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
-    first = reader.first
-    sent = [index for index, entry in enumerate(entries) if entry.type != "remove"]
-    messages = langchain_to_openai([entries[index] for index in sent])
-    for message in _openai_chat(reader, messages):
-        yield message._replace(
-            sources=tuple([first + sent[index - first] for index in message.sources]), entry=None
-        )
+    sent = [entry for entry in entries if entry.type != "remove"]
+    indices = [n for n, entry in enumerate(entries, reader.first) if entry.type != "remove"]
+    for message in _openai_chat(reader, langchain_to_openai(sent), indices):
+        yield message._replace(entry=None)
 
 
 _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessage]]] = {

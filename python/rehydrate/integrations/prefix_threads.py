@@ -76,11 +76,14 @@ class PrefixThreads:
     ) -> Prompted:
         """Return what to send, as `HostThread.prompt` does. It raises nothing."""
         thread, known = self._found(messages, scope)
-        if thread is None:
+        shown = None
+        if thread is not None:
+            shown = thread.shown_next(messages, known, reserved_tokens=reserved_tokens)
+        if thread is None or shown is None:  # another list went on from it meanwhile
             thread = HostThread(
                 lambda: self._make(scope), asks_back=self._asks_back, same=self._same
             )
-        shown = thread.shown(messages, reserved_tokens=reserved_tokens, known=known)
+            shown = thread.shown(messages, reserved_tokens=reserved_tokens)
         self._note(scope, thread)
         return Prompted(thread, shown)
 

@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from threading import RLock
 from typing import Any, NamedTuple
 
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._concurrency.waiting_lock import WaitingLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.langgraph.conditions import fits, matches, text_of
@@ -104,7 +104,7 @@ class RehydrateStore(BaseStore):
         self._memory = memory
         self._fields = tuple(fields)
         self.ttl_config = ttl
-        self._lock = RLock()
+        self._lock = WaitingLock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Return the result of each operation. Reads come first, and of several puts of one key
