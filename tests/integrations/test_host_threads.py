@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import anyio
@@ -165,13 +166,19 @@ def test_any_number_of_threads_may_use_it() -> None:
 
 
 def test_any_number_of_tasks_may_wait_for_one_conversation() -> None:
-    threads = PrefixThreads(chat)  # each prompt waits for its sources, and gives up its slot
+    def source(request: Any) -> str:
+        time.sleep(0.01)  # so that its caller gives up its slot
+        return "Berth 4 is free."
+
+    threads = PrefixThreads(lambda _: Context(provider="openai_chat", sources=[source]))
+    *_, before, passed = lists(said(4))
+    threads.prompt(before)
 
     async def run() -> None:
         with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 for _ in range(30):
-                    group.start_soon(threads.aprompt, said(4))
+                    group.start_soon(threads.aprompt, passed)
 
     anyio.run(run)
 

@@ -70,9 +70,13 @@ def _last_turn(messages: Sequence[Message], known: int) -> int:
     all_calls = set(calls)
     if len(all_calls) < len(calls) or any(map(NO_ID_CHARACTER.search, calls)):
         return 0  # ids of calls are changed
-    answers = [answer for message in messages for answer in message.answers]
-    pending = all_calls.difference(answers)
-    """Calls before the turn that are not answered before it."""
+    pending = set[str]()
+    """Calls before a turn that are not answered before it."""
+    for message in messages:
+        pending.update(message.calls)
+        if not pending.issuperset(all_calls.intersection(message.answers)):
+            return 0  # answered twice, or before it was made
+        pending.difference_update(message.answers)
     start = 0
     for before, message in zip(messages[-2::-1], messages[:0:-1], strict=True):
         pending.update(message.answers)
