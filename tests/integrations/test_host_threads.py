@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
+import anyio
 import pytest
 
 from rehydrate import Budget, Context, PromptIR, compile
@@ -161,6 +163,36 @@ def test_any_number_of_threads_may_use_it() -> None:
     for each in runs:
         each.join()
     assert failures == []
+
+
+def test_any_number_of_tasks_may_wait_for_one_conversation() -> None:
+    def source(request: Any) -> str:
+        time.sleep(0.01)  # so that its caller gives up its slot
+        return "Berth 4 is free."
+
+    threads = PrefixThreads(lambda _: Context(provider="openai_chat", sources=[source]))
+    *_, before, passed = lists(said(4))
+    threads.prompt(before)
+
+    async def run() -> None:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                for _ in range(30):
+                    group.start_soon(threads.aprompt, passed)
+
+    anyio.run(run)
+
+
+def test_a_list_whose_thread_went_another_way_meanwhile_gets_its_own() -> None:
+    threads = PrefixThreads(chat)
+    start = said(3)
+    thread = threads.prompt(start).thread
+    known = thread.known_of(start)
+    mine, theirs = [[*start, {"role": "user", "content": text}] for text in ("Mine.", "Theirs.")]
+    threads.prompt(theirs)
+    assert thread.shown_next(mine, known) is None
+    assert thread.known_of(theirs).count == len(theirs)
+    assert threads.prompt(mine).thread is not thread
 
 
 def test_arguments_of_a_call_may_be_json_and_wrong() -> None:

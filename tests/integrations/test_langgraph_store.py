@@ -131,6 +131,18 @@ def test_a_filter_that_few_items_meet_still_finds_them(store: RehydrateStore) ->
     assert keys(store.search(ALICE, query="ferry", filter={"n": {"$gte": 299}})) == ["k299"]
 
 
+def test_a_filter_without_a_query_returns_the_last_written_of_all(store: RehydrateStore) -> None:
+    for namespace in ("alice", "bob"):
+        values = [{"n": number, "even": number % 2 == 0} for number in range(260)]
+        store.batch([PutOp(("users", namespace), f"k{each['n']}", each) for each in values])
+    few = store.search(("users",), filter={"even": True}, limit=3)
+    assert {item.namespace for item in few} == {("users", "bob")}
+    assert [item.value["even"] for item in few] == [True] * 3
+    rare = store.search(("users",), filter={"n": {"$lt": 2}}, limit=10)
+    assert sorted(item.key for item in rare) == ["k0", "k0", "k1", "k1"]
+    assert len(store.search(("users",), filter={"even": False}, limit=500)) == 260
+
+
 def test_an_unknown_operator_is_refused(store: RehydrateStore) -> None:
     store.put(ALICE, "port", PORT)
     with pytest.raises(InvalidArgumentError, match=r"'\$near'; the operators are \$eq"):

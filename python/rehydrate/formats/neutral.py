@@ -36,7 +36,7 @@ def one_or_all(parts: Sequence[dict[str, Any]], kind: str) -> Any:
     return list(parts)
 
 
-_NO_ID_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
+NO_ID_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Text(NamedTuple):
@@ -114,7 +114,7 @@ def _with_valid_ids(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
 
     def renamed(part: Part, source: int) -> Part:
         if isinstance(part, Call):
-            wanted = _NO_ID_CHARACTER.sub("_", part.id or f"call_{source}")
+            wanted = NO_ID_CHARACTER.sub("_", part.id or f"call_{source}")
             name, number = wanted, 1
             while name in used:
                 number += 1
@@ -123,7 +123,7 @@ def _with_valid_ids(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
             latest[part.id] = name
             return part._replace(id=name)
         if isinstance(part, Result):
-            name = latest.get(part.id) or _NO_ID_CHARACTER.sub("_", part.id or f"call_{source}")
+            name = latest.get(part.id) or NO_ID_CHARACTER.sub("_", part.id or f"call_{source}")
             return part._replace(id=name)
         return part
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from rehydrate.formats import anthropic_writing, openai_chat_writing, openai_responses_writing
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.claude_code_writing import merged_lines
 from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
-from rehydrate.formats.translation import read
+from rehydrate.formats.translation import Lost, notes_on, read
 from rehydrate.messages import Provider, normal_role
 
 __all__ = ["RENDERERS", "Rendered", "Renderer", "render_history"]
@@ -52,22 +53,28 @@ class Rendered(NamedTuple):
     system: list[RenderedMessage]
     """The system entries at the beginning, where the provider takes them in another field."""
     messages: list[RenderedMessage]
-    notes: tuple[str, ...]
-    """Notes on content that was left out or changed."""
+    lost: Lost = MappingProxyType({})
+    """Content that was left out or changed."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on content that was left out or changed."""
+        return notes_on(self.lost)
 
 
 def render_history(
     entries: Sequence[Any],
     format: str,  # noqa: A002  the field's word
     provider: Provider,
+    first: int = 0,
 ) -> Rendered:
     """Render a history in this format for a provider.
 
+    ``first`` is the index of the first entry, where others stand before it (`ConvertedHistory`).
     Entries in the provider's own format stay the same objects, unless they have keys that it
     refuses. Raises InvalidMessageError for an entry that only its own provider can take.
     """
     renderer = RENDERERS[provider]
-    notes: tuple[str, ...] = ()
     if format == provider:
         sent = [
             RenderedMessage(renderer.own(entry), (index,)) for index, entry in enumerate(entries)
@@ -75,18 +82,18 @@ def render_history(
     elif format == "claude_code" and provider == "anthropic":
         sent = [RenderedMessage(*each) for each in merged_lines(entries)]
     else:
-        messages, notes = read(entries, format)
-        if provider == "anthropic":
+        messages, lost = read(entries, format, first)
+        if provider == "anthropic" and not first:
             leading = _leading([each.role for each in messages])
             system = [
                 RenderedMessage(renderer.system(each.text), each.sources)
                 for each in messages[:leading]
             ]
-            return Rendered(system, renderer.write(messages[leading:]), notes)
-        return Rendered([], renderer.write(messages), notes)
+            return Rendered(system, renderer.write(messages[leading:]), lost)
+        return Rendered([], renderer.write(messages), lost)
     if provider == "anthropic":
         return _without_system(sent)
-    return Rendered([], sent, notes)
+    return Rendered([], sent)
 
 
 def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
@@ -105,7 +112,7 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
         for block in _system_blocks(each.message.get("content"))
     ]
     if "system" not in roles[leading:]:
-        return Rendered(system, [*rest], ())
+        return Rendered(system, [*rest])
     messages: list[RenderedMessage] = []
     for each in in_place(rest, _role_calls):
         if _role_calls(each).role != "system":
@@ -115,7 +122,7 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
         if texts:
             text = "[system]\n" + "\n\n".join(texts)
             messages.append(RenderedMessage(anthropic_writing.user(text), each.sources))
-    return Rendered(system, messages, ())
+    return Rendered(system, messages)
 
 
 def _role_calls(sent: RenderedMessage) -> RoleCalls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
@@ -27,38 +28,52 @@ _CLIENT_CALLS = {
 }
 
 
+Lost = Mapping[str, frozenset[int]]
+"""What was left out or changed, and the indices of its entries."""
+
+
 class Reading(NamedTuple):
-    """Neutral messages, and notes on what was left out or changed."""
+    """Neutral messages, and what was left out or changed."""
 
     messages: list[NeutralMessage]
-    notes: tuple[str, ...]
+    lost: Lost
 
 
-def read(entries: Sequence[Any], format: str) -> Reading:  # noqa: A002  the field's word
-    """Read a history; raises InvalidMessageError for an entry that only its provider can
-    resolve."""
-    reader = _Reader()
+def read(entries: Sequence[Any], format: str, first: int = 0) -> Reading:  # noqa: A002  the field's word
+    """Read a history, whose first entry has the index ``first``; raises InvalidMessageError for an
+    entry that only its provider can resolve."""
+    reader = _Reader(first)
     messages = normalized(list(_READERS[format](reader, entries)))
-    return Reading(messages, reader.notes())
+    return Reading(messages, reader.lost())
+
+
+def notes_on(lost: Lost) -> tuple[str, ...]:
+    """Return a sentence on each thing that was left out or changed.
+
+    >>> notes_on({"thinking is not sent:": frozenset({4, 9})})
+    ('history: thinking is not sent: of 2 entries, first history[4]',)
+    """
+    return tuple(
+        [
+            f"history: {what} of {len(places)} entr{'y' if len(places) == 1 else 'ies'}, first "
+            f"{EntryId.of(min(places))}"
+            for what, places in sorted(lost.items())
+        ]
+    )
 
 
 class _Reader:
     """Reads entries and notes what is lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
+        self.first = first
         self._lost: dict[str, set[int]] = {}
 
     def lose(self, what: str, index: int) -> None:
         self._lost.setdefault(what, set()).add(index)
 
-    def notes(self) -> tuple[str, ...]:
-        return tuple(
-            [
-                f"history: {what} of {len(places)} entr{'y' if len(places) == 1 else 'ies'}, first "
-                f"{EntryId.of(min(places))}"
-                for what, places in sorted(self._lost.items())
-            ]
-        )
+    def lost(self) -> Lost:
+        return {what: frozenset(places) for what, places in self._lost.items()}
 
     def parts(self, content: object, index: int) -> list[Part]:
         """Return the parts of a content as neutral parts."""
@@ -112,7 +127,7 @@ class _Reader:
 def _anthropic(
     reader: _Reader, entries: Sequence[Any], sources: Sequence[tuple[int, ...]] | None = None
 ) -> Iterable[NeutralMessage]:
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries, reader.first):
         at = (index,) if sources is None else sources[index]
         yield _plain_message(reader, entry, normal_role(str(entry.get("role"))), at)
 
@@ -124,7 +139,7 @@ def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMes
 
 
 def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries, reader.first):
         role = normal_role(str(entry.get("role")))
         message = _plain_message(reader, entry, role, (index,))
         if role in ("system", "user", "assistant"):
@@ -134,9 +149,11 @@ def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
             yield NeutralMessage("user", (Text(f"[{role}]\n{message.text}"),), (index,))
 
 
-def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+def _openai_chat(
+    reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
+) -> Iterable[NeutralMessage]:
     waiting: list[str | None] = []  # calls that a tool message without an id may answer
-    for index, entry in enumerate(entries):
+    for index, entry in zip(indices or count(reader.first), entries, strict=False):
         role = normal_role(str(entry.get("role")))
         if role == "tool":
             call = _id(entry.get("tool_call_id"))
@@ -170,7 +187,7 @@ def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMes
 
 
 def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(entries, reader.first):
         kind = type_of(entry)
         if kind in _HELD or (not kind and "role" not in entry):
             expected = "an item that says what it holds"
@@ -195,12 +212,10 @@ def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[Neutr
 
 
 def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
-    sent = [index for index, entry in enumerate(entries) if entry.type != "remove"]
-    messages = langchain_to_openai([entries[index] for index in sent])
-    for message in _openai_chat(reader, messages):
-        yield message._replace(
-            sources=tuple([sent[index] for index in message.sources]), entry=None
-        )
+    sent = [entry for entry in entries if entry.type != "remove"]
+    indices = [n for n, entry in enumerate(entries, reader.first) if entry.type != "remove"]
+    for message in _openai_chat(reader, langchain_to_openai(sent), indices):
+        yield message._replace(entry=None)
 
 
 _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessage]]] = {

@@ -16,6 +16,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._concurrency.waiting_lock import WaitingLock
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT
@@ -65,6 +66,13 @@ class Shown(NamedTuple):
     message: Any
 
 
+class Known(NamedTuple):
+    """The messages that a thread knows of a host's list: its own list, and how many it had."""
+
+    messages: Sequence[Any] = ()
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+
+
 class HostThread:
     """One conversation of a host.
 
@@ -82,7 +90,7 @@ class HostThread:
         self._make = make
         self._asks_back = asks_back
         self._same = same
-        self._lock = RLock()
+        self._lock = WaitingLock()
         self._known: list[Any] = []
         self._context: Context | None = None
         self._budget = Budget()
@@ -123,26 +131,37 @@ class HostThread:
     def shown(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Shown]:
         """Return what `prompt` returns, each message with its index in the host's list."""
         with self._lock:
-            try:
-                return self._shown(messages, reserved_tokens)
-            except Exception as error:
-                why = safe_error_text(error, "rehydrate")
-                self._known, self._context, self._jit = [], None, None
-                self.report = HostReport(failure=why)
-                warn_passed_through(why)
-                return [Shown(index, message) for index, message in enumerate(messages)]
+            shared = shared_messages(self._known, messages, self._same)
+            return self._shown(messages, reserved_tokens, shared)
 
-    def known_of(self, messages: Sequence[Any]) -> int:
-        """Return how many messages it knows, where the list begins with all of them; else 0."""
+    def shown_next(
+        self, messages: Sequence[Any], known: Known, *, reserved_tokens: int = 0
+    ) -> list[Shown] | None:
+        """Return what `shown` returns; None where the list no longer goes on from what it knows.
+
+        ``known`` is what `known_of` returned for these messages: they are not compared again.
+        """
+        with self._lock:
+            is_current = known.messages is self._known and known.count == len(self._known)
+            shared = known.count
+            if not is_current:
+                shared = shared_messages(self._known, messages, self._same)
+            if shared < len(self._known):
+                return None
+            return self._shown(messages, reserved_tokens, shared)
+
+    def known_of(self, messages: Sequence[Any]) -> Known:
+        """Return the messages that it knows, where the list begins with all of them; else none."""
         known = self._known
         count = len(known)  # another thread may be adding
         if not 0 < count <= len(messages):
-            return 0
+            return Known()
         # Most lists are of other conversations, and end otherwise.
         last, now = known[count - 1], messages[count - 1]
         if last is not now and not self._same(last, now):
-            return 0
-        return count if shared_messages(known, messages, self._same) >= count else 0
+            return Known()
+        is_known = shared_messages(known, messages, self._same) >= count
+        return Known(known, count) if is_known else Known()
 
     def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
@@ -160,8 +179,17 @@ class HostThread:
         """`answer` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.answer(name, arguments, call_id))
 
-    def _shown(self, messages: Sequence[Any], reserved_tokens: int) -> list[Shown]:
-        shared = shared_messages(self._known, messages, self._same)
+    def _shown(self, messages: Sequence[Any], reserved_tokens: int, shared: int) -> list[Shown]:
+        try:
+            return self._prompted(messages, reserved_tokens, shared)
+        except Exception as error:
+            why = safe_error_text(error, "rehydrate")
+            self._known, self._context, self._jit = [], None, None
+            self.report = HostReport(failure=why)
+            warn_passed_through(why)
+            return [Shown(index, message) for index, message in enumerate(messages)]
+
+    def _prompted(self, messages: Sequence[Any], reserved_tokens: int, shared: int) -> list[Shown]:
         is_rebuilt = shared < len(self._known)
         if is_rebuilt or self._context is None:
             self._begin()

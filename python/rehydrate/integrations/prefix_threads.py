@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate.context.context import Context
-from rehydrate.integrations.host_thread import MAX_THREADS, HostThread, Same, Shown
+from rehydrate.integrations.host_thread import MAX_THREADS, HostThread, Known, Same, Shown
 
 
 class Prompted(NamedTuple):
@@ -62,11 +62,14 @@ class PrefixThreads:
     def find(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread | None:
         """Return the thread that a list goes on from, the one with the most messages; None: there
         is none."""
+        return self._found(messages, scope)[0]
+
+    def _found(self, messages: Sequence[Any], scope: Hashable) -> tuple[HostThread | None, Known]:
         with self._lock:
             threads = list(self._threads)
-        known = [(thread.known_of(messages), thread) for other, thread in threads if other == scope]
-        count, found = max(known, key=_count, default=(0, None))
-        return found if count else None
+        known = [(thread, thread.known_of(messages)) for other, thread in threads if other == scope]
+        thread, most = max(known, key=_count, default=(None, Known()))
+        return (thread, most) if most.count else (None, Known())
 
     def alone(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread:
         """Return a thread of these messages that no other conversation goes on with."""
@@ -78,8 +81,13 @@ class PrefixThreads:
         self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
     ) -> Prompted:
         """Return what to send, as `HostThread.prompt` does. It raises nothing."""
-        thread = self.find(messages, scope) or self._thread(scope)
-        shown = thread.shown(messages, reserved_tokens=reserved_tokens)
+        thread, known = self._found(messages, scope)
+        shown = None
+        if thread is not None:
+            shown = thread.shown_next(messages, known, reserved_tokens=reserved_tokens)
+        if thread is None or shown is None:  # another list went on from it meanwhile
+            thread = self._thread(scope)
+            shown = thread.shown(messages, reserved_tokens=reserved_tokens)
         self._note(scope, thread)
         return Prompted(thread, shown)
 
@@ -103,5 +111,5 @@ class PrefixThreads:
             self._threads = kept[-self._max_threads :]
 
 
-def _count(known: tuple[int, HostThread]) -> int:
-    return known[0]
+def _count(found: tuple[HostThread | None, Known]) -> int:
+    return found[1].count

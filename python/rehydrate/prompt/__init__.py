@@ -121,6 +121,7 @@ __all__, __dir__, __getattr__ = front(
         "caps.kinds": "Kind kind_of",
         "caps.results": "ToolNames texts_of",
         "counting": "COUNTER counted prompt_tokens room text_tokens upper_bound",
+        "converted": "ConvertedHistory",
         "digests": "digest_of",
         "fencing": "fence fenced",
         "originals": "About",

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.formats import anthropic_writing
 from rehydrate.formats.neutral import RenderedMessage
-from rehydrate.formats.rendering import RENDERERS, Rendered, render_history
+from rehydrate.formats.rendering import RENDERERS, Rendered
 from rehydrate.messages import Provider, normal_role
 from rehydrate.prompt.compiled import Segment
 from rehydrate.prompt.counting import entry_tokens, section_tokens
@@ -147,7 +147,7 @@ class _Piece(NamedTuple):
 
 def _whole(ir: PromptIR, target: Target) -> Layout:
     """Return the layout of a prompt of which nothing is known."""
-    history = render_history(ir.history.entries, ir.history.format, target.provider)
+    history = target.render_cache.converted.of(ir.history, target.provider)
     tools = _tool_pieces(ir, target)
     system = _system_pieces(ir, history, target)
     messages = _message_pieces(ir, history, target)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate import formats
 from rehydrate.formats import anthropic_writing
 from rehydrate.messages import Message
+from rehydrate.prompt.converted import ConvertedHistory
 from rehydrate.prompt.digests import digest_and_mark
 from rehydrate.prompt.settled import Growing, Settled, same_objects
 
@@ -50,6 +51,7 @@ class RenderCache:
         "_sections",
         "_settled",
         "_valid",
+        "converted",
         "layout",
     )
 
@@ -57,6 +59,8 @@ class RenderCache:
         """Start empty."""
         self.layout: Layout | None = None
         """The layout of the last prompt."""
+        self.converted = ConvertedHistory()
+        """The history of the last prompt in the provider's format."""
         self._fingerprints: dict[int, Fingerprint] = {}
         self._new_fingerprints: dict[int, Fingerprint] = {}
         self._rendered: dict[int, tuple[object, Any]] = {}

@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from threading import RLock
 from typing import Any, NamedTuple
 
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._concurrency.waiting_lock import WaitingLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.langgraph.conditions import fits, matches, text_of
@@ -49,6 +49,8 @@ _KINDS = (FOUND, KEPT)
 _WHOLE = "$"
 _MORE = 4
 """A search with a filter reads so many times more hits, until it has enough."""
+_PAGE = 100
+"""A filter without a query reads at least so many items at first."""
 _REFRESHED_FROM = 0.1
 """A read begins an item's time anew once this share of it is over: else every read would write."""
 
@@ -104,7 +106,7 @@ class RehydrateStore(BaseStore):
         self._memory = memory
         self._fields = tuple(fields)
         self.ttl_config = ttl
-        self._lock = RLock()
+        self._lock = WaitingLock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Return the result of each operation. Reads come first, and of several puts of one key
@@ -267,14 +269,32 @@ class RehydrateStore(BaseStore):
     def _newest(self, op: SearchOp, wanted: int, kinds: Sequence[str] = _KINDS) -> Iterator[_Found]:
         """Yield items that meet the filter, the last written first: as many as are wanted, if there
         are so many."""
-        limit = None if op.filter else wanted
-        newest: dict[tuple[str, str], MemoryItem] = {}
-        for namespace in self._namespaces(op.namespace_prefix):
-            for item in self._memory.list(namespace=namespace, kinds=kinds, limit=limit):
-                newest.setdefault(_name(item), item)
-        for item in sorted(newest.values(), key=_written, reverse=True):
-            if matches(item.metadata["value"], op.filter):
-                yield _Found(item)
+        found = [
+            item
+            for namespace in self._namespaces(op.namespace_prefix)
+            for item in self._newest_of(namespace, op, wanted, kinds)
+        ]
+        for item in sorted(found, key=_written, reverse=True):
+            yield _Found(item)
+
+    def _newest_of(
+        self, namespace: str, op: SearchOp, wanted: int, kinds: Sequence[str]
+    ) -> list[MemoryItem]:
+        """Return a namespace's last written items that meet the filter, as many as are wanted."""
+        limit = max(wanted * _MORE, _PAGE) if op.filter else wanted
+        while True:
+            read = self._memory.list(namespace=namespace, kinds=kinds, limit=limit)
+            newest: dict[str, MemoryItem] = {}
+            for item in read:
+                newest.setdefault(item.thread, item)
+            met = [
+                item
+                for item in newest.values()
+                if not op.filter or matches(item.metadata["value"], op.filter)
+            ]
+            if len(met) >= wanted or len(read) < limit or not op.filter:
+                return met
+            limit *= _MORE
 
     def _listed(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
