@@ -195,6 +195,20 @@ def test_a_list_whose_thread_went_another_way_meanwhile_gets_its_own() -> None:
     assert threads.prompt(mine).thread is not thread
 
 
+def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
+    """Both have one thread until one goes on; then the other's question is about its own."""
+    threads = PrefixThreads(chat, asks_back=True)
+    hello = said(0)
+    ada = threads.prompt(hello)
+    assert threads.asking(hello) == ada._replace(shown=[])
+    query = {"query": harbour.words("a3", 8)}
+    for passed in lists(said(60))[1:]:
+        threads.prompt([*hello, {"role": "assistant", "content": "Hello."}, *passed[1:]])
+    assert ada.thread.report.compactions > 0
+    assert "word for word" in ada.thread.answer("request_context", query, "c1")
+    assert "Nothing was found" in threads.answer(ada, "request_context", query, "c2")
+
+
 def test_arguments_of_a_call_may_be_json_and_wrong() -> None:
     thread = HostThread(chat, asks_back=True)
     thread.prompt(said(3))

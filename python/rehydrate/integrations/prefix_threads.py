@@ -6,7 +6,7 @@ wherever it goes on, and one that goes back, or branches off, gets a thread of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import eq
 from threading import RLock
 from typing import Any, NamedTuple
@@ -21,6 +21,9 @@ class Prompted(NamedTuple):
 
     thread: HostThread
     shown: list[Shown]
+    given: Sequence[Any]
+    """The host's messages."""
+    scope: Hashable
 
     @property
     def messages(self) -> list[Any]:
@@ -64,18 +67,18 @@ class PrefixThreads:
         is none."""
         return self._found(messages, scope)[0]
 
+    def asking(self, messages: Sequence[Any], scope: Hashable = "") -> Prompted | None:
+        """Return what `answer` needs to know of a conversation that was prompted before; None: no
+        thread knows it."""
+        thread = self.find(messages, scope)
+        return None if thread is None else Prompted(thread, [], tuple(messages), scope)
+
     def _found(self, messages: Sequence[Any], scope: Hashable) -> tuple[HostThread | None, Known]:
         with self._lock:
             threads = list(self._threads)
         known = [(thread, thread.known_of(messages)) for other, thread in threads if other == scope]
         thread, most = max(known, key=_count, default=(None, Known()))
         return (thread, most) if most.count else (None, Known())
-
-    def alone(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread:
-        """Return a thread of these messages that no other conversation goes on with."""
-        thread = self._thread(scope)
-        thread.shown(messages)
-        return thread
 
     def prompt(
         self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
@@ -89,7 +92,7 @@ class PrefixThreads:
             thread = self._thread(scope)
             shown = thread.shown(messages, reserved_tokens=reserved_tokens)
         self._note(scope, thread)
-        return Prompted(thread, shown)
+        return Prompted(thread, shown, tuple(messages), scope)
 
     async def aprompt(
         self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
@@ -98,6 +101,26 @@ class PrefixThreads:
         return await hand_over(
             lambda: self.prompt(messages, scope, reserved_tokens=reserved_tokens)
         )
+
+    def answer(
+        self, asking: Prompted, name: str, arguments: Mapping[str, Any] | str, call_id: str
+    ) -> str:
+        """Return the answer to a call that a prompt led to, as `HostThread.answer` does, from what
+        its own conversation said and no other."""
+        thread = asking.thread
+        text = thread.answer(name, arguments, call_id)
+        if thread.report.failure or thread.known_of(asking.given).count:
+            return text
+        # Another conversation began with the same words, and has gone on since.
+        alone = self._thread(asking.scope)
+        alone.shown(asking.given)
+        return alone.answer(name, arguments, call_id)
+
+    async def aanswer(
+        self, asking: Prompted, name: str, arguments: Mapping[str, Any] | str, call_id: str
+    ) -> str:
+        """`answer` for asyncio and trio, in a worker thread."""
+        return await hand_over(lambda: self.answer(asking, name, arguments, call_id))
 
     def _thread(self, scope: Hashable) -> HostThread:
         return HostThread(lambda: self._make(scope), asks_back=self._asks_back, same=self._same)

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.context.context import Context
@@ -24,7 +23,7 @@ from rehydrate.integrations.host_thread import (
     warn_passed_through,
 )
 from rehydrate.integrations.model_budget import budget_for
-from rehydrate.integrations.prefix_threads import PrefixThreads
+from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
 from rehydrate.integrations.tool_caps import passes_with
 from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps
@@ -56,14 +55,6 @@ class _Scope(NamedTuple):
 
     agent: str = ""
     model: str = ""
-
-
-class _Asked(NamedTuple):
-    """What a request was made of."""
-
-    thread: HostThread
-    chats: list[dict[str, Any]]
-    scope: _Scope
 
 
 class RehydrateProvider(ContextProvider):
@@ -132,7 +123,7 @@ class RehydrateProvider(ContextProvider):
         free = [each for each in self._definitions if each["name"] not in taken]
         context.extend_tools(self.source_id, [_AskingTool(each, run) for each in free])
 
-    async def _prompted(self, agent: str, context: ChatContext) -> tuple[_Asked, list[Message]]:
+    async def _prompted(self, agent: str, context: ChatContext) -> tuple[Prompted, list[Message]]:
         messages = list(context.messages)
         entries = entries_of(messages)
         options = context.options or {}
@@ -145,18 +136,7 @@ class RehydrateProvider(ContextProvider):
             reserved_tokens=sum(text_tokens(self._sent_beside(options))),
         )
         self._last = prompted.thread
-        asked = _Asked(prompted.thread, chats, scope)
-        return asked, picked(messages, entries, prompted.shown)
-
-    async def _answer(self, asked: _Asked, name: str, arguments: Any, call_id: str) -> str:
-        """Return the answer from what this conversation said, and no other."""
-        thread, chats, scope = asked
-        text = await thread.aanswer(name, arguments, call_id)
-        if thread.report.failure or thread.known_of(chats):
-            return text
-        # Another conversation began with the same words, and has gone on since.
-        alone = await hand_over(lambda: self._threads.alone(chats, scope))
-        return await alone.aanswer(name, arguments, call_id)
+        return prompted, picked(messages, entries, prompted.shown)
 
     def _context(self, scope: _Scope) -> Context:
         options = {"model": scope.model, **self._options}
@@ -195,14 +175,14 @@ class _RunMiddleware(ChatMiddleware):
     def __init__(self, provider: RehydrateProvider, agent: str) -> None:
         self._provider = provider
         self._agent = agent
-        self.asked: _Asked | None = None
+        self.asked: Prompted | None = None
         """Of the last request."""
 
     async def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
         """Return the answer to a call that the last request led to."""
         if self.asked is None:
             return f"{name}: there is nothing to ask; answer with what you have"
-        return await self._provider._answer(self.asked, name, arguments, call_id)
+        return await self._provider._threads.aanswer(self.asked, name, arguments, call_id)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Replace the messages of this request alone; the run's stay as they are."""

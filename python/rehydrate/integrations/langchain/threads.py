@@ -62,9 +62,32 @@ class AgentThreads:
         """Return the thread that a run's messages go on from; None: there is none."""
         return self._threads.find(messages, scope_of(config))
 
+    def answer(
+        self,
+        config: Mapping[str, Any],
+        messages: Sequence[Any],
+        name: str,
+        arguments: Mapping[str, Any],
+        call_id: str,
+    ) -> str:
+        """Return the answer to a call of the last message, from what this run's messages say.
+
+        A run may go on in another process than the one that called the model.
+        """
+        asking = self._threads.asking(messages, scope_of(config))
+        if asking is None:
+            asking = self.prompt(config, _before_reply(messages))
+        return self._threads.answer(asking, name, arguments, call_id)
+
     def _context(self, scope: str) -> Context:
         thread = {"thread": scope.partition("\n")[0]}
         return Context(**{**thread, **self._options, "format": "langchain"})
+
+
+def _before_reply(messages: Sequence[Any]) -> Sequence[Any]:
+    """Return the messages before the model's last one."""
+    last = max((n for n, each in enumerate(messages) if each.type == "ai"), default=len(messages))
+    return messages[:last]
 
 
 def scope_of(config: Mapping[str, Any]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import ContextJIT
-from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.langchain.threads import MISSING, AgentThreads
 
 try:
@@ -46,24 +45,8 @@ def _tool(definition: Mapping[str, Any], threads: AgentThreads) -> BaseTool:
 def _answer(
     name: str, arguments: Mapping[str, Any], runtime: ToolRuntime[Any, Any], threads: AgentThreads
 ) -> str:
+    messages, call_id = runtime.state["messages"], runtime.tool_call_id or name
     try:
-        thread = _thread_of(runtime, threads)
+        return threads.answer(runtime.config, messages, name, arguments, call_id)
     except Exception as error:  # it must not end the agent's run
         return f"{name}: {safe_error_text(error, name)}; answer with what you have"
-    return thread.answer(name, arguments, runtime.tool_call_id or name)
-
-
-def _thread_of(runtime: ToolRuntime[Any, Any], threads: AgentThreads) -> HostThread:
-    """Return the thread of a run, with the messages that its model saw.
-
-    A run may go on in another process than the one that called the model.
-    """
-    messages = runtime.state["messages"]
-    thread = threads.find(runtime.config, messages)
-    return thread or threads.prompt(runtime.config, _before_answer(messages)).thread
-
-
-def _before_answer(messages: Sequence[Any]) -> Sequence[Any]:
-    """Return the messages before the model's last one."""
-    last = max((n for n, each in enumerate(messages) if each.type == "ai"), default=len(messages))
-    return messages[:last]

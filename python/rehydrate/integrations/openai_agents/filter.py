@@ -112,7 +112,7 @@ class RehydrateFilter:
             return given
         prompted = await self._threads.aprompt(given.input, name, reserved_tokens=reserved)
         self._last = prompted.thread
-        RUNNING.set(prompted.thread)
+        RUNNING.set((self._threads, prompted))
         return replace(given, input=prompted.messages)
 
     def _context(self, name: str) -> Context:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import MissingPackageError
-from rehydrate.integrations.host_thread import HostThread
+from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
 
 if TYPE_CHECKING:
     from agents import FunctionTool
 
 MISSING = MissingPackageError("rehydrate[openai-agents]", "brings the OpenAI Agents SDK")
 
-RUNNING: ContextVar[HostThread | None] = ContextVar("rehydrate_running_thread", default=None)
-"""The thread of the run's last call of a model. Its tools run in tasks that this task starts."""
+RUNNING: ContextVar[tuple[PrefixThreads, Prompted] | None] = ContextVar(
+    "rehydrate_running", default=None
+)
+"""What the run's last call of a model got. Its tools run in tasks that this task starts."""
 
 
 def tools_for(context: Context) -> list[FunctionTool]:
@@ -33,10 +35,11 @@ def _tool(definition: Mapping[str, Any]) -> FunctionTool:
     name = definition["name"]
 
     async def invoke(call: Any, arguments: str) -> str:
-        thread = RUNNING.get()
-        if thread is None:
+        running = RUNNING.get()
+        if running is None:
             return f"{name}: there is nothing to ask; answer with what you have"
-        return await thread.aanswer(name, arguments, call.tool_call_id)
+        threads, prompted = running
+        return await threads.aanswer(prompted, name, arguments, call.tool_call_id)
 
     return FunctionTool(
         name=name,

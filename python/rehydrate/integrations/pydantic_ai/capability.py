@@ -158,10 +158,10 @@ class RehydrateCapability(AbstractCapability[Any]):
 
         async def run(ctx: RunContext[Any], **arguments: Any) -> str:
             said = [entry.chat for entry in entries_of(ctx.messages)]
-            thread = self._threads.find(said, _scope(ctx, ctx.model))
-            if thread is None:
+            asking = self._threads.asking(said, _scope(ctx, ctx.model))
+            if asking is None:
                 return f"{name}: there is nothing to ask; answer with what you have"
-            return await thread.aanswer(name, arguments, ctx.tool_call_id or name)
+            return await self._threads.aanswer(asking, name, arguments, ctx.tool_call_id or name)
 
         return Tool.from_schema(
             run,
