@@ -32,6 +32,38 @@ def test_a_history_that_grows_is_converted_as_a_whole_one(
             assert converted.of(history, provider).notes == whole.notes
 
 
+@given(st.data())
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_history_that_loses_entries_is_converted_as_a_whole_one(
+    provider: Any, data: st.DataObject
+) -> None:
+    """A compaction takes units out, and the next messages come behind what stays."""
+    format_, entries = data.draw(conversations())
+    converted, left = ConvertedHistory(), list(entries)
+    shown: list[Any] = []
+    while left:
+        count = data.draw(st.integers(1, 3))
+        shown = [entry for entry in shown if data.draw(st.integers(0, 3))] + left[:count]
+        del left[:count]
+        history = History(tuple(shown), format_)
+        with suppress(InvalidMessageError):
+            whole = render_history(history.entries, format_, provider)
+            assert converted.of(history, provider) == whole
+
+
+def test_entries_that_stood_in_one_message_may_part() -> None:
+    user = {"role": "user", "content": "a"}
+    one = {"role": "assistant", "content": "b"}
+    made = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    call = {"role": "assistant", "content": None, "tool_calls": [made]}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
+    more = {"role": "user", "content": "d"}
+    converted = ConvertedHistory()
+    for entries in ((user, one, call, result), (user, one, more)):
+        whole = render_history(entries, "openai_chat", "anthropic")
+        assert converted.of(History(entries, "openai_chat"), "anthropic") == whole
+
+
 def test_what_was_there_stays_the_very_object() -> None:
     entries: list[Any] = [{"role": "system", "content": "Be brief."}]
     converted = ConvertedHistory()

@@ -39,6 +39,9 @@ class ConvertedHistory:
         if history.format == provider:
             return render_history(entries, history.format, provider)
         known = shared_entries(self._entries, history) if asked == self._for else 0
+        if known < len(self._entries):
+            # What came behind the last entry that both have may be in one message with it.
+            known = max(known - 1, 0)
         is_by_message = history.format in _BY_MESSAGE
         start = _last_turn(history.light_messages, known) if known and is_by_message else 0
         rendered = render_history(entries[start:], history.format, provider, start)
