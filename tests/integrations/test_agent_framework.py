@@ -38,6 +38,7 @@ from rehydrate.integrations.agent_framework import (
     picked,
 )
 from tests.integrations import harbour
+from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
 from tests.sizes import sized
 
@@ -444,18 +445,9 @@ MESSAGES = [
 ]
 
 
-def shown_of(*indices: int | str, **changed: Any) -> list[Shown]:
-    entries = entries_of(MESSAGES)
-    return [
-        Shown(None, {"role": "user", "content": index})
-        if isinstance(index, str)
-        else Shown(index, {**entries[index].chat, **changed.get(f"e{index}", {})})
-        for index in indices
-    ]
-
-
 def pick(*indices: int | str, **changed: Any) -> list[Message]:
-    return picked(MESSAGES, entries_of(MESSAGES), shown_of(*indices, **changed))
+    entries = entries_of(MESSAGES)
+    return picked(MESSAGES, entries, shown_of(entries, *indices, **changed))
 
 
 def test_messages_become_chat_dicts() -> None:
@@ -510,7 +502,7 @@ def test_what_is_shown_in_part_is_a_copy() -> None:
 
 
 def test_thinking_that_a_prompt_drops_is_dropped_with_the_ids_that_need_it() -> None:
-    shown = shown_of(2)
+    shown = shown_of(entries_of(MESSAGES), 2)
     for key in ("thinking_blocks", "reasoning_content"):
         del shown[0].message[key]
     (made,) = picked(MESSAGES, entries_of(MESSAGES), shown)

@@ -36,6 +36,7 @@ from rehydrate.integrations.google_adk import (
     picked,
 )
 from tests.integrations import harbour
+from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
 from tests.sizes import sized
 
@@ -303,18 +304,9 @@ CONTENTS = [
 ]
 
 
-def shown_of(*indices: int | str, **changed: Any) -> list[Shown]:
-    entries = entries_of(CONTENTS)
-    return [
-        Shown(None, {"role": "user", "content": index})
-        if isinstance(index, str)
-        else Shown(index, {**entries[index].chat, **changed.get(f"e{index}", {})})
-        for index in indices
-    ]
-
-
 def pick(*indices: int | str, **changed: Any) -> list[types.Content]:
-    return picked(CONTENTS, entries_of(CONTENTS), shown_of(*indices, **changed))
+    entries = entries_of(CONTENTS)
+    return picked(CONTENTS, entries, shown_of(entries, *indices, **changed))
 
 
 def test_contents_become_chat_dicts() -> None:
@@ -366,7 +358,7 @@ def test_what_is_shown_in_part_is_a_copy() -> None:
 
 
 def test_thinking_that_a_prompt_drops_is_dropped_without_the_signature_of_the_call() -> None:
-    shown = shown_of(1)
+    shown = shown_of(entries_of(CONTENTS), 1)
     for key in ("thinking_blocks", "reasoning_content"):
         del shown[0].message[key]
     (made,) = picked(CONTENTS, entries_of(CONTENTS), shown)

@@ -32,7 +32,6 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from rehydrate.integrations import Shown
 from rehydrate.integrations.pydantic_ai import (
     RehydrateCapability,
     RehydrateWarning,
@@ -40,6 +39,7 @@ from rehydrate.integrations.pydantic_ai import (
     picked,
 )
 from tests.integrations import harbour
+from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
 
 BUDGET = Budget(soft_tokens=6_000)
@@ -256,18 +256,9 @@ def test_messages_become_chat_dicts_one_for_each_part() -> None:
     json.dumps([entry.chat for entry in entries])
 
 
-def shown_of(*indices: int | str, **changed: Any) -> list[Shown]:
-    entries = entries_of(MESSAGES)
-    return [
-        Shown(None, {"role": "user", "content": index})
-        if isinstance(index, str)
-        else Shown(index, {**entries[index].chat, **changed.get(f"e{index}", {})})
-        for index in indices
-    ]
-
-
 def pick(*indices: int | str, **changed: Any) -> list[ModelMessage]:
-    return picked(MESSAGES, entries_of(MESSAGES), shown_of(*indices, **changed))
+    entries = entries_of(MESSAGES)
+    return picked(MESSAGES, entries, shown_of(entries, *indices, **changed))
 
 
 def test_whole_messages_are_the_very_objects() -> None:
@@ -306,7 +297,7 @@ def test_what_a_prompt_shows_in_part_is_a_changed_copy() -> None:
 
 
 def test_thinking_that_a_prompt_drops_is_dropped() -> None:
-    shown = shown_of(2)
+    shown = shown_of(entries_of(MESSAGES), 2)
     for key in ("thinking_blocks", "reasoning_content"):
         del shown[0].message[key]
     (made,) = picked(MESSAGES, entries_of(MESSAGES), shown)

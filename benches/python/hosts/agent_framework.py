@@ -91,4 +91,4 @@ async def _run(name: str, keeper: RehydrateProvider | None = None, strategy: Any
     session = agent.create_session()
     for turn in range(script.TURNS):
         await agent.run(script.question(turn), session=session)
-    return Row(name, client.sent, seconds, None if keeper is None else keeper._last)
+    return Row(name, client.sent, seconds, None if keeper is None else keeper._threads.last)

@@ -87,7 +87,8 @@ async def _run(
     name: str, plugin: Any = None, compaction: EventsCompactionConfig | None = None
 ) -> Row:
     seconds: list[float] = []
-    if isinstance(plugin, RehydratePlugin):
+    is_ours = isinstance(plugin, RehydratePlugin)
+    if is_ours:
         plugin.before_model_callback = timed(seconds, plugin.before_model_callback)
     model = _Scripted(model="scripted", sent=[])
     agent = LlmAgent(name="harbour", model=model, instruction=script.INSTRUCTIONS, tools=[lookup])
@@ -103,4 +104,4 @@ async def _run(
         said = Content(role="user", parts=[Part(text=script.question(turn))])
         async for _ in runner.run_async(user_id="ada", session_id="s", new_message=said):
             pass
-    return Row(name, model.sent, seconds, getattr(plugin, "_last", None))
+    return Row(name, model.sent, seconds, plugin._threads.last if is_ours else None)

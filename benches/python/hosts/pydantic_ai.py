@@ -60,4 +60,4 @@ async def _run(name: str, capability: RehydrateCapability | None = None) -> Row:
     for turn in range(script.TURNS):
         done = await agent.run(script.question(turn), message_history=history)
         history = done.all_messages()
-    return Row(name, sent, seconds, None if capability is None else capability._last)
+    return Row(name, sent, seconds, None if capability is None else capability._threads.last)

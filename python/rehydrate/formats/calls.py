@@ -61,6 +61,16 @@ class ToolCall(NamedTuple):
         is_call = isinstance(found.id, str) and found.id and isinstance(found.name, str)
         return found if is_call else None
 
+    @classmethod
+    def of_tool(cls, call: Any, name: str) -> ToolCall:
+        """Read a call of the tool of this name; raises InvalidArgumentError for anything else."""
+        read = cls.read(call)
+        if read is None or read.name != name:
+            raise InvalidArgumentError(
+                f"call is {call!r}, which is no call of {name}; ask handles(call) first"
+            )
+        return read
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments by name; raises InvalidArgumentError with a text for the model.
 

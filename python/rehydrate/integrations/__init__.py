@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from rehydrate.integrations.host_thread import (
         HostReport as HostReport,
         HostThread as HostThread,
-        HostThreads as HostThreads,
         RehydrateWarning as RehydrateWarning,
     )
     from rehydrate.integrations.prefix_threads import PrefixThreads as PrefixThreads
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__, __dir__, __getattr__ = front(
     __name__,
     {
-        "host_thread": "HostReport HostThread HostThreads RehydrateWarning",
+        "host_thread": "HostReport HostThread RehydrateWarning",
         "prefix_threads": "PrefixThreads",
     },
     internal={"host_thread": "Shown shown_messages"},

@@ -8,11 +8,9 @@ had said, gets a new `Context`.
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import eq
-from threading import RLock
 from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
@@ -216,44 +214,6 @@ class HostThread:
         self._context = self._make()
         self._budget = self._context.budget
         self._jit = ContextJIT(self._context) if self._asks_back else None
-
-
-class HostThreads:
-    """The conversations of a host, by their names; the longest unused goes first.
-
-    >>> threads = HostThreads(lambda name: Context(provider="openai_chat", thread=name))
-    >>> threads["t-42"] is threads["t-42"]
-    True
-    """
-
-    def __init__(
-        self,
-        make: Callable[[str], Context],
-        *,
-        asks_back: bool = False,
-        max_threads: int = MAX_THREADS,
-        same: Same = eq,
-    ) -> None:
-        """Take what makes an empty `Context` for a name."""
-        self._make = make
-        self._asks_back = asks_back
-        self._same = same
-        self._max_threads = max_threads
-        self._threads: OrderedDict[str, HostThread] = OrderedDict()
-        self._lock = RLock()
-
-    def __getitem__(self, name: str) -> HostThread:
-        """Return the thread of this name, and make it if there is none."""
-        with self._lock:
-            thread = self._threads.pop(name, None)
-            if thread is None:
-                thread = HostThread(
-                    lambda: self._make(name), asks_back=self._asks_back, same=self._same
-                )
-            self._threads[name] = thread
-            while len(self._threads) > self._max_threads:
-                self._threads.popitem(last=False)
-            return thread
 
 
 def warn_passed_through(why: str) -> None:

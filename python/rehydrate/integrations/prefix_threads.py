@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate.context.context import Context
-from rehydrate.integrations.host_thread import MAX_THREADS, HostThread, Known, Same, Shown
+from rehydrate.integrations.host_thread import (
+    MAX_THREADS,
+    HostReport,
+    HostThread,
+    Known,
+    Same,
+    Shown,
+)
 
 
 class Prompted(NamedTuple):
@@ -61,6 +68,13 @@ class PrefixThreads:
         self._lock = RLock()
         self._threads: list[tuple[Hashable, HostThread]] = []
         """The last used is the last."""
+        self.last: HostThread | None = None
+        """The thread of the last prompt, whatever became of it."""
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last list of messages, of any conversation."""
+        return HostReport() if self.last is None else self.last.report
 
     def find(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread | None:
         """Return the thread that a list goes on from, the one with the most messages; None: there
@@ -91,6 +105,7 @@ class PrefixThreads:
         if thread is None or shown is None:  # another list went on from it meanwhile
             thread = self._thread(scope)
             shown = thread.shown(messages, reserved_tokens=reserved_tokens)
+        self.last = thread
         self._note(scope, thread)
         return Prompted(thread, shown, tuple(messages), scope)
 

@@ -37,6 +37,18 @@ ARGUMENTS: Mapping[str, dict[str, str]] = {
 }
 
 
+def memory_of_tool(memory: Memory, namespace: str | None) -> Memory:
+    """Return the memory within its namespace, or within this one; raises InvalidArgumentError
+    where neither names one."""
+    check_methods("memory", memory, "within", "pass a rehydrate.Memory")
+    bound = memory if namespace is None else memory.within(namespace)
+    if bound.namespace is None:
+        raise InvalidArgumentError(
+            "the tool's memory names no namespace; pass namespace=, or memory.within(...)"
+        )
+    return bound
+
+
 class LoadMemory:
     """The tool for one memory and one namespace: its definition, and the answer to a call.
 
@@ -61,13 +73,7 @@ class LoadMemory:
         self, memory: Memory, *, namespace: str | None = None, max_tokens: int = MAX_TOKENS
     ) -> None:
         """Take the memory; it must be bound to a namespace unless one is given."""
-        check_methods("memory", memory, "within", "pass a rehydrate.Memory")
-        bound = memory if namespace is None else memory.within(namespace)
-        if bound.namespace is None:
-            raise InvalidArgumentError(
-                "the tool's memory names no namespace; pass namespace=, or memory.within(...)"
-            )
-        self._memory = bound
+        self._memory = memory_of_tool(memory, namespace)
         self._max_chars = int(max_tokens * CHARS_A_TOKEN)
 
     @staticmethod
@@ -92,11 +98,7 @@ class LoadMemory:
 
     def handle(self, call: Any) -> Any:
         """Return the result of a call, in the shape of the call's provider."""
-        read = ToolCall.read(call)
-        if read is None or read.name != NAME:
-            raise InvalidArgumentError(
-                f"call is {call!r}, which is no call of {NAME}; ask handles(call) first"
-            )
+        read = ToolCall.of_tool(call, NAME)
         text, is_error = self.answer(read)
         return read.result(text, is_error=is_error)
 

@@ -10,6 +10,7 @@ from rehydrate import formats
 from rehydrate.context.background.completion import is_model, reply_text
 from rehydrate.context.transcript import transcript
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats._grouping import user_message
 from rehydrate.prompt.counting import text_tokens
 
 if TYPE_CHECKING:
@@ -179,15 +180,10 @@ def writer_of(given: Any) -> Writer:
 
 def user_text(text: str, format: str) -> Any:  # noqa: A002  the field's word
     """Return a user message in a format."""
-    if format == "langchain":
-        from langchain_core.messages import HumanMessage
-
-        return HumanMessage(text)
     if format == "openai_responses":
         content = [{"type": "input_text", "text": text}]
         return {"type": "message", "role": "user", "content": content}
-    message = {"role": "user", "content": text}
-    return {"type": "user", "message": message} if format == "claude_code" else message
+    return user_message(text, format)
 
 
 def tokens_of(texts: Sequence[str]) -> int:

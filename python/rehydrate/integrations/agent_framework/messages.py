@@ -12,6 +12,19 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_dicts import (
+    assistant_chat,
+    call_of,
+    content_of,
+    is_same_list,
+    loses_thinking,
+    media_part,
+    plain_text,
+    reply_content,
+    text_part,
+    texts_of,
+    thinking_block,
+)
 from rehydrate.integrations.host_thread import Shown
 
 try:
@@ -50,13 +63,14 @@ def _entries(messages: Sequence[Message]) -> Iterator[Entry]:
             yield Entry(_said(message.contents), index, None)
         else:
             role = "system" if message.role in ("system", "developer") else "user"
-            yield Entry({"role": role, "content": _content(message.contents)}, index, None)
+            said = content_of([_item(each) for each in message.contents])
+            yield Entry({"role": role, "content": said}, index, None)
 
 
 def _answer(content: Content) -> Any:
     media = _media_of(content)
     text = _result_text(content)
-    return [_text(text), *map(_item, media)] if media else text
+    return [text_part(text), *map(_item, media)] if media else text
 
 
 def _result_text(content: Content) -> str:
@@ -72,29 +86,15 @@ _MEDIA = frozenset({"data", "uri", "hosted_file"})
 
 
 def _said(contents: Sequence[Content]) -> dict[str, Any]:
-    chat: dict[str, Any] = {"role": "assistant", "content": ""}
     texts, calls, thoughts = [], [], []
     for content in contents:
         if _is_call(content, contents):
-            arguments = _arguments(content)
-            function = {"name": content.name or "", "arguments": arguments}
-            calls.append({"id": content.call_id or "", "type": "function", "function": function})
+            calls.append(call_of(content.call_id or "", content.name or "", _arguments(content)))
         elif content.type == "text_reasoning":
-            thoughts.append(content.text or "")
+            thoughts.append(thinking_block(content.text or ""))
         elif text := _text_of(content):
             texts.append(text)
-    if texts:
-        chat["content"] = texts[0] if len(texts) == 1 else [_text(text) for text in texts]
-    elif calls:
-        chat["content"] = None
-    if thoughts:
-        chat["reasoning_content"] = "\n\n".join(thoughts)
-        chat["thinking_blocks"] = [
-            {"type": "thinking", "thinking": thought, "signature": ""} for thought in thoughts
-        ]
-    if calls:
-        chat["tool_calls"] = calls
-    return chat
+    return assistant_chat(reply_content(texts), calls, thoughts)
 
 
 def _is_call(content: Content, contents: Sequence[Content]) -> bool:
@@ -110,23 +110,10 @@ def _arguments(content: Content) -> str:
     return arguments if isinstance(arguments, str) else compact_json(arguments or {})
 
 
-def _content(contents: Sequence[Content]) -> Any:
-    if len(contents) == 1 and contents[0].type not in _MEDIA:
-        return _text_of(contents[0])
-    return [_item(content) for content in contents]
-
-
 def _item(content: Content) -> dict[str, Any]:
     if content.type not in _MEDIA:
-        return _text(_text_of(content))
-    name = content.file_id or (content.uri or "")[:64]
-    if (content.media_type or "").startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": f"image:{name}"}}
-    return {"type": "file", "file": {"file_id": name}}
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
+        return text_part(_text_of(content))
+    return media_part(content.file_id or (content.uri or "")[:64], content.media_type)
 
 
 def _text_of(content: Content) -> str:
@@ -161,7 +148,7 @@ def picked(
         if entry is None or entry.message != open_index:
             close()
         if entry is None:
-            made.append(Message("user", [_plain(chat["content"])]))
+            made.append(Message("user", [plain_text(chat["content"])]))
             continue
         message = messages[entry.message]
         if entry.content is not None:
@@ -178,20 +165,11 @@ def picked(
 
 def _with_contents(message: Message, contents: list[Content]) -> Message:
     """Return a message with these contents; the very object where they are all that it has."""
-    is_same = len(contents) == len(message.contents) and all(map(_is, contents, message.contents))
-    if is_same:
+    if is_same_list(contents, message.contents):
         return message
     made = copy(message)
     made.contents = contents
     return made
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
-def _plain(content: Any) -> str:
-    return content if isinstance(content, str) else "\n\n".join(part["text"] for part in content)
 
 
 def _copy(content: Content, **changes: Any) -> Content:
@@ -215,20 +193,20 @@ def _changed(message: Message, chat: Mapping[str, Any], now: Mapping[str, Any]) 
 
     OpenAI refuses the id of what reasoning led to without the reasoning.
     """
-    loses_thinking = "thinking_blocks" in chat and "thinking_blocks" not in now
-    texts, calls = _texts(now["content"]), iter(now.get("tool_calls") or ())
+    is_without_thinking = loses_thinking(chat, now)
+    texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
     made: list[Content] = []
     for content in message.contents:
         changes: dict[str, Any] = {}
         if message.role == "assistant" and content.type == "text_reasoning":
-            if not loses_thinking:
+            if not is_without_thinking:
                 made.append(content)
             continue
         if message.role == "assistant" and _is_call(content, message.contents):
             arguments = next(calls)["function"]["arguments"]
             if arguments != _arguments(content):
                 changes["arguments"] = arguments
-            if loses_thinking and "fc_id" in content.additional_properties:
+            if is_without_thinking and "fc_id" in content.additional_properties:
                 kept = {k: v for k, v in content.additional_properties.items() if k != "fc_id"}
                 changes["additional_properties"] = kept
         elif content.type not in _MEDIA and (text := _text_of(content)):
@@ -237,12 +215,3 @@ def _changed(message: Message, chat: Mapping[str, Any], now: Mapping[str, Any]) 
                 changes["text"] = shown
         made.append(_copy(content, **changes) if changes else content)
     return made
-
-
-def _texts(content: Any) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    else:
-        for part in content or ():
-            if part["type"] == "text":
-                yield part["text"]

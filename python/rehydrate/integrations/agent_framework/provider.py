@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
-from rehydrate.context.context import Context
-from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.agent_framework.messages import entries_of, picked
+from rehydrate.integrations.chat_threads import ChatThreads
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
     HostReport,
-    HostThread,
     warn_passed_through,
 )
-from rehydrate.integrations.model_budget import budget_for
-from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
-from rehydrate.integrations.tool_caps import passes_with
-from rehydrate.messages import Provider
+from rehydrate.integrations.prefix_threads import Prompted
 from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.request import Budget
@@ -45,8 +40,6 @@ except ImportError:
 if TYPE_CHECKING:
     from rehydrate.prompt.sources.arguments import Given
 
-FORMAT: Provider = "openai_chat"
-"""Of the dicts that the messages are judged by, whatever model they go to."""
 _CALL_ID: ContextVar[str] = ContextVar("rehydrate_call_id", default="")
 
 
@@ -91,23 +84,16 @@ class RehydrateProvider(ContextProvider):
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(source_id)
-        self._options: dict[str, Any] = {
-            "budget": budget,
-            "sources": sources,
-            "background": background,
-            **options,
-        }
-        self._caps = caps
-        self._threads = PrefixThreads(self._context, asks_back=asks_back, max_threads=max_threads)
-        empty = self._context(_Scope())  # raises for a wrong option
-        self._definitions = ContextJIT(empty).tools("anthropic") if asks_back else []
-        self._own = {definition["name"] for definition in self._definitions}
-        self._last: HostThread | None = None
+        given = {"budget": budget, "sources": sources, "background": background, **options}
+        self._threads = ChatThreads(
+            given, _Scope(), caps=caps, asks_back=asks_back, max_threads=max_threads
+        )
+        self._own = {definition["name"] for definition in self._threads.definitions}
 
     @property
     def report(self) -> HostReport:
         """What became of the last request's messages, of any session."""
-        return HostReport() if self._last is None else self._last.report
+        return self._threads.report
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
         """Give the run its tools and the middleware; the agent calls it before each run."""
@@ -120,7 +106,7 @@ class RehydrateProvider(ContextProvider):
         run = _RunMiddleware(self, str(getattr(agent, "name", None) or ""))
         context.extend_middleware(self.source_id, run)
         taken = _tool_names(agent, context)
-        free = [each for each in self._definitions if each["name"] not in taken]
+        free = [each for each in self._threads.definitions if each["name"] not in taken]
         context.extend_tools(self.source_id, [_AskingTool(each, run) for each in free])
 
     async def _prompted(self, agent: str, context: ChatContext) -> tuple[Prompted, list[Message]]:
@@ -135,15 +121,7 @@ class RehydrateProvider(ContextProvider):
             scope,
             reserved_tokens=sum(text_tokens(self._sent_beside(options))),
         )
-        self._last = prompted.thread
         return prompted, picked(messages, entries, prompted.shown)
-
-    def _context(self, scope: _Scope) -> Context:
-        options = {"model": scope.model, **self._options}
-        options["budget"] = budget_for(options["model"], options["budget"])
-        if self._caps is not None:
-            options["passes"] = passes_with(self._caps)
-        return Context(**options, provider=FORMAT)
 
     def _sent_beside(self, options: Mapping[str, Any]) -> list[str]:
         """Return the texts that the model gets beside the messages: instructions and tools."""

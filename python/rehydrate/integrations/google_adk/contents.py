@@ -12,6 +12,19 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_dicts import (
+    assistant_chat,
+    call_of,
+    content_of,
+    is_same_list,
+    loses_thinking,
+    media_part,
+    plain_text,
+    reply_content,
+    text_part,
+    texts_of,
+    thinking_block,
+)
 from rehydrate.integrations.host_thread import Shown
 
 try:
@@ -86,27 +99,16 @@ class _CallIds:
 
 
 def _model(parts: Sequence[Part], calls: _CallIds) -> dict[str, Any]:
-    chat: dict[str, Any] = {"role": "assistant", "content": ""}
     texts, made, thoughts = [], [], []
     for part in parts:
         if (call := part.function_call) is not None:
             arguments = compact_json(call.args or {})
-            function = {"name": call.name or "", "arguments": arguments}
-            made.append({"id": calls.of_call(call), "type": "function", "function": function})
+            made.append(call_of(calls.of_call(call), call.name or "", arguments))
         elif part.thought:
-            thoughts.append({"type": "thinking", "thinking": part.text or "", "signature": ""})
+            thoughts.append(thinking_block(part.text or ""))
         elif text := _text_of(part):
             texts.append(text)
-    if texts:
-        chat["content"] = texts[0] if len(texts) == 1 else [_text(text) for text in texts]
-    elif made:
-        chat["content"] = None
-    if thoughts:
-        chat["reasoning_content"] = "\n\n".join(each["thinking"] for each in thoughts)
-        chat["thinking_blocks"] = thoughts
-    if made:
-        chat["tool_calls"] = made
-    return chat
+    return assistant_chat(reply_content(texts), made, thoughts)
 
 
 def _result(part: Part, calls: _CallIds) -> dict[str, Any]:
@@ -127,24 +129,16 @@ def result_text(response: Mapping[str, Any] | None) -> str:
 
 
 def _user(parts: Sequence[Part], index: int, those: slice) -> Entry:
-    items = [_item(part) for part in parts[those]]
-    is_text = len(items) == 1 and items[0]["type"] == "text"
-    content = items[0]["text"] if is_text else items
+    content = content_of([_item(part) for part in parts[those]])
     return Entry({"role": "user", "content": content}, index, those)
 
 
 def _item(part: Part) -> dict[str, Any]:
     media = part.inline_data or part.file_data
     if media is None:
-        return _text(_text_of(part))
+        return text_part(_text_of(part))
     name = getattr(media, "file_uri", None) or getattr(media, "display_name", None) or "inline"
-    if (media.mime_type or "").startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": f"image:{name}"}}
-    return {"type": "file", "file": {"file_id": name}}
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
+    return media_part(name, media.mime_type)
 
 
 def _text_of(part: Part) -> str:
@@ -178,7 +172,7 @@ def picked(
 
     for index, chat in shown:
         if index is None:
-            waiting.append(Part(text=_plain(chat["content"])))
+            waiting.append(Part(text=plain_text(chat["content"])))
             continue
         entry = entries[index]
         content = contents[entry.content]
@@ -207,16 +201,7 @@ def _content(whole: Content | None, parts: list[Part]) -> Content:
     if whole is None:
         return Content(role="user", parts=parts)
     own = whole.parts or []
-    is_same = len(parts) == len(own) and all(map(_is, parts, own))
-    return whole if is_same else whole.model_copy(update={"parts": parts})
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
-def _plain(content: Any) -> str:
-    return content if isinstance(content, str) else "\n\n".join(part["text"] for part in content)
+    return whole if is_same_list(parts, own) else whole.model_copy(update={"parts": parts})
 
 
 def _changed(
@@ -227,10 +212,10 @@ def _changed(
         return parts
     result = parts[0].function_response
     if result is not None:
-        cut = result.model_copy(update={"response": {"result": _plain(now["content"])}})
+        cut = result.model_copy(update={"response": {"result": plain_text(now["content"])}})
         return [parts[0].model_copy(update={"function_response": cut})]
     content = now["content"]
-    items = [_text(content)] if isinstance(content, str) else content
+    items = [text_part(content)] if isinstance(content, str) else content
     pairs = zip(parts, items, strict=True)
     return [_shortened(part, str(item.get("text", ""))) for part, item in pairs]
 
@@ -248,9 +233,8 @@ def _changed_model(
     """
     if chat is now or chat == now:
         return list(parts)
-    keeps_thinking = "thinking_blocks" in now or "thinking_blocks" not in chat
-    content = now["content"] or ()
-    texts = iter([content] if isinstance(content, str) else [each["text"] for each in content])
+    keeps_thinking = not loses_thinking(chat, now)
+    texts = texts_of(now["content"])
     calls = iter(now.get("tool_calls") or ())
     made: list[Part] = []
     for part in parts:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
-from rehydrate.context.context import Context
-from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_threads import ChatThreads
 from rehydrate.integrations.google_adk.contents import entries_of, picked
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
@@ -21,10 +20,6 @@ from rehydrate.integrations.host_thread import (
     HostThread,
     warn_passed_through,
 )
-from rehydrate.integrations.model_budget import budget_for
-from rehydrate.integrations.prefix_threads import PrefixThreads
-from rehydrate.integrations.tool_caps import passes_with
-from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.request import Budget
@@ -42,9 +37,6 @@ if TYPE_CHECKING:
     from google.adk.tools.tool_context import ToolContext
 
     from rehydrate.prompt.sources.arguments import Given
-
-FORMAT: Provider = "openai_chat"
-"""Of the dicts that the contents are judged by, whatever model they go to."""
 
 
 class _Scope(NamedTuple):
@@ -92,22 +84,15 @@ class RehydratePlugin(BasePlugin):
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(name)
-        self._options: dict[str, Any] = {
-            "budget": budget,
-            "sources": sources,
-            "background": background,
-            **options,
-        }
-        self._caps = caps
-        self._threads = PrefixThreads(self._context, asks_back=asks_back, max_threads=max_threads)
-        empty = self._context(_Scope())  # raises for a wrong option
-        self._definitions = ContextJIT(empty).tools("anthropic") if asks_back else []
-        self._last: HostThread | None = None
+        given = {"budget": budget, "sources": sources, "background": background, **options}
+        self._threads = ChatThreads(
+            given, _Scope(), caps=caps, asks_back=asks_back, max_threads=max_threads
+        )
 
     @property
     def report(self) -> HostReport:
         """What became of the last request's contents, of any agent."""
-        return HostReport() if self._last is None else self._last.report
+        return self._threads.report
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -131,20 +116,12 @@ class RehydratePlugin(BasePlugin):
             _scope(callback_context, llm_request),
             reserved_tokens=sum(text_tokens([*_sent_beside(llm_request), *texts])),
         )
-        self._last = prompted.thread
         made = picked(lasting, entries, prompted.shown)
         for behind, content in passing:
             made.insert(max(len(made) - behind, 0), content)
-        tools = [_AskingTool(each, prompted.thread) for each in self._definitions]
+        tools = [_AskingTool(each, prompted.thread) for each in self._threads.definitions]
         llm_request.append_tools([t for t in tools if t.name not in llm_request.tools_dict])
         return made
-
-    def _context(self, scope: _Scope) -> Context:
-        options = {"model": scope.model, **self._options}
-        options["budget"] = budget_for(options["model"], options["budget"])
-        if self._caps is not None:
-            options["passes"] = passes_with(self._caps)
-        return Context(**options, provider=FORMAT)
 
 
 class _AskingTool(BaseTool):

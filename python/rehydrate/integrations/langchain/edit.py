@@ -10,7 +10,6 @@ from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
     HostReport,
-    HostThread,
     warn_passed_through,
 )
 from rehydrate.integrations.langchain.threads import AgentThreads, running_config
@@ -57,12 +56,11 @@ class RehydrateEdit:
             asks_back=False,
             max_threads=max_threads,
         )
-        self._last: HostThread | None = None
 
     @property
     def report(self) -> HostReport:
         """What became of the last list of messages."""
-        return HostReport() if self._last is None else self._last.report
+        return self._threads.report
 
     def apply(
         self, messages: list[AnyMessage], *, count_tokens: Callable[[Sequence[BaseMessage]], int]
@@ -77,5 +75,4 @@ class RehydrateEdit:
         except Exception as error:
             warn_passed_through(safe_error_text(error, "rehydrate"))
             return
-        self._last = prompted.thread
         messages[:] = prompted.messages

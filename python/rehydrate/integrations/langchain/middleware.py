@@ -12,6 +12,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_dicts import is_same_list
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
     HostReport,
@@ -84,12 +85,11 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         self.tools: Sequence[BaseTool] = tools_for(self._threads) if asks_back else []
         self._own = {tool.name for tool in self.tools}
         self._counted = _Counted((), 0)
-        self._last: HostThread | None = None
 
     @property
     def report(self) -> HostReport:
         """What became of the last call's messages, of any thread."""
-        return HostReport() if self._last is None else self._last.report
+        return self._threads.report
 
     def thread(self, config: RunnableConfig, messages: Sequence[Any]) -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
@@ -126,7 +126,6 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         except Exception as error:
             warn_passed_through(safe_error_text(error, "rehydrate"))
             return request
-        self._last = prompted.thread
         return request.override(messages=prompted.messages)
 
     def _reserved_tokens(self, request: ModelRequest[Any]) -> int:
@@ -134,8 +133,7 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         system = request.system_message
         sent = (system, *[tool for tool in request.tools if _name_of(tool) not in self._own])
         known = self._counted
-        is_known = len(sent) == len(known.sent) and all(map(_is, sent, known.sent))
-        if not is_known:
+        if not is_same_list(sent, known.sent):
             texts = [compact_json(_definition(tool)) for tool in sent[1:]]
             if system is not None:
                 texts.append(system.text)
@@ -152,10 +150,6 @@ class _Counted(NamedTuple):
 
 def _definition(tool: Any) -> Mapping[str, Any]:
     return tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool)
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _name_of(tool: Any) -> str:

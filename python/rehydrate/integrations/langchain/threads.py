@@ -7,7 +7,7 @@ from typing import Any
 
 from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
-from rehydrate.integrations.host_thread import HostThread
+from rehydrate.integrations.host_thread import HostReport, HostThread
 from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
 from rehydrate.integrations.tool_caps import passes_with
 from rehydrate.messages import Provider
@@ -19,7 +19,7 @@ NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
 
 
 class AgentThreads:
-    """The HostThreads of an agent's conversations.
+    """The threads of an agent's conversations.
 
     A conversation is a list of messages that goes on, within the thread's id and the agent's place
     in a graph. So two agents that run in one thread have a context each, and so has each task of an
@@ -43,6 +43,11 @@ class AgentThreads:
         )
         self.empty = self._context("")
         """A context that shows what the options make."""
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last list of messages, of any conversation."""
+        return self._threads.report
 
     def suit(self, model: Any) -> None:
         """Take provider and model of the first model that is asked, where none was named."""

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from rehydrate.context.context import Context
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_threads import ChatThreads
 from rehydrate.integrations.host_thread import MAX_THREADS
-from rehydrate.integrations.model_budget import budget_for
-from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
-from rehydrate.integrations.tool_caps import passes_with
-from rehydrate.messages import Provider
+from rehydrate.integrations.prefix_threads import Prompted
 from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.counting import text_tokens
 
-FORMAT: Provider = "openai_chat"
-"""Of the messages, in and out, whatever model they go to."""
 CALL_TYPES = frozenset({"completion", "acompletion"})
 """The calls whose messages are chat's."""
 _NAMES = ("session_id", "conversation_id", "thread_id")
@@ -60,23 +55,19 @@ class Conversations:
         max_threads: int = MAX_THREADS,
     ) -> None:
         """Take the options of each `Context`; raises InvalidArgumentError as it does."""
-        self._options = dict(options)
-        self._caps = caps
-        self.context(Conversation("", "", ""))
-        self._threads = PrefixThreads(self.context, max_threads=max_threads)
-
-    def context(self, conversation: Conversation) -> Context:
-        """Return an empty context."""
-        named = {"thread": conversation.thread, "model": conversation.model, **self._options}
-        named["budget"] = budget_for(named["model"], named["budget"])
-        if self._caps is not None:
-            named["passes"] = passes_with(self._caps)
-        return Context(**named, provider=FORMAT)
+        self.threads = ChatThreads(
+            options,
+            Conversation("", "", ""),
+            named=("thread", "model"),
+            caps=caps,
+            asks_back=False,
+            max_threads=max_threads,
+        )
 
     async def prompt(self, request: Mapping[str, Any], caller: str = "") -> Prompted:
         """Return what to send for a request with chat's messages."""
         tools = [compact_json(tool) for tool in request.get("tools") or ()]
-        return await self._threads.aprompt(
+        return await self.threads.aprompt(
             request["messages"],
             Conversation.of(request, caller),
             reserved_tokens=sum(text_tokens(tools)),

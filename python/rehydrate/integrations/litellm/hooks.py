@@ -13,7 +13,6 @@ from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
     HostReport,
-    HostThread,
     warn_passed_through,
 )
 from rehydrate.integrations.litellm.conversations import CALL_TYPES, Conversations
@@ -46,12 +45,11 @@ class _Hook(CustomLogger):
         super().__init__()
         given = {"budget": budget, "sources": sources, "background": background, **options}
         self._conversations = Conversations(given, caps=caps, max_threads=max_threads)
-        self._last: HostThread | None = None
 
     @property
     def report(self) -> HostReport:
         """What became of the last request's messages, of any conversation."""
-        return HostReport() if self._last is None else self._last.report
+        return self._conversations.threads.report
 
     async def _prepare(self, request: dict[str, Any], call_type: Any, caller: str = "") -> None:
         """Put the thread's prompt into a chat request."""
@@ -64,7 +62,6 @@ class _Hook(CustomLogger):
         except Exception as error:
             warn_passed_through(safe_error_text(error, "rehydrate"))
             return
-        self._last = prompted.thread
         request["messages"] = prompted.messages
 
 

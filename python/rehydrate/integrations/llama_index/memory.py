@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
-from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import MissingPackageError
+from rehydrate.integrations.chat_threads import chat_context
 from rehydrate.integrations.host_thread import (
     HostReport,
     HostThread,
@@ -22,9 +22,6 @@ from rehydrate.integrations.host_thread import (
     warn_passed_through,
 )
 from rehydrate.integrations.llama_index.messages import chat_of, picked
-from rehydrate.integrations.model_budget import budget_for
-from rehydrate.integrations.tool_caps import passes_with
-from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.request import Budget
 
@@ -40,9 +37,6 @@ except ImportError:
 
 if TYPE_CHECKING:
     from rehydrate.prompt.sources.arguments import Given
-
-FORMAT: Provider = "openai_chat"
-"""Of the dicts that the messages are judged by, whatever model they go to."""
 
 
 class RehydrateMemory(BaseChatStoreMemory):
@@ -86,14 +80,8 @@ class RehydrateMemory(BaseChatStoreMemory):
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(chat_store=chat_store or SimpleChatStore(), chat_store_key=chat_store_key)
-        options = {"sources": sources, "background": background, **options}
-        options["budget"] = budget_for(options.get("model") or "", budget)
-
-        def make() -> Context:
-            passes = {} if caps is None else {"passes": passes_with(caps)}
-            return Context(**{**options, **passes}, provider=FORMAT)
-
-        self._thread = HostThread(make, asks_back=True)
+        given = {"budget": budget, "sources": sources, "background": background, **options}
+        self._thread = HostThread(lambda: chat_context(given, caps), asks_back=True)
         self._thread.context  # noqa: B018  it raises for a wrong option
         self._reserved = reserved_tokens
 

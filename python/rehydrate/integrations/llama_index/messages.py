@@ -6,11 +6,22 @@ their indices; only one of which the prompt shows less is a changed copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_dicts import (
+    assistant_chat,
+    call_of,
+    content_of,
+    loses_thinking,
+    media_part,
+    plain_text,
+    text_part,
+    texts_of,
+    thinking_block,
+)
 from rehydrate.integrations.host_thread import Shown
 
 try:
@@ -39,27 +50,14 @@ def chat_of(message: ChatMessage) -> dict[str, Any]:
     if role not in ("assistant", "chatbot", "model"):
         is_system = role in ("system", "developer")
         return {"role": "system" if is_system else "user", "content": content}
-    chat: dict[str, Any] = {"role": "assistant", "content": content}
-    calls = [_call(each) for each in _calls(message)]
     thoughts = [each.content or "" for each in message.blocks if isinstance(each, ThinkingBlock)]
-    if calls and not content:
-        chat["content"] = None
-    if thoughts:
-        chat["reasoning_content"] = "\n\n".join(thoughts)
-        chat["thinking_blocks"] = [
-            {"type": "thinking", "thinking": thought, "signature": ""} for thought in thoughts
-        ]
-    if calls:
-        chat["tool_calls"] = calls
-    return chat
+    calls = [_call(each) for each in _calls(message)]
+    return assistant_chat(content, calls, list(map(thinking_block, thoughts)))
 
 
 def _content(blocks: Sequence[Any]) -> Any:
     items = [_item(block) for block in blocks if not isinstance(block, _APART)]
-    if not items:
-        return ""
-    is_text = len(items) == 1 and items[0]["type"] == "text"
-    return items[0]["text"] if is_text else items
+    return content_of(items) if items else ""
 
 
 _APART = (ThinkingBlock, ToolCallBlock)
@@ -67,13 +65,12 @@ _APART = (ThinkingBlock, ToolCallBlock)
 
 def _item(block: Any) -> dict[str, Any]:
     if isinstance(block, TextBlock):
-        return {"type": "text", "text": block.text}
+        return text_part(block.text)
     if isinstance(block, ImageBlock):
-        url = str(block.url or block.path or "inline")
-        return {"type": "image_url", "image_url": {"url": f"image:{url}"}}
+        return media_part(str(block.url or block.path or "inline"), "image/")
     if block.block_type in ("audio", "video", "document"):
-        return {"type": "file", "file": {"file_id": block.block_type}}
-    return {"type": "text", "text": compact_json(block.model_dump(mode="json", exclude_none=True))}
+        return media_part(block.block_type, None)
+    return text_part(compact_json(block.model_dump(mode="json", exclude_none=True)))
 
 
 def _calls(message: ChatMessage) -> list[Any]:
@@ -94,8 +91,7 @@ def _call(call: Any) -> dict[str, Any]:
         call_id, name = known.get("id"), function.get("name")
         arguments = function.get("arguments", function.get("input"))
     text = arguments if isinstance(arguments, str) else compact_json(arguments or {})
-    function = {"name": name or "", "arguments": text}
-    return {"id": call_id or "", "type": "function", "function": function}
+    return call_of(call_id or "", name or "", text)
 
 
 def picked(
@@ -105,7 +101,7 @@ def picked(
     made: list[ChatMessage] = []
     for index, chat in shown:
         if index is None:
-            made.append(ChatMessage(role="user", content=_plain(chat["content"])))
+            made.append(ChatMessage(role="user", content=plain_text(chat["content"])))
             continue
         message = _changed(messages[index], chats[index], chat)
         if message.blocks or message is messages[index] or message.additional_kwargs:
@@ -113,20 +109,16 @@ def picked(
     return made
 
 
-def _plain(content: Any) -> str:
-    return content if isinstance(content, str) else "\n\n".join(part["text"] for part in content)
-
-
 def _changed(message: ChatMessage, chat: Mapping[str, Any], now: Mapping[str, Any]) -> ChatMessage:
     """Return a message with what is shown of it; the message itself where that is all."""
     if chat is now or chat == now:
         return message
-    loses_thinking = "thinking_blocks" in chat and "thinking_blocks" not in now
-    texts, calls = _texts(now["content"]), iter(now.get("tool_calls") or ())
+    is_without_thinking = loses_thinking(chat, now)
+    texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
     made: list[Any] = []
     for block in message.blocks:
         if isinstance(block, ThinkingBlock):
-            if not loses_thinking:
+            if not is_without_thinking:
                 made.append(block)
         elif isinstance(block, ToolCallBlock):
             arguments = next(calls)["function"]["arguments"]
@@ -139,12 +131,3 @@ def _changed(message: ChatMessage, chat: Mapping[str, Any], now: Mapping[str, An
         else:
             made.append(block)
     return message.model_copy(update={"blocks": made})
-
-
-def _texts(content: Any) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    else:
-        for part in content or ():
-            if part["type"] == "text":
-                yield part["text"]

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._check import check_methods, check_share, check_type
+from rehydrate._check import check_share, check_type
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._text import as_unicode, failure_text, safe_error_text
 from rehydrate.errors import InvalidArgumentError, RehydrateError, StoreError
@@ -19,6 +19,7 @@ from rehydrate.integrations.memory_tool.limits import FileLimits
 from rehydrate.integrations.memory_tool.passages import update_passages
 from rehydrate.integrations.memory_tool.paths import ROOT
 from rehydrate.integrations.memory_tool.refusal import Refusal
+from rehydrate.memory.tools import memory_of_tool
 
 if TYPE_CHECKING:
     from rehydrate.agent.tools import Tool
@@ -75,13 +76,9 @@ class MemoryFiles:
         ``threads`` holds the files where the memory's store is not `Memory.open`'s. ``trust`` is
         that of the passages. With ``overwrites``, a create command replaces a file that is there.
         """
-        check_methods("memory", memory, "within", "pass a rehydrate.Memory")
+        self._memory = memory_of_tool(memory, namespace)
+        assert self._memory.namespace is not None
         check_type("limits", limits, FileLimits, "pass FileLimits(...)")
-        self._memory = memory if namespace is None else memory.within(namespace)
-        if self._memory.namespace is None:
-            raise InvalidArgumentError(
-                "the tool's memory names no namespace; pass namespace=, or memory.within(...)"
-            )
         self._log = FileLog(_native(memory, threads), self._memory.namespace, ROOT)
         self._limits = limits
         check_share("trust", trust)
@@ -140,11 +137,7 @@ class MemoryFiles:
 
     def handle(self, call: Any) -> Any:
         """Return the result of a call, in the shape of the call's provider."""
-        read = ToolCall.read(call)
-        if read is None or read.name != NAME:
-            raise InvalidArgumentError(
-                f"call is {call!r}, which is no call of {NAME}; ask handles(call) first"
-            )
+        read = ToolCall.of_tool(call, NAME)
         try:
             text, is_error = self.answer(read.arguments())
         except InvalidArgumentError as error:  # its arguments are no JSON

@@ -84,12 +84,11 @@ class RehydrateFilter:
         empty = self._context("")  # raises for a wrong option
         self.tools: list[FunctionTool] = tools_for(empty) if asks_back else []
         self._own = {tool.name for tool in self.tools}
-        self._last: HostThread | None = None
 
     @property
     def report(self) -> HostReport:
         """What became of the last call's items, of any conversation."""
-        return HostReport() if self._last is None else self._last.report
+        return self._threads.report
 
     def thread(self, items: Sequence[Any], name: str = "") -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
@@ -111,7 +110,6 @@ class RehydrateFilter:
             warn_passed_through(safe_error_text(error, "rehydrate"))
             return given
         prompted = await self._threads.aprompt(given.input, name, reserved_tokens=reserved)
-        self._last = prompted.thread
         RUNNING.set((self._threads, prompted))
         return replace(given, input=prompted.messages)
 

@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
-from rehydrate.context.context import Context
-from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_threads import ChatThreads
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
     HostReport,
-    HostThread,
     warn_passed_through,
 )
-from rehydrate.integrations.model_budget import budget_for
-from rehydrate.integrations.prefix_threads import PrefixThreads
 from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
-from rehydrate.integrations.tool_caps import passes_with
-from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.request import Budget
@@ -42,9 +36,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
     from rehydrate.prompt.sources.arguments import Given
-
-FORMAT: Provider = "openai_chat"
-"""Of the dicts that the messages are judged by, whatever model they go to."""
 
 
 class _Scope(NamedTuple):
@@ -86,24 +77,17 @@ class RehydrateCapability(AbstractCapability[Any]):
         **options: Any,
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
-        self._options: dict[str, Any] = {
-            "budget": budget,
-            "sources": sources,
-            "background": background,
-            **options,
-        }
-        self._caps = caps
-        self._threads = PrefixThreads(self._context, asks_back=asks_back, max_threads=max_threads)
-        empty = self._context(_Scope("", ""))  # raises for a wrong option
-        definitions = ContextJIT(empty).tools("anthropic") if asks_back else []
-        self._tools = [self._tool(each) for each in definitions]
+        given = {"budget": budget, "sources": sources, "background": background, **options}
+        self._threads = ChatThreads(
+            given, _Scope("", ""), caps=caps, asks_back=asks_back, max_threads=max_threads
+        )
+        self._tools = [self._tool(each) for each in self._threads.definitions]
         self._own = {tool.name for tool in self._tools}
-        self._last: HostThread | None = None
 
     @property
     def report(self) -> HostReport:
         """What became of the last request's messages, of any conversation."""
-        return HostReport() if self._last is None else self._last.report
+        return self._threads.report
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -135,15 +119,7 @@ class RehydrateCapability(AbstractCapability[Any]):
             _scope(ctx, request_context.model),
             reserved_tokens=sum(text_tokens(self._sent_beside(request_context))),
         )
-        self._last = prompted.thread
         return picked(messages, entries, prompted.shown)
-
-    def _context(self, scope: _Scope) -> Context:
-        options = {"model": scope.model, **self._options}
-        options["budget"] = budget_for(options["model"], options["budget"])
-        if self._caps is not None:
-            options["passes"] = passes_with(self._caps)
-        return Context(**options, provider=FORMAT)
 
     def _sent_beside(self, request_context: ModelRequestContext) -> list[str]:
         """Return the texts that the model gets beside the messages: instructions and tools."""

@@ -12,6 +12,17 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_dicts import (
+    assistant_chat,
+    call_of,
+    is_same_list,
+    loses_thinking,
+    plain_text,
+    reply_content,
+    text_part,
+    texts_of,
+    thinking_block,
+)
 from rehydrate.integrations.host_thread import Shown
 
 try:
@@ -61,30 +72,15 @@ def _entries(messages: Sequence[ModelMessage]) -> Iterator[Entry]:
 
 
 def _response(message: ModelResponse) -> dict[str, Any]:
-    chat: dict[str, Any] = {"role": "assistant", "content": ""}
     texts, calls, thoughts = [], [], []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-            calls.append({"id": part.tool_call_id, "type": "function", "function": function})
+            calls.append(call_of(part.tool_call_id, part.tool_name, part.args_as_json_str()))
         elif isinstance(part, ThinkingPart):
-            thoughts.append(part)
+            thoughts.append(thinking_block(part.content, part.signature or ""))
         elif text := _text_of(part):
             texts.append(text)
-    if texts:
-        chat["content"] = texts[0] if len(texts) == 1 else [_text(text) for text in texts]
-    elif calls:
-        chat["content"] = None
-    if thoughts:
-        chat["reasoning_content"] = "\n\n".join(part.content for part in thoughts)
-        chat["thinking_blocks"] = [_thinking(part) for part in thoughts]
-    if calls:
-        chat["tool_calls"] = calls
-    return chat
-
-
-def _thinking(part: ThinkingPart) -> dict[str, Any]:
-    return {"type": "thinking", "thinking": part.content, "signature": part.signature or ""}
+    return assistant_chat(reply_content(texts), calls, thoughts)
 
 
 def _request_part(part: Any) -> dict[str, Any]:
@@ -92,7 +88,7 @@ def _request_part(part: Any) -> dict[str, Any]:
         return {"role": "user", "content": _content(part.content)}
     if isinstance(part, ToolReturnPart):
         text = part.model_response_str()
-        content: Any = [_text(text), *map(_media, part.files)] if part.files else text
+        content: Any = [text_part(text), *map(_media, part.files)] if part.files else text
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
     kind = part.part_kind
     if kind == "retry-prompt" and part.tool_name is not None:
@@ -114,7 +110,7 @@ def _content(content: Any) -> Any:
 
 def _item(item: Any) -> dict[str, Any]:
     text = _said(item)
-    return _media(item) if text is None else _text(text)
+    return _media(item) if text is None else text_part(text)
 
 
 def _said(item: Any) -> str | None:
@@ -133,10 +129,6 @@ def _media(item: Any) -> dict[str, Any]:
         return {"type": "file", "file": {"file_id": str(getattr(item, "identifier", ""))}}
     url = item.url if isinstance(item, ImageUrl) else f"image:{item.identifier}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 def _text_of(part: Any) -> str:
@@ -161,7 +153,7 @@ def picked(
     waiting: list[Any] = []
     for index, chat in shown:
         if index is None:
-            waiting.append(UserPromptPart(_plain(chat["content"])))
+            waiting.append(UserPromptPart(plain_text(chat["content"])))
             continue
         entry = entries[index]
         message = messages[entry.message]
@@ -198,16 +190,7 @@ class _Request:
     def message(self) -> ModelRequest:
         """Return the request; the very object where all of it is shown, and nothing else."""
         whole = self._whole
-        is_same = len(self.parts) == len(whole.parts) and all(map(_is, self.parts, whole.parts))
-        return whole if is_same else replace(whole, parts=self.parts)
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
-def _plain(content: Any) -> str:
-    return content if isinstance(content, str) else "\n\n".join(part["text"] for part in content)
+        return whole if is_same_list(self.parts, whole.parts) else replace(whole, parts=self.parts)
 
 
 def _changed_part(part: Any, chat: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
@@ -239,8 +222,8 @@ def _changed_response(
     if chat is now or chat == now:
         return message
     has_own_tools = any(part.part_kind in _OWN_TOOLS for part in message.parts)
-    keeps_thinking = "thinking_blocks" in now or "thinking_blocks" not in chat or has_own_tools
-    texts, calls = _texts(now), iter(now.get("tool_calls") or ())
+    keeps_thinking = has_own_tools or not loses_thinking(chat, now)
+    texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
     parts: list[Any] = []
     for part in message.parts:
         if isinstance(part, ThinkingPart):
@@ -263,12 +246,3 @@ def _changed_response(
 
 
 _OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})
-
-
-def _texts(chat: Mapping[str, Any]) -> Iterator[str]:
-    content = chat["content"]
-    if isinstance(content, str):
-        yield content
-    else:
-        for part in content or ():
-            yield part["text"]
