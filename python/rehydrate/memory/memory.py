@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 RECALLED_NEIGHBOURS = 3
+_SERVERS = ("postgresql://", "postgres://")
 
 
 class Memory:
@@ -104,8 +105,13 @@ class Memory:
         limits: MemoryLimits = MemoryLimits(),  # noqa: B008  it is frozen
         index_bytes: int = INDEX_BYTES,
         read_only: bool = False,
+        language: str | None = None,
     ) -> Self:
         """Open a memory's file, or create it; the index lies in a folder beside it.
+
+        ``path`` may be a URL, ``postgresql://user@host/database``: then the items lie on a server,
+        for many processes and machines (``pip install 'rehydrate[postgres]'``). ``language`` is for
+        a server only: the text search configuration of new namespaces, "english" unless given.
 
         ``embedder`` is "auto" (the built-in model), the folder or ``org/name`` of an ONNX model, an
         ``OnnxModel``, or an ``Embedder`` with a ``space`` of its own. If it fails, the built-in
@@ -121,8 +127,15 @@ class Memory:
 
         check_type("path", path, (str, os.PathLike), "pass the path of a file")
         where = os.fspath(path)
-        if not isinstance(where, str) or not where or "://" in where:
-            raise InvalidArgumentError(f"path is {path!r}; pass the path of a file")
+        is_server = isinstance(where, str) and where.startswith(_SERVERS)
+        if not isinstance(where, str) or not where or ("://" in where and not is_server):
+            raise InvalidArgumentError(
+                f"path is {path!r}; pass the path of a file, or postgresql://user@host/database"
+            )
+        if language is not None and not is_server:
+            raise InvalidArgumentError(
+                f"language is {language!r}, but a file reads all languages alike; leave it out"
+            )
         if not isinstance(limits, MemoryLimits):
             raise InvalidArgumentError(
                 f"limits is {limits!r}; pass rehydrate.memory.MemoryLimits(...)"
@@ -134,7 +147,19 @@ class Memory:
         Embedding(embedder), redactor_of(redact)  # before the file is made
         if namespace is not None:
             checked_namespace(namespace)
-        store = LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
+        store: MemoryStore
+        if is_server:
+            from rehydrate.memory.postgres.store import PostgresStore
+
+            store = PostgresStore(
+                where,
+                limits=limits,
+                read_only=read_only,
+                index_bytes=index_bytes,
+                language=language or "english",
+            )
+        else:
+            store = LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
     def within(self, namespace: str) -> Self:
@@ -153,7 +178,7 @@ class Memory:
     @property
     def degraded(self) -> tuple[str, ...]:
         """Failures since it was opened, and what was done instead; the newest last."""
-        return self._embedding.troubles
+        return (*getattr(self._store, "degraded", ()), *self._embedding.troubles)
 
     @property
     def redactor(self) -> Redactor | None:

@@ -11,7 +11,7 @@ use rehydrate_core::store::{
     self, DEFAULT_INDEX_BYTES, Filter, Limits, NewItem, Options, Paging, Purge, Record, SearchRequest, ThreadInfo, Tier,
 };
 
-mod rows;
+pub(crate) mod rows;
 
 use self::rows::{FilterArguments, FusionArgument, HitRow, NewItemRow, hit_row, item_row};
 use crate::convert::{Text, floats};
