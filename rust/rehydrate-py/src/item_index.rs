@@ -1,13 +1,12 @@
 //! The index of items that a server keeps: what ranks them, their handles and snippets.
 use pyo3::prelude::*;
 use rehydrate_core::error::Error;
-use rehydrate_core::index::{
-    Filter, Fusion, InMemoryIndex, KnnTarget, Meta, OwnedEntry, Query, Recall,
-};
+use rehydrate_core::index::{Filter, Fusion, InMemoryIndex, KnnTarget, Meta, OwnedEntry, Query, Recall};
 use rehydrate_core::store;
 
 use crate::convert::{Text, floats};
 use crate::errors::detached;
+use crate::store::dim_of;
 use crate::store::rows::{FusionArgument, RawText};
 
 /// Id, text, time, source, kind, thread (numbers for names), tier, trust in 255 steps, when it expires.
@@ -136,16 +135,6 @@ fn ascending(ids: Option<Vec<u64>>) -> Option<Vec<u64>> {
         ids.sort_unstable();
         ids
     })
-}
-
-fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
-    match (count, rows.len()) {
-        (0, 0) => Ok(0),
-        (count, length) if count > 0 && length.is_multiple_of(count) => Ok(length / count),
-        (count, length) => {
-            Err(Error::Argument(format!("vectors hold {length} numbers for {count} texts; give a row a text")))
-        }
-    }
 }
 
 /// The handles of sources and texts within a namespace.

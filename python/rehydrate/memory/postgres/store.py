@@ -66,8 +66,8 @@ _PAGE = 1_000
 _USES_KEPT = 256
 _RECALLED_PER_TEXT = 8
 _NO_VECTORS = (
-    "the server has no pgvector 0.8: in namespaces too large for an index in this process, search "
-    "goes by words and recall finds nothing. Install it, run CREATE EXTENSION vector as a "
+    "the server has no pgvector 0.8 and the namespace is too large for an index in this process: "
+    "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION vector as a "
     "superuser, open the memory again and rebuild()"
 )
 
@@ -111,6 +111,7 @@ class PostgresStore:
                 f"language is {language!r}; pass a text search configuration of the server, "
                 "as psql's \\dF lists them"
             )
+        self._lacked_vectors = False
         self._language = language
         self._limits = limits
         self._indexes = HeldIndexes(index_bytes, self._has_vectors)
@@ -119,8 +120,8 @@ class PostgresStore:
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What the server cannot do, and how to get it."""
-        return () if self._has_vectors else (_NO_VECTORS,)
+        """What a call had to leave out, and how to get it."""
+        return (_NO_VECTORS,) if self._lacked_vectors else ()
 
     def add(
         self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
@@ -397,6 +398,7 @@ class PostgresStore:
         }
         if held.is_whole:
             return held.index.search(query, **arguments, **_numbers(filters))
+        self._lacked_vectors |= not self._has_vectors
         where = conditions(namespace.namespace, filters, now)
         near = self._near(query, rows)
         ids = queries.candidates(cursor, namespace, held, query, where, limit, near)
@@ -453,6 +455,7 @@ class PostgresStore:
         index, arguments = held.index, {"now_ms": now_ms(), "vectors": rows}
         if not held.is_whole:
             if not self._has_vectors:
+                self._lacked_vectors = True
                 return nothing
             ids = self._nearest(cursor, namespace, texts, rows, max(_RECALLED_PER_TEXT, k))
             index = self._with_candidates(cursor, namespace, held, ids)

@@ -11,6 +11,8 @@
 //! ```
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::entry::{Entry, Meta, Settings};
 use super::segment::Segment;
 use super::view::View;
@@ -57,8 +59,9 @@ impl InMemoryIndex {
     pub fn with(&self, mut entries: Vec<OwnedEntry>, mut deleted: Vec<u64>) -> Self {
         let mut levels = self.levels.clone();
         while let Some(last) = levels.pop_if(|last| last.entries.len() <= 2 * entries.len()) {
+            let gone: FxHashSet<u64> = deleted.iter().copied().collect();
             let mut merged = last.entries.to_vec();
-            merged.retain(|entry| !deleted.contains(&entry.id));
+            merged.retain(|entry| !gone.contains(&entry.id));
             merged.append(&mut entries); // of two with one id the later one counts
             entries = merged;
             deleted.extend(last.deleted.iter());
@@ -76,11 +79,7 @@ impl InMemoryIndex {
         let bytes = Segment::build(&borrowed, &deleted, &settings);
         // What was just built is whole.
         if let Ok(segment) = Segment::open(Arc::new(bytes)) {
-            levels.push(Level {
-                entries: Arc::new(entries),
-                deleted: Arc::new(deleted),
-                segment: Arc::new(segment),
-            });
+            levels.push(Level { entries: Arc::new(entries), deleted: Arc::new(deleted), segment: Arc::new(segment) });
         }
         Self::of(levels)
     }
