@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine
@@ -30,6 +30,7 @@ WHOLE_ITEMS_WITHOUT_VECTORS = 200_000
 SAMPLE_ITEMS = 2_000
 _ITEM_BYTES = 1_500
 """An item's share of an index, about, beside its text."""
+_SHARES_KEPT = 10_000
 _TRUST_STEPS = 255
 ENTRY_COLUMNS = "id, text, time, source, kind, thread, tier, trust, expires, vector"
 
@@ -47,11 +48,16 @@ class HeldIndex:
     index: _native.ItemIndex
     texts: tuple[str, ...] = ()
     """Of a sample, in lower case: how common a word is."""
+    _shares: dict[str, float] = field(default_factory=dict, repr=False)
 
     def share_of(self, word: str) -> float:
         """Return the share of the sample's texts that hold a word, as a part of words too."""
-        found = sum(word in text for text in self.texts)
-        return found / max(1, len(self.texts))
+        share = self._shares.get(word)
+        if share is None:
+            share = sum(word in text for text in self.texts) / max(1, len(self.texts))
+            if len(self._shares) < _SHARES_KEPT:
+                self._shares[word] = share
+        return share
 
 
 class HeldIndexes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 PER_LEG = 48
 """Candidates that each leg names, or as many as the caller wants."""
-_RANKED = 2_000
-"""Matches of the words that are ranked."""
+_RANKED = 4_000
+"""Matches of a query's rarest words that are looked for."""
+_MANY = 20_000
+"""Beyond so many matches not all of them are ranked."""
+_ALL_WORDS = 3
 _NEIGHBOURS = 2
 _SUBSTRINGS = 4
 _RARE_WORDS = 6
@@ -85,35 +89,38 @@ def candidates(
     known = sorted((word for word in words if share[word]), key=share.__getitem__)
     unknown = sorted((word for word in words if not share[word]), key=len, reverse=True)
     # Rare words first: ranking all items that hold a common one would read most of the namespace.
-    chosen, matches = unknown[:_RARE_WORDS], 0.0
+    some, expected = unknown[:_RARE_WORDS], 0.0
     for word in known[:_RARE_WORDS]:
-        matches += share[word] * row.items
-        if chosen and matches > 2 * _RANKED:
+        if some and expected + share[word] * row.items > _RANKED:
             break
-        chosen.append(word)
-    each = max(PER_LEG, limit)
-    legs = [_by_words(where.sql)]
-    if known:
-        legs.append(_by_all_words(where.sql))
+        expected += share[word] * row.items
+        some.append(word)
     parameters: dict[str, Any] = {
         **where.parameters,
         "language": row.language,
-        "some": encoded(" ".join(chosen)),
-        "all": encoded(" ".join(known[:3])),
-        "each": each,
-        "ranked": _RANKED,
+        "each": max(PER_LEG, limit),
+        "some": encoded(" ".join(some)),
     }
-    for number, word in enumerate(unknown[:_SUBSTRINGS]):
-        if len(word) >= 3:
-            parameters[f"part{number}"] = f"%{like(word)}%"
-            legs.append(
-                f"(SELECT id FROM memory_chunks WHERE {where.sql} "
-                f"AND {_TEXT} ILIKE %(part{number})s LIMIT %(each)s)"
-            )
+    legs = {"by_some": _by_words(where.sql, "some", "|", expected)}
+    if len(known) > 1:
+        rarest = known[:_ALL_WORDS]
+        parameters["most"] = encoded(" ".join(rarest))
+        expected = row.items * math.prod(share[word] for word in rarest)
+        legs["by_most"] = _by_words(where.sql, "most", "&", expected)
+    for number, word in enumerate(word for word in unknown[:_SUBSTRINGS] if len(word) >= 3):
+        parameters[f"part{number}"] = f"%{like(word)}%"
+        legs[f"by_part{number}"] = (
+            f"SELECT id, 0 AS rank FROM memory_chunks WHERE {where.sql} "
+            f"AND {_TEXT} ILIKE %(part{number})s"
+        )
     if vector is not None:
         parameters["vector"] = as_vector(vector)
-        legs.append(_by_vector(where.sql, len(vector)))
-    union = " UNION ".join(legs)
+        legs["by_meaning"] = f"SELECT id, 0 AS rank FROM ({_by_vector(where.sql, len(vector))}) AS x"
+    # Materialized, or the LIMIT outside makes the planner read the whole namespace in its order.
+    ctes = ", ".join(f"{name} AS MATERIALIZED ({leg})" for name, leg in legs.items())
+    union = " UNION ".join(
+        f"(SELECT id FROM {name} ORDER BY rank DESC LIMIT %(each)s)" for name in legs
+    )
     beside = " UNION ALL ".join(
         f"(SELECT id FROM memory_chunks WHERE {where.sql} AND source = here.source "
         f"AND hashtextextended(source, 0) = hashtextextended(here.source, 0) "
@@ -122,7 +129,7 @@ def candidates(
         for sign, order in (("<", "DESC"), (">", "ASC"))
     )
     cursor.execute(
-        f"WITH named AS MATERIALIZED ({union}), "  # type: ignore[arg-type]
+        f"WITH {ctes}, named AS MATERIALIZED ({union}), "  # type: ignore[arg-type]
         "here AS MATERIALIZED (SELECT id, source FROM named JOIN memory_chunks USING (id)) "
         "SELECT id FROM named UNION "
         f"SELECT beside.id FROM here, LATERAL ({beside}) AS beside",
@@ -131,22 +138,16 @@ def candidates(
     return [number for (number,) in cursor.fetchall()]
 
 
-def _by_words(where: str) -> str:
-    return f"(SELECT id FROM ({_matches(where, 'some', '|')}) AS found ORDER BY rank DESC LIMIT %(each)s)"
-
-
-def _by_all_words(where: str) -> str:
-    return f"(SELECT id FROM ({_matches(where, 'all', '&')}) AS found ORDER BY rank DESC LIMIT %(each)s)"
-
-
-def _matches(where: str, name: str, sign: str) -> str:
+def _by_words(where: str, name: str, sign: str, expected: float) -> str:
+    """Return the items that hold words, with a rank; of too many, those that come first."""
     query = (
         f"replace(plainto_tsquery(%(language)s::regconfig, %({name})s)::text, ' & ', ' {sign} ')"
         "::tsquery"
     )
     return (
         f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM memory_chunks "
-        f"WHERE {where} AND words @@ {query} LIMIT %(ranked)s"
+        f"WHERE {where} AND words @@ {query}"
+        + (f" LIMIT {_RANKED}" if expected > _MANY else "")
     )
 
 
