@@ -1,7 +1,7 @@
-"""A PostgreSQL server for a run of tests (`tools/postgres`), and a database of its own for each test.
+"""A PostgreSQL server for a run of tests (`tools/postgres`), and a database for each test.
 
-Where no server can be had the tests skip and say why; on CI that is an error. REHYDRATE_POSTGRES_URL
-names a server that runs already, such as one with pgvector.
+Where no server can be had the tests skip and say why; on CI that is an error.
+REHYDRATE_POSTGRES_URL names a server that runs already, such as one with pgvector.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Speed of a memory on PostgreSQL: `tools/postgres python -m benches.python.postgres_speed`.
 
-`--items N...` names the sizes. At each: a search ranked by an index in this process (where it fits),
-by the engine over the server's candidates, and by the contract's statement alone; adds a second.
+`--items N...` names the sizes. At each: a search ranked by an index in this process (where it
+fits), by the engine over the server's candidates, and by the contract's statement; adds a second.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def _searches(url: str, items: int, asked: Sequence[str], seconds: float) -> Non
         connection.execute("VACUUM ANALYZE memory_chunks")
         _report(
             f"{items:,}: full-text search alone (all words)",
-            lambda query: connection.execute(
-                PLAIN_SQL, {"q": query, "n": NAMESPACE}
-            ).fetchall(),
+            lambda query: connection.execute(PLAIN_SQL, {"q": query, "n": NAMESPACE}).fetchall(),
             asked,
             seconds,
         )
@@ -93,9 +91,7 @@ def _searches(url: str, items: int, asked: Sequence[str], seconds: float) -> Non
         print(f"{items:,}: recall of {RECALLED}: {taken * 1000:,.0f} ms, as it comes", flush=True)
 
 
-def _report(
-    name: str, ask: Callable[[str], object], asked: Sequence[str], seconds: float
-) -> None:
+def _report(name: str, ask: Callable[[str], object], asked: Sequence[str], seconds: float) -> None:
     times, end = [], time.perf_counter() + seconds
     for query in asked:
         started = time.perf_counter()

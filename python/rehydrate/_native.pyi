@@ -397,6 +397,7 @@ def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...
 
 # Where the part of each text that a query is about begins and ends, in characters.
 def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]: ...
+
 @final
 class Needles:
     # Groups of ASCII strings, found in texts whatever their case.

@@ -40,6 +40,7 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
 )
+from rehydrate.memory.opening import is_server, open_store
 from rehydrate.memory.redaction import Redactor, redactor_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 
 RECALLED_NEIGHBOURS = 3
-_SERVERS = ("postgresql://", "postgres://")
 
 
 class Memory:
@@ -123,18 +123,11 @@ class Memory:
         Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
         """
-        from rehydrate.memory.local import LocalStore
-
         check_type("path", path, (str, os.PathLike), "pass the path of a file")
         where = os.fspath(path)
-        is_server = isinstance(where, str) and where.startswith(_SERVERS)
-        if not isinstance(where, str) or not where or ("://" in where and not is_server):
+        if not isinstance(where, str) or not where or ("://" in where and not is_server(where)):
             raise InvalidArgumentError(
                 f"path is {path!r}; pass the path of a file, or postgresql://user@host/database"
-            )
-        if language is not None and not is_server:
-            raise InvalidArgumentError(
-                f"language is {language!r}, but a file reads all languages alike; leave it out"
             )
         if not isinstance(limits, MemoryLimits):
             raise InvalidArgumentError(
@@ -147,19 +140,9 @@ class Memory:
         Embedding(embedder), redactor_of(redact)  # before the file is made
         if namespace is not None:
             checked_namespace(namespace)
-        store: MemoryStore
-        if is_server:
-            from rehydrate.memory.postgres.store import PostgresStore
-
-            store = PostgresStore(
-                where,
-                limits=limits,
-                read_only=read_only,
-                index_bytes=index_bytes,
-                language=language or "english",
-            )
-        else:
-            store = LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
+        store = open_store(
+            where, limits=limits, read_only=read_only, index_bytes=index_bytes, language=language
+        )
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
     def within(self, namespace: str) -> Self:

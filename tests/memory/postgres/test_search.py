@@ -1,4 +1,4 @@
-"""Search on the server: candidates that the engine ranks, the contract's statement, hostile text."""
+"""Search on the server: candidates, the contract's statement, hostile text."""
 
 from __future__ import annotations
 

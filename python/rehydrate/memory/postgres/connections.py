@@ -1,9 +1,9 @@
 """Transactions on a pool of connections: bounded in time, tried again, each write counted once.
 
 What the server refuses for the moment (a serialization failure, a deadlock) and what a lost
-connection leaves unknown is tried again for `patience` seconds. A write leaves its key and its
-result in `memory_writes` in its own transaction, so a second attempt finds out whether the first one
-was committed. Where that transaction is still being committed, the key makes the second one wait.
+connection leaves unknown is tried again for `patience_seconds`. A write leaves its key and its
+result in `memory_writes` in its own transaction, so a second attempt finds out whether the first
+one was committed. Where that is still being committed, the key makes the second one wait.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ class Connections:
 
         def keyed(attempt: int) -> T:
             return self._once(
-                namespace, lambda cursor: _with_key(cursor, key, namespace, attempt, work), long=long
+                namespace,
+                lambda cursor: _with_key(cursor, key, namespace, attempt, work),
+                long=long,
             )
 
         return self._attempts(keyed)
@@ -133,16 +135,19 @@ class Connections:
         long: bool = False,
     ) -> T:
         seconds = LONG_SECONDS if long else self._statement_seconds
-        with self._opened().connection(timeout=self._patience) as connection:
-            with connection.transaction(), connection.cursor() as cursor:
-                if reads:
-                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                cursor.execute(
-                    "SELECT set_config('rehydrate.namespace', %s, true), "
-                    "set_config('statement_timeout', %s, true)",
-                    [namespace, str(int(seconds * 1000))],
-                )
-                return work(cursor)
+        with (
+            self._opened().connection(timeout=self._patience) as connection,
+            connection.transaction(),
+            connection.cursor() as cursor,
+        ):
+            if reads:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            cursor.execute(
+                "SELECT set_config('rehydrate.namespace', %s, true), "
+                "set_config('statement_timeout', %s, true)",
+                [namespace, str(int(seconds * 1000))],
+            )
+            return work(cursor)
 
     def _attempts(self, attempt: Callable[[int], T]) -> T:
         import psycopg
@@ -179,7 +184,9 @@ class Connections:
             except psycopg.Error as error:
                 if not _is_passing(error):
                     raise StoreError(
-                        self.server, str(error).strip(), "report it, if it is no fault of the server"
+                        self.server,
+                        str(error).strip(),
+                        "report it, if it is no fault of the server",
                     ) from error
                 if time.monotonic() > end:
                     raise self._unreachable(error) from error

@@ -1,8 +1,8 @@
 """Indexes of namespaces in this process: of all items of a small one, of a sample of a large one.
 
 An index of all items is a cache of the server's rows. The namespace's sequence number says whether
-it is current; what changed since is read, and no more. A sample gives the engine the statistics that
-it ranks candidates by: how common words are, and what all vectors have in common.
+it is current; what changed since is read, and no more. A sample gives the engine the statistics
+that it ranks candidates by: how common words are, and what all vectors have in common.
 """
 
 from __future__ import annotations
@@ -180,18 +180,13 @@ def _whole(cursor: Cursor[Any], row: Namespace, before: HeldIndex | None) -> Hel
 
 def _is_good_sample(before: HeldIndex, row: Namespace) -> bool:
     # What was deleted must not stay here, and growth changes what is common.
-    return (
-        not before.is_whole
-        and before.deleted == row.deleted
-        and row.items <= before.items * 1.5
-    )
+    return not before.is_whole and before.deleted == row.deleted and row.items <= before.items * 1.5
 
 
 def _sample(cursor: Cursor[Any], row: Namespace) -> HeldIndex:
     cursor.execute(
-        "WITH ends AS (SELECT (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s "  # type: ignore[arg-type]
-        "ORDER BY id LIMIT 1) AS low, (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s "
-        "ORDER BY id DESC LIMIT 1) AS high) "
+        "WITH here AS (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s), "  # type: ignore[arg-type]
+        "ends AS (SELECT min(id) AS low, max(id) AS high FROM here) "
         "SELECT DISTINCT ON (id) one.* FROM ends, "
         "generate_series(low, high, greatest(1, (high - low) / %(items)s)) AS place, "
         f"LATERAL (SELECT {ENTRY_COLUMNS} FROM memory_chunks "

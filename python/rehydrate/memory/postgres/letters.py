@@ -1,7 +1,7 @@
 """Strings as PostgreSQL takes them: it refuses NUL and lone surrogates, and a memory keeps both.
 
-Both are written as an escape that begins with U+001A, and a U+001A of the text is written twice. Any
-other text stays as it is, so that people can read the table.
+Both are written as an escape that begins with U+001A, and a U+001A of the text is written twice.
+Any other text stays as it is, so that people can read the table.
 """
 
 from __future__ import annotations
@@ -34,6 +34,4 @@ def decoded(text: str) -> str:
     """
     if _ESCAPE not in text:
         return text
-    return _READ.sub(
-        lambda found: _ESCAPE if found[1] == _ESCAPE else chr(int(found[1], 16)), text
-    )
+    return _READ.sub(lambda found: _ESCAPE if found[1] == _ESCAPE else chr(int(found[1], 16)), text)

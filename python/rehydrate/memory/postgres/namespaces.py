@@ -92,7 +92,8 @@ class Namespace:
             return 0
         cursor.execute(
             "INSERT INTO memory_deletions (namespace, sequence, id) "
-            "SELECT %s, %s + number, id FROM unnest(%s::bigint[]) WITH ORDINALITY AS gone(id, number)",
+            "SELECT %s, %s + number, id "
+            "FROM unnest(%s::bigint[]) WITH ORDINALITY AS gone(id, number)",
             [self.namespace, self.sequence, [row[0] for row in gone]],
         )
         self.sequence += len(gone)
@@ -122,7 +123,8 @@ class Namespace:
     ) -> int:
         """Move its items that meet a condition and have another tier; return how many moved."""
         cursor.execute(
-            "WITH moved AS (SELECT id, row_number() OVER (ORDER BY id) AS number FROM memory_chunks "  # type: ignore[arg-type]
+            "WITH moved AS (SELECT id, row_number() OVER (ORDER BY id) AS number "  # type: ignore[arg-type]
+            "FROM memory_chunks "
             f"WHERE namespace = %(namespace)s AND tier <> %(tier)s AND {condition}) "
             "UPDATE memory_chunks SET tier = %(tier)s, sequence = %(sequence)s + moved.number "
             "FROM moved WHERE memory_chunks.id = moved.id",

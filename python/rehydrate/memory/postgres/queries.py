@@ -1,4 +1,4 @@
-"""Statements of a search: the plain scan, the candidates of all legs, the contract's weighted sum."""
+"""Statements of a search: the plain scan, the candidates of all legs, the weighted sum."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def is_scan(query: str) -> bool:
     return len(query) <= 2 or not letters or (letters <= 2 and not re.search(r"\s", query))
 
 
-def scan(
-    cursor: Cursor[Any], query: str, where: Conditions, limit: int
-) -> list[tuple[int, float]]:
+def scan(cursor: Cursor[Any], query: str, where: Conditions, limit: int) -> list[tuple[int, float]]:
     """Return ids of items that contain the query; those where it stands by itself first."""
     wanted = query.strip().lower()
     if not wanted or limit == 0:
@@ -115,7 +113,9 @@ def candidates(
         )
     if vector is not None:
         parameters["vector"] = as_vector(vector)
-        legs["by_meaning"] = f"SELECT id, 0 AS rank FROM ({_by_vector(where.sql, len(vector))}) AS x"
+        legs["by_meaning"] = (
+            f"SELECT id, 0 AS rank FROM ({_by_vector(where.sql, len(vector))}) AS x"
+        )
     # Materialized, or the LIMIT outside makes the planner read the whole namespace in its order.
     ctes = ", ".join(f"{name} AS MATERIALIZED ({leg})" for name, leg in legs.items())
     union = " UNION ".join(
@@ -146,8 +146,7 @@ def _by_words(where: str, name: str, sign: str, expected: float) -> str:
     )
     return (
         f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM memory_chunks "
-        f"WHERE {where} AND words @@ {query}"
-        + (f" LIMIT {_RANKED}" if expected > _MANY else "")
+        f"WHERE {where} AND words @@ {query}" + (f" LIMIT {_RANKED}" if expected > _MANY else "")
     )
 
 

@@ -77,7 +77,7 @@ def verify_namespace(namespace: str) -> str:
     """Return the namespace; raises InvalidArgumentError for one that a server cannot hold."""
     if not isinstance(namespace, str) or not namespace:
         raise InvalidArgumentError(f"namespace is {namespace!r}; pass a name")
-    _verify_name("namespace", namespace, MAX_NAMESPACE_BYTES)
+    verify_name("namespace", namespace, MAX_NAMESPACE_BYTES)
     return namespace
 
 
@@ -89,12 +89,13 @@ def verify_item(item: MemoryItem) -> None:
             f"the text has {size} bytes, the limit is {MAX_TEXT_BYTES}; divide it"
         )
     for name in ("kind", "source", "thread", "tool", "principal"):
-        _verify_name(name, getattr(item, name))
+        verify_name(name, getattr(item, name))
     for link in item.links:
-        _verify_name("relation", link.relation)
+        verify_name("relation", link.relation)
 
 
-def _verify_name(what: str, name: str, limit: int = MAX_NAME_BYTES) -> None:
+def verify_name(what: str, name: str, limit: int = MAX_NAME_BYTES) -> None:
+    """Refuse a name that is too long or that no server takes."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

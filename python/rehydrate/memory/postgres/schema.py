@@ -1,7 +1,7 @@
 """The tables, made by numbered steps; running them twice, or in many processes at once, is safe.
 
-All steps that are missing run in one transaction under an advisory lock. A database with a step that
-this version does not know was made by a later version, and is left alone.
+All steps that are missing run in one transaction under an advisory lock. A database with a step
+that this version does not know was made by a later version, and is left alone.
 """
 
 from __future__ import annotations
@@ -111,19 +111,46 @@ _TABLES_OF_NAMESPACES = (
     "memory_writes",
 )
 
-_ROW_LEVEL_SECURITY = "\n".join(
-    f"""
+
+def _secured(*tables: str) -> str:
+    """Return the step by which a role that owns no table sees one namespace's rows."""
+    return "".join(
+        f"""
 ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
 CREATE POLICY {table}_of_namespace ON {table}
     USING (namespace = current_setting('rehydrate.namespace', true))
     WITH CHECK (namespace = current_setting('rehydrate.namespace', true));
 """
-    for table in _TABLES_OF_NAMESPACES
-)
+        for table in tables
+    )
+
+
+_THREADS = """
+CREATE TABLE memory_threads (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text NOT NULL,
+    name text NOT NULL,
+    created bigint NOT NULL,
+    changed bigint NOT NULL,
+    records bigint NOT NULL DEFAULT 0,
+    bytes bigint NOT NULL DEFAULT 0,
+    UNIQUE (namespace, name)
+);
+CREATE TABLE memory_thread_records (
+    namespace text NOT NULL,
+    thread bigint NOT NULL REFERENCES memory_threads ON DELETE CASCADE,
+    number bigint NOT NULL,
+    kind smallint NOT NULL,
+    time float8 NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (thread, number)
+);
+""" + _secured("memory_threads", "memory_thread_records")
 
 STEPS = {
     "001 tables": _TABLES,
-    "002 row level security": _ROW_LEVEL_SECURITY,
+    "002 row level security": _secured(*_TABLES_OF_NAMESPACES),
+    "003 threads": _THREADS,
 }
 
 _VECTORS = "ALTER TABLE memory_chunks ADD COLUMN embedding halfvec;\n" + "\n".join(

@@ -54,6 +54,7 @@ from rehydrate.memory.postgres.rows import (
     verify_namespace,
 )
 from rehydrate.memory.postgres.schema import migrate, verify_schema
+from rehydrate.memory.postgres.thread_records import ThreadRecords
 
 if TYPE_CHECKING:
     from psycopg import Cursor
@@ -67,8 +68,8 @@ _USES_KEPT = 256
 _RECALLED_PER_TEXT = 8
 _NO_VECTORS = (
     "the server has no pgvector 0.8 and the namespace is too large for an index in this process: "
-    "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION vector as a "
-    "superuser, open the memory again and rebuild()"
+    "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION "
+    "vector as a superuser, open the memory again and rebuild()"
 )
 
 
@@ -100,6 +101,7 @@ class PostgresStore:
             patience_seconds=patience_seconds,
         )
         self.path = self._connections.server
+        self._threads = ThreadRecords(self._connections)
         with self._connections.single() as connection:
             make = verify_schema if read_only else migrate
             self._has_vectors = make(connection, self.path)
@@ -117,6 +119,11 @@ class PostgresStore:
         self._indexes = HeldIndexes(index_bytes, self._has_vectors)
         self._uses: dict[tuple[str, int], int] = {}
         self._uses_lock = ForkSafeLock()
+
+    @property
+    def threads(self) -> ThreadRecords:
+        """The threads on the same server; closing the store closes them."""
+        return self._threads
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -360,7 +367,9 @@ class PostgresStore:
             ]
         else:
             found = self._ranked(cursor, namespace, query, limit, fusion, rows, filters, now)
-        items = dict(_items(cursor, queries.rows_of(cursor, [x[0] for x in found], where), name, now))
+        items = dict(
+            _items(cursor, queries.rows_of(cursor, [x[0] for x in found], where), name, now)
+        )
         kept = [hit for hit in found if hit[0] in items][:limit]
         texts = [items[hit[0]].text for hit in kept]
         return [
@@ -547,6 +556,7 @@ class PostgresStore:
 
         def work(cursor: Cursor[Any]) -> int:
             row = Namespace.lock(cursor, namespace)
+            cursor.execute("DELETE FROM memory_threads WHERE namespace = %s", [namespace])
             if row is None:
                 return 0
             cursor.execute("DELETE FROM memory_chunks WHERE namespace = %s", [namespace])
@@ -605,9 +615,10 @@ class PostgresStore:
             cursor.execute(
                 "WITH new AS (SELECT * FROM unnest(%(handles)s::text[], %(vectors)s::bytea[], "  # type: ignore[arg-type]
                 "%(near)s::text[]) WITH ORDINALITY AS new(handle, vector, near, number)), "
-                "old AS (SELECT memory_chunks.id, coalesce(length(memory_chunks.vector), 0) AS size "
-                "FROM memory_chunks JOIN new USING (handle) WHERE namespace = %(namespace)s) "
-                "UPDATE memory_chunks SET vector = new.vector, sequence = %(sequence)s + new.number, "
+                "old AS (SELECT here.id, coalesce(length(here.vector), 0) AS size "
+                "FROM memory_chunks AS here JOIN new USING (handle) "
+                "WHERE namespace = %(namespace)s) UPDATE memory_chunks "
+                "SET vector = new.vector, sequence = %(sequence)s + new.number, "
                 "bytes = bytes + coalesce(length(new.vector), 0) - old.size" + near + " "
                 "FROM new, old WHERE memory_chunks.handle = new.handle "
                 "AND memory_chunks.id = old.id AND namespace = %(namespace)s "
@@ -717,7 +728,7 @@ class PostgresStore:
         return VerifyReport(items, tuple(problems))
 
     def rebuild(self, *, namespace: str | None = None) -> int:
-        """Make the words and the server's vectors of items anew; return how many items there are."""
+        """Make the words and the server's vectors of items anew; return how many there are."""
         names = self.namespaces() if namespace is None else [verify_namespace(namespace)]
         return sum(self._rebuild(name) for name in names)
 
@@ -799,9 +810,7 @@ class PostgresStore:
         row = _engine.embed([query])[0] if rows is None else rows[0]
         return row if row.any() else None
 
-    def _count_uses(
-        self, namespace: str, hits: builtins.list[Hit]
-    ) -> builtins.list[Hit]:
+    def _count_uses(self, namespace: str, hits: builtins.list[Hit]) -> builtins.list[Hit]:
         if self._connections.read_only:
             return hits
         with self._uses_lock:
@@ -817,9 +826,7 @@ class PostgresStore:
         from rehydrate.errors import StoreError
 
         try:
-            self._connections.write(
-                namespace, lambda cursor: self._write_uses(cursor, namespace)
-            )
+            self._connections.write(namespace, lambda cursor: self._write_uses(cursor, namespace))
         except StoreError:
             return  # counts are no promise
 
