@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from rehydrate._concurrency.locks import ForkSafeLock
@@ -29,8 +29,10 @@ from rehydrate.errors import (
 )
 
 if TYPE_CHECKING:
-    from psycopg import Connection, Cursor
+    from psycopg import Connection
     from psycopg_pool import ConnectionPool
+
+    from rehydrate.memory.postgres.cursor import Cursor
 
 T = TypeVar("T")
 
@@ -97,11 +99,11 @@ class Connections:
         with connection:
             yield connection
 
-    def read(self, namespace: str, work: Callable[[Cursor[Any]], T], *, long: bool = False) -> T:
+    def read(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a read-only transaction that sees one moment."""
         return self._attempts(lambda _: self._once(namespace, work, reads=True, long=long))
 
-    def write(self, namespace: str, work: Callable[[Cursor[Any]], T], *, long: bool = False) -> T:
+    def write(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a transaction and return its result, which JSON can hold."""
         if self.read_only:
             raise StoreReadOnlyError(
@@ -129,7 +131,7 @@ class Connections:
     def _once(
         self,
         namespace: str,
-        work: Callable[[Cursor[Any]], T],
+        work: Callable[[Cursor], T],
         *,
         reads: bool = False,
         long: bool = False,
@@ -147,7 +149,7 @@ class Connections:
                 "set_config('statement_timeout', %s, true)",
                 [namespace, str(int(seconds * 1000))],
             )
-            return work(cursor)
+            return work(cast("Cursor", cursor))
 
     def _attempts(self, attempt: Callable[[int], T]) -> T:
         import psycopg
@@ -229,11 +231,11 @@ _inherited: list[Any] = []
 
 
 def _with_key(
-    cursor: Cursor[Any],
+    cursor: Cursor,
     key: uuid.UUID,
     namespace: str,
     attempt: int,
-    work: Callable[[Cursor[Any]], T],
+    work: Callable[[Cursor], T],
 ) -> T:
     """Run a write unless an earlier attempt of it was committed; leave its key and result."""
     if attempt > 1:
@@ -255,7 +257,7 @@ def _with_key(
         [key, namespace, json.dumps(result)],
     )
     if key.int % _CLEANS_ONE_IN == 0:
-        cursor.execute(f"DELETE FROM memory_writes WHERE moment < now() - {_KEYS_KEPT}")  # type: ignore[arg-type]
+        cursor.execute(f"DELETE FROM memory_writes WHERE moment < now() - {_KEYS_KEPT}")
     return result
 
 
@@ -263,7 +265,7 @@ def _is_passing(error: Exception) -> bool:
     """Return whether trying again may help: a conflict, or a lost connection."""
     import psycopg
 
-    code = getattr(error, "sqlstate", None)
+    code: str | None = getattr(error, "sqlstate", None)
     if code is not None:
         # 40: conflicts; 08: connections; 57P: the server stops or starts; 53300: too many clients.
         return code.startswith(("40", "08", "57P")) or code == "53300"

@@ -19,9 +19,8 @@ from rehydrate.memory.postgres.letters import decoded
 from rehydrate.memory.postgres.namespaces import Namespace
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
-
     from rehydrate import _native
+    from rehydrate.memory.postgres.cursor import Cursor
 
 WHOLE_ITEMS = 20_000
 """Items up to which a namespace's index is held, where the server has vectors."""
@@ -70,7 +69,7 @@ class HeldIndexes:
         self._held: OrderedDict[str, tuple[HeldIndex, int]] = OrderedDict()
         self._lock = ForkSafeLock()
 
-    def current(self, cursor: Cursor[Any], row: Namespace) -> HeldIndex:
+    def current(self, cursor: Cursor, row: Namespace) -> HeldIndex:
         """Return the index of a namespace as it is now, within a read transaction."""
         with self._lock:
             found = self._held.get(row.namespace)
@@ -156,13 +155,13 @@ def step_of(trust: float) -> int:
     return round(trust * _TRUST_STEPS)
 
 
-def _whole(cursor: Cursor[Any], row: Namespace, before: HeldIndex | None) -> HeldIndex:
+def _whole(cursor: Cursor, row: Namespace, before: HeldIndex | None) -> HeldIndex:
     if before is None or not before.is_whole or before.sequence < row.pruned:
         index, since = _engine.item_index(), 0
     else:
         index, since = before.index, before.sequence
     cursor.execute(
-        f"SELECT {ENTRY_COLUMNS} FROM memory_chunks "  # type: ignore[arg-type]
+        f"SELECT {ENTRY_COLUMNS} FROM memory_chunks "
         "WHERE namespace = %s AND sequence > %s ORDER BY id",
         [row.namespace, since],
     )
@@ -183,9 +182,9 @@ def _is_good_sample(before: HeldIndex, row: Namespace) -> bool:
     return not before.is_whole and before.deleted == row.deleted and row.items <= before.items * 1.5
 
 
-def _sample(cursor: Cursor[Any], row: Namespace) -> HeldIndex:
+def _sample(cursor: Cursor, row: Namespace) -> HeldIndex:
     cursor.execute(
-        "WITH here AS (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s), "  # type: ignore[arg-type]
+        "WITH here AS (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s), "
         "ends AS (SELECT min(id) AS low, max(id) AS high FROM here) "
         "SELECT DISTINCT ON (id) one.* FROM ends, "
         "generate_series(low, high, greatest(1, (high - low) / %(items)s)) AS place, "

@@ -13,8 +13,7 @@ from rehydrate.memory.items import MemoryLimits
 from rehydrate.memory.postgres.rows import TIER_CODES
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
-
+    from rehydrate.memory.postgres.cursor import Cursor
     from rehydrate.memory.postgres.namespaces import Namespace
 
 _DAY_MS = 86_400_000
@@ -27,7 +26,7 @@ _KEPT_SHARE, _HELD_SHARE = 0.75, 0.95
 _WARM, _COLD = TIER_CODES["warm"], TIER_CODES["cold"]
 
 
-def enforce(cursor: Cursor[Any], namespace: Namespace, limits: MemoryLimits, now: int) -> None:
+def enforce(cursor: Cursor, namespace: Namespace, limits: MemoryLimits, now: int) -> None:
     """Remove what has expired, then demote and remove what is beyond the limits."""
     dropped = namespace.delete(cursor, "expires <= %(now)s", {"now": now})
     demoted = 0
@@ -52,7 +51,7 @@ def enforce(cursor: Cursor[Any], namespace: Namespace, limits: MemoryLimits, now
 
 
 def _chosen(
-    cursor: Cursor[Any], namespace: Namespace, max_items: float, max_bytes: float
+    cursor: Cursor, namespace: Namespace, max_items: float, max_bytes: float
 ) -> tuple[list[int], list[int]]:
     """Return the ids of warm items that become cold, the worst first, and of cold ones that go."""
     cursor.execute(

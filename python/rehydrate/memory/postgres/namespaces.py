@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
+    from rehydrate.memory.postgres.cursor import Cursor
 
 _COLUMNS = (
     "namespace, number, language, sequence, pruned, items, bytes, demoted, dropped, deleted, aged, "
@@ -38,27 +38,27 @@ class Namespace:
     dim: int | None
 
     @classmethod
-    def find(cls, cursor: Cursor[Any], namespace: str) -> Namespace | None:
+    def find(cls, cursor: Cursor, namespace: str) -> Namespace | None:
         """Return the row, None where nothing was ever added."""
         cursor.execute(
-            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s",  # type: ignore[arg-type]
+            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s",
             [namespace],
         )
         row = cursor.fetchone()
         return None if row is None else cls(*row)
 
     @classmethod
-    def lock(cls, cursor: Cursor[Any], namespace: str) -> Namespace | None:
+    def lock(cls, cursor: Cursor, namespace: str) -> Namespace | None:
         """Return the row, locked to the end of the transaction: one writer at a time."""
         cursor.execute(
-            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s FOR UPDATE",  # type: ignore[arg-type]
+            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s FOR UPDATE",
             [namespace],
         )
         row = cursor.fetchone()
         return None if row is None else cls(*row)
 
     @classmethod
-    def make(cls, cursor: Cursor[Any], namespace: str, language: str) -> Namespace:
+    def make(cls, cursor: Cursor, namespace: str, language: str) -> Namespace:
         """Return the row, locked; made if it was missing."""
         found = cls.lock(cursor, namespace)
         while found is None:
@@ -80,10 +80,10 @@ class Namespace:
                 f"{self.space!r} ({self.dim}); use that model, or another namespace"
             )
 
-    def delete(self, cursor: Cursor[Any], condition: str, parameters: dict[str, Any]) -> int:
+    def delete(self, cursor: Cursor, condition: str, parameters: dict[str, Any]) -> int:
         """Delete its items that meet a condition; return how many there were."""
         cursor.execute(
-            f"DELETE FROM memory_chunks WHERE namespace = %(namespace)s AND {condition} "  # type: ignore[arg-type]
+            f"DELETE FROM memory_chunks WHERE namespace = %(namespace)s AND {condition} "
             "RETURNING id, bytes",
             {"namespace": self.namespace, **parameters},
         )
@@ -104,7 +104,7 @@ class Namespace:
             self._prune(cursor)
         return len(gone)
 
-    def _prune(self, cursor: Cursor[Any]) -> None:
+    def _prune(self, cursor: Cursor) -> None:
         cursor.execute(
             "SELECT sequence FROM memory_deletions WHERE namespace = %s "
             "ORDER BY sequence DESC OFFSET %s LIMIT 1",
@@ -119,11 +119,11 @@ class Namespace:
         )
 
     def set_tier(
-        self, cursor: Cursor[Any], tier: int, condition: str, parameters: dict[str, Any]
+        self, cursor: Cursor, tier: int, condition: str, parameters: dict[str, Any]
     ) -> int:
         """Move its items that meet a condition and have another tier; return how many moved."""
         cursor.execute(
-            "WITH moved AS (SELECT id, row_number() OVER (ORDER BY id) AS number "  # type: ignore[arg-type]
+            "WITH moved AS (SELECT id, row_number() OVER (ORDER BY id) AS number "
             "FROM memory_chunks "
             f"WHERE namespace = %(namespace)s AND tier <> %(tier)s AND {condition}) "
             "UPDATE memory_chunks SET tier = %(tier)s, sequence = %(sequence)s + moved.number "
@@ -138,7 +138,7 @@ class Namespace:
         self.sequence += cursor.rowcount
         return cursor.rowcount
 
-    def save(self, cursor: Cursor[Any]) -> None:
+    def save(self, cursor: Cursor) -> None:
         """Write what changed."""
         cursor.execute(
             "UPDATE memory_namespaces SET sequence = %s, pruned = %s, items = %s, bytes = %s, "

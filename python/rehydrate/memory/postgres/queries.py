@@ -12,8 +12,7 @@ from rehydrate.memory.postgres.rows import COLUMNS, Conditions
 from rehydrate.memory.postgres.schema import DIMENSIONS, INDEXED_CHARS
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
-
+    from rehydrate.memory.postgres.cursor import Cursor
     from rehydrate.memory.postgres.held import HeldIndex
     from rehydrate.memory.postgres.namespaces import Namespace
 
@@ -43,13 +42,13 @@ def is_scan(query: str) -> bool:
     return len(query) <= 2 or not letters or (letters <= 2 and not re.search(r"\s", query))
 
 
-def scan(cursor: Cursor[Any], query: str, where: Conditions, limit: int) -> list[tuple[int, float]]:
+def scan(cursor: Cursor, query: str, where: Conditions, limit: int) -> list[tuple[int, float]]:
     """Return ids of items that contain the query; those where it stands by itself first."""
     wanted = query.strip().lower()
     if not wanted or limit == 0:
         return []
     cursor.execute(
-        f"SELECT id, text FROM memory_chunks WHERE {where.sql} "  # type: ignore[arg-type]
+        f"SELECT id, text FROM memory_chunks WHERE {where.sql} "
         "AND text ILIKE %(pattern)s ORDER BY id DESC",
         {**where.parameters, "pattern": f"%{like(wanted)}%"},
     )
@@ -73,13 +72,13 @@ def like(text: str) -> str:
 
 
 def candidates(
-    cursor: Cursor[Any],
+    cursor: Cursor,
     row: Namespace,
     sample: HeldIndex,
     query: str,
     where: Conditions,
     limit: int,
-    vector: Sequence[float] | None,
+    vector: Any,
 ) -> list[int]:
     """Return the ids that the legs name in one statement, with their neighbours in their source."""
     words = list(dict.fromkeys(_WORD.findall(query[:_QUERY_CHARS].lower())))
@@ -129,7 +128,7 @@ def candidates(
         for sign, order in (("<", "DESC"), (">", "ASC"))
     )
     cursor.execute(
-        f"WITH {ctes}, named AS MATERIALIZED ({union}), "  # type: ignore[arg-type]
+        f"WITH {ctes}, named AS MATERIALIZED ({union}), "
         "here AS MATERIALIZED (SELECT id, source FROM named JOIN memory_chunks USING (id)) "
         "SELECT id FROM named UNION "
         f"SELECT beside.id FROM here, LATERAL ({beside}) AS beside",
@@ -150,7 +149,7 @@ def _by_words(where: str, name: str, sign: str, expected: float) -> str:
     )
 
 
-def as_vector(vector: Sequence[float]) -> str:
+def as_vector(vector: Any) -> str:
     """Return a vector as pgvector reads it."""
     return f"[{','.join(f'{float(x):.6g}' for x in vector)}]"
 
@@ -168,12 +167,12 @@ def _by_vector(where: str, dim: int) -> str:
 
 
 def weighted(
-    cursor: Cursor[Any],
+    cursor: Cursor,
     row: Namespace,
     query: str,
     where: Conditions,
     limit: int,
-    vector: Sequence[float] | None,
+    vector: Any,
     weights: tuple[float, float, float],
 ) -> list[tuple[int, float, float, float, float | None]]:
     """Return id, score and the three parts of it, by the weighted sum of three legs.
@@ -207,7 +206,7 @@ def weighted(
             f"JOIN memory_chunks USING (id) WHERE {distance} < 0.4"
         )
     cursor.execute(
-        "WITH asked AS (SELECT replace(plainto_tsquery(%(language)s::regconfig, %(query)s)::text, "  # type: ignore[arg-type]
+        "WITH asked AS (SELECT replace(plainto_tsquery(%(language)s::regconfig, %(query)s)::text, "
         f"' & ', ' | ')::tsquery AS asked), named AS ({' UNION '.join(legs)}), "
         "judged AS (SELECT id, coalesce(ts_rank_cd(words, asked, 32), 0) AS text, "
         f"similarity({_TEXT}, %(query)s) AS trigram, {distance} AS distance "
@@ -221,20 +220,20 @@ def weighted(
 
 
 def rows_of(
-    cursor: Cursor[Any], ids: Sequence[int], where: Conditions, columns: str = ", ".join(COLUMNS)
+    cursor: Cursor, ids: Sequence[int], where: Conditions, columns: str = ", ".join(COLUMNS)
 ) -> list[Any]:
     """Return the rows of items that are still there."""
     if not ids:
         return []
     cursor.execute(
-        f"SELECT {columns} FROM memory_chunks WHERE {where.sql} AND id = ANY(%(ids)s)",  # type: ignore[arg-type]
+        f"SELECT {columns} FROM memory_chunks WHERE {where.sql} AND id = ANY(%(ids)s)",
         {**where.parameters, "ids": list(ids)},
     )
     return cursor.fetchall()
 
 
 def links_of(
-    cursor: Cursor[Any], namespace: str, ids: Sequence[int], now: int
+    cursor: Cursor, namespace: str, ids: Sequence[int], now: int
 ) -> dict[int, list[tuple[str, str, bool]]]:
     """Return the links of items, by id: relation, the other's handle, whether it starts here."""
     if not ids:

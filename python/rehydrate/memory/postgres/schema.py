@@ -183,7 +183,7 @@ def migrate(connection: Connection[Any], server: str) -> bool:
         steps = {**STEPS, **(VECTOR_STEPS if has_vectors else {})}
         for name, step in steps.items():
             if name not in done:
-                connection.execute(step)  # type: ignore[arg-type]
+                connection.execute(step)
                 connection.execute("INSERT INTO memory_migrations (name) VALUES (%s)", [name])
     return has_vectors
 
@@ -225,7 +225,7 @@ def _create_extension(
 
     try:
         with connection.transaction():
-            connection.execute(f"CREATE EXTENSION IF NOT EXISTS {extension}")  # type: ignore[arg-type]
+            connection.execute(f"CREATE EXTENSION IF NOT EXISTS {extension}")
     except (psycopg.errors.InsufficientPrivilege, psycopg.Error) as error:
         raise StoreError(
             server,

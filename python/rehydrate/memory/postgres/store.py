@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate import _engine
@@ -57,7 +58,7 @@ from rehydrate.memory.postgres.schema import migrate, verify_schema
 from rehydrate.memory.postgres.thread_records import ThreadRecords
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
+    from rehydrate.memory.postgres.cursor import Cursor
 
 WEIGHTED = (0.5, 0.3, 0.2)
 """Weights of words, trigrams and meaning in the contract's statement."""
@@ -117,7 +118,7 @@ class PostgresStore:
         self._language = language
         self._limits = limits
         self._indexes = HeldIndexes(index_bytes, self._has_vectors)
-        self._uses: dict[tuple[str, int], int] = {}
+        self._uses: dict[tuple[str, str], int] = {}
         self._uses_lock = ForkSafeLock()
 
     @property
@@ -143,7 +144,7 @@ class PostgresStore:
         handles = _engine.handles(namespace, [(item.source, item.text) for item in items])
         near = self._embeddings([item.text for item in items], rows)
 
-        def work(cursor: Cursor[Any]) -> builtins.list[bool]:
+        def work(cursor: Cursor) -> builtins.list[bool]:
             return self._add(cursor, items, namespace, handles, vectors, rows, near)
 
         created = self._connections.write(namespace, work)
@@ -157,7 +158,7 @@ class PostgresStore:
 
     def _add(
         self,
-        cursor: Cursor[Any],
+        cursor: Cursor,
         items: Sequence[MemoryItem],
         name: str,
         handles: Sequence[str],
@@ -198,7 +199,7 @@ class PostgresStore:
 
     def _insert(
         self,
-        cursor: Cursor[Any],
+        cursor: Cursor,
         namespace: Namespace,
         batch: Sequence[int],
         items: Sequence[MemoryItem],
@@ -237,7 +238,7 @@ class PostgresStore:
             read.append("embedding")
             taken.append("%(embedding)s::text[]")
         cursor.execute(
-            f"INSERT INTO memory_chunks (namespace, {', '.join(names)}) "  # type: ignore[arg-type]
+            f"INSERT INTO memory_chunks (namespace, {', '.join(names)}) "
             f"SELECT %(namespace)s, {', '.join(chosen)} FROM unnest({', '.join(taken)}) "
             f"WITH ORDINALITY AS new({', '.join(read)}, number) ORDER BY number",
             {**columns, "namespace": namespace.namespace, "language": namespace.language},
@@ -251,11 +252,11 @@ class PostgresStore:
         verify_namespace(namespace)
         _verify_handle(handle)
 
-        def work(cursor: Cursor[Any]) -> MemoryItem | None:
+        def work(cursor: Cursor) -> MemoryItem | None:
             now = now_ms()
             where = conditions(namespace, {}, now)
             cursor.execute(
-                f"SELECT {', '.join(COLUMNS)} FROM memory_chunks WHERE {where.sql} "  # type: ignore[arg-type]
+                f"SELECT {', '.join(COLUMNS)} FROM memory_chunks WHERE {where.sql} "
                 "AND handle = %(handle)s",
                 {**where.parameters, "handle": handle},
             )
@@ -285,13 +286,13 @@ class PostgresStore:
             count = int(min(left, _PAGE))
 
             def page(
-                cursor: Cursor[Any], after: int | None = after, count: int = count
+                cursor: Cursor, after: int | None = after, count: int = count
             ) -> builtins.list[tuple[int, MemoryItem]]:
                 now = now_ms()
                 where = conditions(namespace, filters, now)
                 further = "" if after is None else f" AND id {sign} %(after_id)s"
                 cursor.execute(
-                    f"SELECT {', '.join(COLUMNS)} FROM memory_chunks "  # type: ignore[arg-type]
+                    f"SELECT {', '.join(COLUMNS)} FROM memory_chunks "
                     f"WHERE {where.sql}{further} ORDER BY id {order} LIMIT %(count)s",
                     {**where.parameters, "after_id": after, "count": count},
                 )
@@ -327,7 +328,7 @@ class PostgresStore:
             return []
         rows = _checked_rows(vectors, 1)
 
-        def work(cursor: Cursor[Any]) -> builtins.list[Hit]:
+        def work(cursor: Cursor) -> builtins.list[Hit]:
             return self._search(cursor, query, limit, namespace, fusion, vectors, rows, filters)
 
         hits = self._connections.read(namespace, work)
@@ -335,7 +336,7 @@ class PostgresStore:
 
     def _search(
         self,
-        cursor: Cursor[Any],
+        cursor: Cursor,
         query: str,
         limit: int,
         name: str,
@@ -388,7 +389,7 @@ class PostgresStore:
 
     def _ranked(
         self,
-        cursor: Cursor[Any],
+        cursor: Cursor,
         namespace: Namespace,
         query: str,
         limit: int,
@@ -412,13 +413,15 @@ class PostgresStore:
         near = self._near(query, rows)
         ids = queries.candidates(cursor, namespace, held, query, where, limit, near)
         index = self._with_candidates(cursor, namespace, held, ids)
-        return index.search(query, allowed=ids, **arguments)
+        found: builtins.list[tuple[int, float, float, float, float]]
+        found = index.search(query, allowed=ids, **arguments)
+        return found
 
     def _with_candidates(
-        self, cursor: Cursor[Any], namespace: Namespace, held: HeldIndex, ids: Sequence[int]
+        self, cursor: Cursor, namespace: Namespace, held: HeldIndex, ids: Sequence[int]
     ) -> Any:
         cursor.execute(
-            f"SELECT {ENTRY_COLUMNS} FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",  # type: ignore[arg-type]
+            f"SELECT {ENTRY_COLUMNS} FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",
             [namespace.namespace, list(ids)],
         )
         return grown(held.index, cursor.fetchall(), [], namespace.dim)
@@ -438,14 +441,14 @@ class PostgresStore:
         if not queries_:
             return []
 
-        def work(cursor: Cursor[Any]) -> builtins.list[builtins.list[Recalled]]:
+        def work(cursor: Cursor) -> builtins.list[builtins.list[Recalled]]:
             return self._recall(cursor, queries_, k, namespace, vectors, rows)
 
         return self._connections.read(namespace, work)
 
     def _recall(
         self,
-        cursor: Cursor[Any],
+        cursor: Cursor,
         texts: Sequence[str],
         k: int,
         name: str,
@@ -487,14 +490,14 @@ class PostgresStore:
         ]
 
     def _nearest(
-        self, cursor: Cursor[Any], namespace: Namespace, texts: Sequence[str], rows: Any, each: int
+        self, cursor: Cursor, namespace: Namespace, texts: Sequence[str], rows: Any, each: int
     ) -> builtins.list[int]:
         """Return the ids of the nearest of each text, in one statement."""
         near = _engine.embed(texts) if rows is None else rows
         dim = near.shape[1]
         column = queries.near(dim)
         cursor.execute(
-            "SELECT DISTINCT near.id FROM unnest(%(vectors)s::text[]) AS asked(vector), "  # type: ignore[arg-type]
+            "SELECT DISTINCT near.id FROM unnest(%(vectors)s::text[]) AS asked(vector), "
             "LATERAL (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s "
             f"AND (expires IS NULL OR expires > %(now)s) AND vector_dims(embedding) = {dim} "
             f"ORDER BY {column} <=> asked.vector::halfvec({dim}) LIMIT %(each)s) AS near",
@@ -521,7 +524,7 @@ class PostgresStore:
     def _delete(self, name: str, condition: str, parameters: dict[str, Any]) -> int:
         verify_namespace(name)
 
-        def work(cursor: Cursor[Any]) -> int:
+        def work(cursor: Cursor) -> int:
             namespace = Namespace.lock(cursor, name)
             if namespace is None:
                 return 0
@@ -554,7 +557,7 @@ class PostgresStore:
             )
             return self._delete(namespace, condition, {"value": encoded(value or "")})
 
-        def work(cursor: Cursor[Any]) -> int:
+        def work(cursor: Cursor) -> int:
             row = Namespace.lock(cursor, namespace)
             cursor.execute("DELETE FROM memory_threads WHERE namespace = %s", [namespace])
             if row is None:
@@ -573,7 +576,7 @@ class PostgresStore:
         for handle in wanted:
             _verify_handle(handle)
 
-        def work(cursor: Cursor[Any]) -> int:
+        def work(cursor: Cursor) -> int:
             row = Namespace.lock(cursor, namespace)
             if row is None:
                 return 0
@@ -594,7 +597,7 @@ class PostgresStore:
         _verify_handle(handle)
         _verify_handle(other)
 
-        def work(cursor: Cursor[Any]) -> bool:
+        def work(cursor: Cursor) -> bool:
             if Namespace.lock(cursor, namespace) is None:
                 raise UnknownHandleError(handle, namespace)
             return _link(cursor, namespace, handle, relation, other, now_ms())
@@ -606,14 +609,14 @@ class PostgresStore:
         verify_namespace(namespace)
         rows = _checked_rows(vectors, len(handles))
 
-        def work(cursor: Cursor[Any]) -> int:
+        def work(cursor: Cursor) -> int:
             row = Namespace.lock(cursor, namespace)
             if row is None or rows is None:
                 return 0
             row.settle_space(vectors.space, rows.shape[1])
             near = ", embedding = nullif(near, '')::halfvec" if self._has_vectors else ""
             cursor.execute(
-                "WITH new AS (SELECT * FROM unnest(%(handles)s::text[], %(vectors)s::bytea[], "  # type: ignore[arg-type]
+                "WITH new AS (SELECT * FROM unnest(%(handles)s::text[], %(vectors)s::bytea[], "
                 "%(near)s::text[]) WITH ORDINALITY AS new(handle, vector, near, number)), "
                 "old AS (SELECT here.id, coalesce(length(here.vector), 0) AS size "
                 "FROM memory_chunks AS here JOIN new USING (handle) "
@@ -643,13 +646,13 @@ class PostgresStore:
         """Remove all vectors and the name of their model; return how many items had one."""
         verify_namespace(namespace)
 
-        def work(cursor: Cursor[Any]) -> int:
+        def work(cursor: Cursor) -> int:
             row = Namespace.lock(cursor, namespace)
             if row is None:
                 return 0
             near = ", embedding = NULL" if self._has_vectors and row.space is not None else ""
             cursor.execute(
-                "WITH old AS (SELECT id, length(vector) AS size, row_number() OVER (ORDER BY id) "  # type: ignore[arg-type]
+                "WITH old AS (SELECT id, length(vector) AS size, row_number() OVER (ORDER BY id) "
                 "AS number FROM memory_chunks WHERE namespace = %(namespace)s "
                 "AND vector IS NOT NULL) UPDATE memory_chunks SET vector = NULL, "
                 "sequence = %(sequence)s + old.number, bytes = bytes - old.size" + near + " "
@@ -669,7 +672,7 @@ class PostgresStore:
         """Return figures of the namespace."""
         verify_namespace(namespace)
 
-        def work(cursor: Cursor[Any]) -> MemoryStats:
+        def work(cursor: Cursor) -> MemoryStats:
             row = Namespace.find(cursor, namespace)
             cursor.execute(
                 "SELECT count(*) FILTER (WHERE tier = 0), count(*) FILTER (WHERE tier = 1), "
@@ -710,7 +713,7 @@ class PostgresStore:
         A role that row-level security holds to one namespace sees none here.
         """
 
-        def work(cursor: Cursor[Any]) -> builtins.list[str]:
+        def work(cursor: Cursor) -> builtins.list[str]:
             cursor.execute("SELECT namespace FROM memory_namespaces")
             return sorted([name for (name,) in cursor.fetchall()])
 
@@ -720,9 +723,7 @@ class PostgresStore:
         """Check that each text is the one that its handle was made of, and the counts."""
         items, problems = 0, []
         for name in self.namespaces():
-            count, found = self._connections.read(
-                name, lambda cursor, name=name: _verify(cursor, name), long=True
-            )
+            count, found = self._connections.read(name, partial(_verify, namespace=name), long=True)
             items += count
             problems += found
         return VerifyReport(items, tuple(problems))
@@ -737,7 +738,7 @@ class PostgresStore:
         last, count = 0, 0
         while True:
 
-            def work(cursor: Cursor[Any], last: int = last) -> builtins.list[int]:
+            def work(cursor: Cursor, last: int = last) -> builtins.list[int]:
                 return self._rebuild_some(cursor, name, last)
 
             ids = self._connections.write(name, work, long=True)
@@ -746,7 +747,7 @@ class PostgresStore:
                 return count
             last = ids[-1]
 
-    def _rebuild_some(self, cursor: Cursor[Any], name: str, last: int) -> builtins.list[int]:
+    def _rebuild_some(self, cursor: Cursor, name: str, last: int) -> builtins.list[int]:
         from rehydrate.memory.postgres.rows import words_of
 
         row = Namespace.lock(cursor, name)
@@ -761,7 +762,7 @@ class PostgresStore:
         texts = [decoded(text) for _, text, _ in found]
         near = ", embedding = nullif(new.near, '')::halfvec" if self._has_vectors else ""
         cursor.execute(
-            "UPDATE memory_chunks SET words = to_tsvector(%(language)s::regconfig, new.indexed)"  # type: ignore[arg-type]
+            "UPDATE memory_chunks SET words = to_tsvector(%(language)s::regconfig, new.indexed)"
             + near
             + " FROM unnest(%(ids)s::bigint[], %(indexed)s::text[], %(near)s::text[]) "
             "AS new(id, indexed, near) WHERE memory_chunks.id = new.id",
@@ -830,7 +831,7 @@ class PostgresStore:
         except StoreError:
             return  # counts are no promise
 
-    def _write_uses(self, cursor: Cursor[Any], namespace: str) -> None:
+    def _write_uses(self, cursor: Cursor, namespace: str) -> None:
         with self._uses_lock:
             uses = {key: count for key, count in self._uses.items() if key[0] == namespace}
             for key in uses:
@@ -871,7 +872,7 @@ _TYPES = {
 
 
 def _items(
-    cursor: Cursor[Any], rows: Sequence[Any], namespace: str, now: int
+    cursor: Cursor, rows: Sequence[Any], namespace: str, now: int
 ) -> list[tuple[int, MemoryItem]]:
     found = [ItemRow._make(row) for row in rows]
     links = queries.links_of(cursor, namespace, [row.id for row in found], now)
@@ -891,9 +892,7 @@ def _batches(fresh: Sequence[int], items: Sequence[MemoryItem]) -> list[list[int
     return batches
 
 
-def _link(
-    cursor: Cursor[Any], namespace: str, handle: str, relation: str, other: str, now: int
-) -> bool:
+def _link(cursor: Cursor, namespace: str, handle: str, relation: str, other: str, now: int) -> bool:
     cursor.execute(
         "SELECT handle, id FROM memory_chunks WHERE namespace = %s AND handle = ANY(%s) "
         "AND (expires IS NULL OR expires > %s)",
@@ -959,7 +958,7 @@ def _numbers(filters: Filters) -> dict[str, Any]:
     return numbers
 
 
-def _verify(cursor: Cursor[Any], namespace: str) -> tuple[int, list[str]]:
+def _verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
     row = Namespace.find(cursor, namespace)
     count, problems, last = 0, [], 0
     while True:

@@ -14,7 +14,7 @@ from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
 from rehydrate.memory.store import ThreadInfo
 
 if TYPE_CHECKING:
-    from psycopg import Cursor
+    from rehydrate.memory.postgres.cursor import Cursor
 
 _COLUMNS = "id, name, created, changed, records, bytes"
 _MAX_THREAD_BYTES = 1_024
@@ -33,7 +33,7 @@ class ThreadRecords:
         """Return what a thread is, None where there is none of that name."""
         _verify(namespace, name)
 
-        def work(cursor: Cursor[Any]) -> ThreadInfo | None:
+        def work(cursor: Cursor) -> ThreadInfo | None:
             found = _find(cursor, namespace, name)
             return None if found is None else _info(found)
 
@@ -43,9 +43,9 @@ class ThreadRecords:
         """Return the threads of a namespace, the last changed first."""
         verify_namespace(namespace)
 
-        def work(cursor: Cursor[Any]) -> builtins.list[ThreadInfo]:
+        def work(cursor: Cursor) -> builtins.list[ThreadInfo]:
             cursor.execute(
-                f"SELECT {_COLUMNS} FROM memory_threads WHERE namespace = %s "  # type: ignore[arg-type]
+                f"SELECT {_COLUMNS} FROM memory_threads WHERE namespace = %s "
                 "ORDER BY changed DESC, id DESC",
                 [namespace],
             )
@@ -65,12 +65,12 @@ class ThreadRecords:
             if not math.isfinite(time):
                 raise InvalidArgumentError(f"a record's time is {time}; pass seconds since 1970")
 
-        def work(cursor: Cursor[Any]) -> builtins.list[Any]:
+        def work(cursor: Cursor) -> builtins.list[Any]:
             now = now_ms()
             found = _find(cursor, namespace, name, lock=True)
             if found is None and expected == 0:
                 cursor.execute(
-                    "INSERT INTO memory_threads (namespace, name, created, changed) "  # type: ignore[arg-type]
+                    "INSERT INTO memory_threads (namespace, name, created, changed) "
                     f"VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
                     [namespace, name, now, now],
                 )
@@ -93,7 +93,7 @@ class ThreadRecords:
             )
             size = sum(len(body.encode()) for _, _, body in records)
             cursor.execute(
-                "UPDATE memory_threads SET changed = %s, records = records + %s, "  # type: ignore[arg-type]
+                "UPDATE memory_threads SET changed = %s, records = records + %s, "
                 f"bytes = bytes + %s WHERE id = %s RETURNING {_COLUMNS}",
                 [now, len(records), size, found[0]],
             )
@@ -110,7 +110,7 @@ class ThreadRecords:
         """
         _verify(namespace, name)
 
-        def work(cursor: Cursor[Any]) -> builtins.list[tuple[int, float, str]]:
+        def work(cursor: Cursor) -> builtins.list[tuple[int, float, str]]:
             found = _find(cursor, namespace, name)
             if found is None:
                 return []
@@ -137,7 +137,7 @@ class ThreadRecords:
         """Put other bodies in the place of some records."""
         _verify(namespace, name)
 
-        def work(cursor: Cursor[Any]) -> None:
+        def work(cursor: Cursor) -> None:
             found = _find(cursor, namespace, name, lock=True)
             if found is None or found[4] != expected:
                 raise self._conflict(name, expected, None if found is None else found[4])
@@ -169,7 +169,7 @@ class ThreadRecords:
         """Delete a thread; return how many records it had."""
         _verify(namespace, name)
 
-        def work(cursor: Cursor[Any]) -> int:
+        def work(cursor: Cursor) -> int:
             cursor.execute(
                 "DELETE FROM memory_threads WHERE namespace = %s AND name = %s RETURNING records",
                 [namespace, name],
@@ -201,9 +201,9 @@ def _verify(namespace: str, name: str) -> None:
     verify_name("thread", name, _MAX_THREAD_BYTES)
 
 
-def _find(cursor: Cursor[Any], namespace: str, name: str, *, lock: bool = False) -> Any:
+def _find(cursor: Cursor, namespace: str, name: str, *, lock: bool = False) -> Any:
     cursor.execute(
-        f"SELECT {_COLUMNS} FROM memory_threads WHERE namespace = %s AND name = %s"  # type: ignore[arg-type]
+        f"SELECT {_COLUMNS} FROM memory_threads WHERE namespace = %s AND name = %s"
         + (" FOR UPDATE" if lock else ""),
         [namespace, name],
     )
