@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 __all__, __dir__, __getattr__ = front(
     __name__,
     {"store": "PostgresStore"},
-    internal={"connections": "Connections", "schema": "STEPS", "letters": "encoded decoded"},
+    internal={"connections": "Connections", "schema": "STEPS TABLES", "letters": "encoded decoded"},
 )

@@ -160,6 +160,9 @@ _VECTORS = "ALTER TABLE memory_chunks ADD COLUMN embedding halfvec;\n" + "\n".jo
     for dim in DIMENSIONS
 )
 
+TABLES = (*_TABLES_OF_NAMESPACES, "memory_threads", "memory_thread_records")
+"""Tables that row-level security guards; a role of an application needs all four rights on them."""
+
 VECTOR_STEPS = {"v01 vectors": _VECTORS}
 
 _EXTENSIONS = {"pg_trgm": "the trigrams", "btree_gin": "indexes by namespace"}
