@@ -366,6 +366,20 @@ class Memory:
         where = resolve_namespace("import_items", namespace, self._namespace)
         return import_items(self, path, where)
 
+    def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
+        """Add a namespace's items to another memory, of a file or of a server.
+
+        Handles, provenance, times, tiers and links are the same there; vectors are made anew by the
+        other memory's embedder, and its redaction and limits apply. Items already there stay as
+        they are, so that an interrupted copy can be made again.
+        """
+        from rehydrate.memory.transfer import add_items
+
+        check_type("other", other, Memory, "pass the memory to copy to")
+        where = resolve_namespace("copy_to", namespace, self._namespace)
+        items = self.list(namespace=where, limit=None, newest_first=False)
+        return add_items(other, items, where)
+
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
         """Return figures of the namespace, and failures since the memory was opened."""
         from dataclasses import replace
@@ -477,6 +491,7 @@ class Memory:
     async_folder = stored(sync_folder)
     aexport_items = stored(export_items)
     aimport_items = stored(import_items)
+    acopy_to = stored(copy_to)
     astats = stored(stats)
     anamespaces = stored(namespaces)
     averify = stored(verify)
