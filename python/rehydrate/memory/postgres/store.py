@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate import _engine
-from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.errors import InvalidArgumentError, UnknownHandleError
+from rehydrate.errors import InvalidArgumentError, StoreError, UnknownHandleError
 from rehydrate.memory.items import (
     INDEX_BYTES,
     Added,
@@ -25,48 +25,40 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
 )
-from rehydrate.memory.postgres import queries
+from rehydrate.memory.postgres import care
+from rehydrate.memory.postgres.adding import (
+    NewItems,
+    UseCounts,
+    add_items,
+    drop_vectors,
+    link,
+    set_vectors,
+)
 from rehydrate.memory.postgres.connections import (
     PATIENCE_SECONDS,
     STATEMENT_SECONDS,
     Connections,
 )
-from rehydrate.memory.postgres.held import (
-    ENTRY_COLUMNS,
-    HeldIndex,
-    HeldIndexes,
-    grown,
-    number_of,
-    step_of,
-)
-from rehydrate.memory.postgres.letters import decoded, encoded
-from rehydrate.memory.postgres.limits import enforce
+from rehydrate.memory.postgres.held import HeldIndexes
+from rehydrate.memory.postgres.letters import encoded
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
     TIER_CODES,
-    ItemRow,
     conditions,
-    item_of,
-    milliseconds,
     now_ms,
-    values_of,
     verify_item,
     verify_namespace,
 )
 from rehydrate.memory.postgres.schema import migrate, verify_schema
+from rehydrate.memory.postgres.searching import Searcher, items_of
 from rehydrate.memory.postgres.thread_records import ThreadRecords
+from rehydrate.memory.postgres.vectors import checked_rows, near_texts
 
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.cursor import Cursor
 
-WEIGHTED = (0.5, 0.3, 0.2)
-"""Weights of words, trigrams and meaning in the contract's statement."""
-_BATCH_ITEMS = 500
-_BATCH_CHARS = 4_000_000
 _PAGE = 1_000
-_USES_KEPT = 256
-_RECALLED_PER_TEXT = 8
 _NO_VECTORS = (
     "the server has no pgvector 0.8 and the namespace is too large for an index in this process: "
     "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION "
@@ -114,12 +106,11 @@ class PostgresStore:
                 f"language is {language!r}; pass a text search configuration of the server, "
                 "as psql's \\dF lists them"
             )
-        self._lacked_vectors = False
         self._language = language
         self._limits = limits
         self._indexes = HeldIndexes(index_bytes, self._has_vectors)
-        self._uses: dict[tuple[str, str], int] = {}
-        self._uses_lock = ForkSafeLock()
+        self._searcher = Searcher(self._indexes, self._has_vectors)
+        self._uses = UseCounts()
 
     @property
     def threads(self) -> ThreadRecords:
@@ -129,7 +120,7 @@ class PostgresStore:
     @property
     def degraded(self) -> tuple[str, ...]:
         """What a call had to leave out, and how to get it."""
-        return (_NO_VECTORS,) if self._lacked_vectors else ()
+        return (_NO_VECTORS,) if self._searcher.lacked_vectors else ()
 
     def add(
         self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
@@ -140,12 +131,16 @@ class PostgresStore:
             verify_item(item)
         if not items:
             return []
-        rows = _checked_rows(vectors, len(items))
+        rows = checked_rows(vectors, len(items))
         handles = _engine.handles(namespace, [(item.source, item.text) for item in items])
-        near = self._embeddings([item.text for item in items], rows)
+        space = None if vectors is None else vectors.space
+        texts = [item.text for item in items]
+        near = near_texts(texts, rows) if self._has_vectors else None
+        new = NewItems(items, handles, space, rows, near)
 
         def work(cursor: Cursor) -> builtins.list[bool]:
-            return self._add(cursor, items, namespace, handles, vectors, rows, near)
+            self._uses.write(cursor, namespace)
+            return add_items(cursor, namespace, new, self._language, self._limits)
 
         created = self._connections.write(namespace, work)
         embedded = [True] * len(items) if rows is None else rows.any(axis=1).tolist()
@@ -155,97 +150,6 @@ class PostgresStore:
                 items, handles, created, embedded, strict=True
             )
         ]
-
-    def _add(
-        self,
-        cursor: Cursor,
-        items: Sequence[MemoryItem],
-        name: str,
-        handles: Sequence[str],
-        vectors: Vectors | None,
-        rows: Any,
-        near: Sequence[str] | None,
-    ) -> builtins.list[bool]:
-        now = now_ms()
-        namespace = Namespace.make(cursor, name, self._language)
-        if vectors is not None and rows is not None:
-            namespace.settle_space(vectors.space, rows.shape[1])
-        # An expired item makes room.
-        namespace.delete(
-            cursor,
-            "handle = ANY(%(handles)s) AND expires <= %(now)s",
-            {"handles": list(handles), "now": now},
-        )
-        cursor.execute(
-            "SELECT handle FROM memory_chunks WHERE namespace = %s AND handle = ANY(%s)",
-            [name, list(handles)],
-        )
-        there = {handle for (handle,) in cursor.fetchall()}
-        created, fresh = [], []
-        for at, handle in enumerate(handles):
-            created.append(handle not in there)
-            if handle not in there:
-                there.add(handle)
-                fresh.append(at)
-        for batch in _batches(fresh, items):
-            self._insert(cursor, namespace, batch, items, handles, rows, near, now)
-        for item, handle in zip(items, handles, strict=True):
-            for link in item.links:
-                _link(cursor, name, handle, link.relation, link.handle, now)
-        self._write_uses(cursor, name)
-        enforce(cursor, namespace, self._limits, now)
-        namespace.save(cursor)
-        return created
-
-    def _insert(
-        self,
-        cursor: Cursor,
-        namespace: Namespace,
-        batch: Sequence[int],
-        items: Sequence[MemoryItem],
-        handles: Sequence[str],
-        rows: Any,
-        near: Sequence[str] | None,
-        now: int,
-    ) -> None:
-        values = [values_of(items[at], now) for at in batch]
-        columns: dict[str, builtins.list[Any]] = {
-            name: [value[name] for value in values] for name in values[0]
-        }
-        columns["handle"] = [handles[at] for at in batch]
-        columns["vector"] = [
-            rows[at].tobytes() if rows is not None and rows[at].any() else None for at in batch
-        ]
-        if rows is not None:
-            extra = 4 * rows.shape[1]
-            columns["bytes"] = [
-                size + (extra if vector else 0)
-                for size, vector in zip(columns["bytes"], columns["vector"], strict=True)
-            ]
-        columns["sequence"] = [namespace.sequence + 1 + number for number in range(len(batch))]
-        types = {name: kind for name, kind in _TYPES.items() if name != "indexed"}
-        names = [*types]
-        chosen = [f"{name}::json" if types[name] == "json" else name for name in names]
-        taken = [f"%({name})s::{_ARRAYS.get(types[name], types[name])}[]" for name in names]
-        names.append("words")
-        chosen.append("to_tsvector(%(language)s::regconfig, indexed)")
-        read = [*types, "indexed"]
-        taken.append("%(indexed)s::text[]")
-        if self._has_vectors and near is not None:
-            columns["embedding"] = [near[at] for at in batch]
-            names.append("embedding")
-            chosen.append("nullif(embedding, '')::halfvec")
-            read.append("embedding")
-            taken.append("%(embedding)s::text[]")
-        cursor.execute(
-            f"INSERT INTO memory_chunks (namespace, {', '.join(names)}) "
-            f"SELECT %(namespace)s, {', '.join(chosen)} FROM unnest({', '.join(taken)}) "
-            f"WITH ORDINALITY AS new({', '.join(read)}, number) ORDER BY number",
-            {**columns, "namespace": namespace.namespace, "language": namespace.language},
-        )
-        namespace.sequence += len(batch)
-        namespace.items += len(batch)
-        namespace.bytes += sum(columns["bytes"])
 
     def get(self, handle: str, *, namespace: str) -> MemoryItem:
         """Return the item; raises UnknownHandleError."""
@@ -260,7 +164,7 @@ class PostgresStore:
                 "AND handle = %(handle)s",
                 {**where.parameters, "handle": handle},
             )
-            found = _items(cursor, cursor.fetchall(), namespace, now)
+            found = items_of(cursor, cursor.fetchall(), namespace, now)
             return found[0][1] if found else None
 
         item = self._connections.read(namespace, work)
@@ -296,7 +200,7 @@ class PostgresStore:
                     f"WHERE {where.sql}{further} ORDER BY id {order} LIMIT %(count)s",
                     {**where.parameters, "after_id": after, "count": count},
                 )
-                return _items(cursor, cursor.fetchall(), namespace, now)
+                return items_of(cursor, cursor.fetchall(), namespace, now)
 
             items = self._connections.read(namespace, page)
             found += [item for _, item in items]
@@ -326,105 +230,19 @@ class PostgresStore:
         verify_namespace(namespace)
         if not query.strip() or limit == 0:
             return []
-        rows = _checked_rows(vectors, 1)
+        rows = checked_rows(vectors, 1)
+        space = None if vectors is None else vectors.space
 
         def work(cursor: Cursor) -> builtins.list[Hit]:
-            return self._search(cursor, query, limit, namespace, fusion, vectors, rows, filters)
+            return self._searcher.search(
+                cursor, query, limit, namespace, fusion, space, rows, filters
+            )
 
         hits = self._connections.read(namespace, work)
-        return self._count_uses(namespace, hits)
-
-    def _search(
-        self,
-        cursor: Cursor,
-        query: str,
-        limit: int,
-        name: str,
-        fusion: Fusion | None,
-        vectors: Vectors | None,
-        rows: Any,
-        filters: Filters,
-    ) -> builtins.list[Hit]:
-        now = now_ms()
-        namespace = Namespace.find(cursor, name)
-        if namespace is None:
-            return []
-        where = conditions(name, filters, now)
-        if vectors is not None and namespace.space is not None:
-            _verify_space(namespace, vectors.space, rows.shape[1])
-        elif vectors is not None:
-            rows = None  # nothing here has a vector of the caller's
-        if queries.is_scan(query) and rows is None:
-            found = [
-                (number, score, score, 1.0, math.nan)
-                for number, score in queries.scan(cursor, query, where, limit)
-            ]
-        elif fusion == "weighted":
-            found = [
-                (number, score, text, trigram, math.nan if cosine is None else cosine)
-                for number, score, text, trigram, cosine in queries.weighted(
-                    cursor, namespace, query, where, limit, self._near(query, rows), WEIGHTED
-                )
-            ]
-        else:
-            found = self._ranked(cursor, namespace, query, limit, fusion, rows, filters, now)
-        items = dict(
-            _items(cursor, queries.rows_of(cursor, [x[0] for x in found], where), name, now)
-        )
-        kept = [hit for hit in found if hit[0] in items][:limit]
-        texts = [items[hit[0]].text for hit in kept]
-        return [
-            Hit(
-                items[number],
-                text[start:end],
-                score,
-                words,
-                trigram,
-                None if math.isnan(cosine) else cosine,
-            )
-            for (number, score, words, trigram, cosine), text, (start, end) in zip(
-                kept, texts, _engine.snippets(texts, query), strict=True
-            )
-        ]
-
-    def _ranked(
-        self,
-        cursor: Cursor,
-        namespace: Namespace,
-        query: str,
-        limit: int,
-        fusion: Fusion | None,
-        rows: Any,
-        filters: Filters,
-        now: int,
-    ) -> builtins.list[tuple[int, float, float, float, float]]:
-        """Return the engine's ranking: of the whole namespace, or of the server's candidates."""
-        held = self._indexes.current(cursor, namespace)
-        arguments: dict[str, Any] = {
-            "limit": limit * 2 if filters.get("min_trust") else limit,
-            "now_ms": now,
-            "vector": rows,
-            "fusion": fusion,
-        }
-        if held.is_whole:
-            return held.index.search(query, **arguments, **_numbers(filters))
-        self._lacked_vectors |= not self._has_vectors
-        where = conditions(namespace.namespace, filters, now)
-        near = self._near(query, rows)
-        ids = queries.candidates(cursor, namespace, held, query, where, limit, near)
-        index = self._with_candidates(cursor, namespace, held, ids)
-        found: builtins.list[tuple[int, float, float, float, float]]
-        found = index.search(query, allowed=ids, **arguments)
-        return found
-
-    def _with_candidates(
-        self, cursor: Cursor, namespace: Namespace, held: HeldIndex, ids: Sequence[int]
-    ) -> Any:
-        cursor.execute(
-            f"SELECT {ENTRY_COLUMNS} FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",
-            [namespace.namespace, list(ids)],
-        )
-        return grown(held.index, cursor.fetchall(), [], namespace.dim)
+        is_full = self._uses.count(namespace, [hit.handle for hit in hits])
+        if is_full and not self._connections.read_only:
+            self._flush_uses(namespace)
+        return hits
 
     def recall(
         self,
@@ -436,79 +254,16 @@ class PostgresStore:
     ) -> builtins.list[builtins.list[Recalled]]:
         """Return the k nearest items of each text or row, as the embedded store does."""
         verify_namespace(namespace)
-        rows = None if vectors is None else _checked_rows(vectors, len(vectors.rows))
-        queries_ = [*texts] or [""] * (0 if rows is None else len(rows))
-        if not queries_:
+        rows = None if vectors is None else checked_rows(vectors, len(vectors.rows))
+        space = None if vectors is None else vectors.space
+        asked = [*texts] or [""] * (0 if rows is None else len(rows))
+        if not asked:
             return []
 
         def work(cursor: Cursor) -> builtins.list[builtins.list[Recalled]]:
-            return self._recall(cursor, queries_, k, namespace, vectors, rows)
+            return self._searcher.recall(cursor, asked, k, namespace, space, rows)
 
         return self._connections.read(namespace, work)
-
-    def _recall(
-        self,
-        cursor: Cursor,
-        texts: Sequence[str],
-        k: int,
-        name: str,
-        vectors: Vectors | None,
-        rows: Any,
-    ) -> builtins.list[builtins.list[Recalled]]:
-        namespace = Namespace.find(cursor, name)
-        nothing: builtins.list[builtins.list[Recalled]] = [[] for _ in texts]
-        if namespace is None:
-            return nothing
-        if vectors is not None:
-            if namespace.space is None:
-                return nothing
-            _verify_space(namespace, vectors.space, rows.shape[1])
-        held = self._indexes.current(cursor, namespace)
-        index, arguments = held.index, {"now_ms": now_ms(), "vectors": rows}
-        if not held.is_whole:
-            if not self._has_vectors:
-                self._lacked_vectors = True
-                return nothing
-            ids = self._nearest(cursor, namespace, texts, rows, max(_RECALLED_PER_TEXT, k))
-            index = self._with_candidates(cursor, namespace, held, ids)
-            arguments["allowed"] = ids
-        if rows is not None:
-            found = index.recall(texts, k=k, **arguments)
-        else:
-            found = index.recall(texts, k=max(k, 2), centred=True, **arguments)
-            if all(len(row) < 2 for row in found):  # one item has nothing in common with others
-                alone = index.recall(texts, k=1, **arguments)
-                found = [[(number, 2 * cosine - 1) for number, cosine in row] for row in alone]
-        cursor.execute(
-            "SELECT id, handle FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",
-            [name, list({number for row in found for number, _ in row})],
-        )
-        handles = dict(cursor.fetchall())
-        return [
-            [Recalled(handles[number], cosine) for number, cosine in row if number in handles][:k]
-            for row in found
-        ]
-
-    def _nearest(
-        self, cursor: Cursor, namespace: Namespace, texts: Sequence[str], rows: Any, each: int
-    ) -> builtins.list[int]:
-        """Return the ids of the nearest of each text, in one statement."""
-        near = _engine.embed(texts) if rows is None else rows
-        dim = near.shape[1]
-        column = queries.near(dim)
-        cursor.execute(
-            "SELECT DISTINCT near.id FROM unnest(%(vectors)s::text[]) AS asked(vector), "
-            "LATERAL (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s "
-            f"AND (expires IS NULL OR expires > %(now)s) AND vector_dims(embedding) = {dim} "
-            f"ORDER BY {column} <=> asked.vector::halfvec({dim}) LIMIT %(each)s) AS near",
-            {
-                "vectors": [queries.as_vector(row) for row in near if row.any()],
-                "namespace": namespace.namespace,
-                "now": now_ms(),
-                "each": each,
-            },
-        )
-        return [number for (number,) in cursor.fetchall()]
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
         """Remove items and return how many there were."""
@@ -600,45 +355,17 @@ class PostgresStore:
         def work(cursor: Cursor) -> bool:
             if Namespace.lock(cursor, namespace) is None:
                 raise UnknownHandleError(handle, namespace)
-            return _link(cursor, namespace, handle, relation, other, now_ms())
+            return link(cursor, namespace, handle, relation, other, now_ms())
 
         return self._connections.write(namespace, work)
 
     def set_vectors(self, handles: Sequence[str], vectors: Vectors, *, namespace: str) -> int:
         """Set vectors of another model on items and return how many of the items exist."""
         verify_namespace(namespace)
-        rows = _checked_rows(vectors, len(handles))
+        rows = checked_rows(vectors, len(handles))
 
         def work(cursor: Cursor) -> int:
-            row = Namespace.lock(cursor, namespace)
-            if row is None or rows is None:
-                return 0
-            row.settle_space(vectors.space, rows.shape[1])
-            near = ", embedding = nullif(near, '')::halfvec" if self._has_vectors else ""
-            cursor.execute(
-                "WITH new AS (SELECT * FROM unnest(%(handles)s::text[], %(vectors)s::bytea[], "
-                "%(near)s::text[]) WITH ORDINALITY AS new(handle, vector, near, number)), "
-                "old AS (SELECT here.id, coalesce(length(here.vector), 0) AS size "
-                "FROM memory_chunks AS here JOIN new USING (handle) "
-                "WHERE namespace = %(namespace)s) UPDATE memory_chunks "
-                "SET vector = new.vector, sequence = %(sequence)s + new.number, "
-                "bytes = bytes + coalesce(length(new.vector), 0) - old.size" + near + " "
-                "FROM new, old WHERE memory_chunks.handle = new.handle "
-                "AND memory_chunks.id = old.id AND namespace = %(namespace)s "
-                "RETURNING coalesce(length(memory_chunks.vector), 0) - old.size",
-                {
-                    "handles": [*handles],
-                    "vectors": [one.tobytes() if one.any() else None for one in rows],
-                    "near": [queries.as_vector(one) if one.any() else "" for one in rows],
-                    "namespace": namespace,
-                    "sequence": row.sequence,
-                },
-            )
-            changes = [size for (size,) in cursor.fetchall()]
-            row.sequence += len(handles)
-            row.bytes += sum(changes)
-            row.save(cursor)
-            return len(changes)
+            return set_vectors(cursor, namespace, handles, vectors.space, rows, self._has_vectors)
 
         return self._connections.write(namespace, work, long=True)
 
@@ -647,24 +374,7 @@ class PostgresStore:
         verify_namespace(namespace)
 
         def work(cursor: Cursor) -> int:
-            row = Namespace.lock(cursor, namespace)
-            if row is None:
-                return 0
-            near = ", embedding = NULL" if self._has_vectors and row.space is not None else ""
-            cursor.execute(
-                "WITH old AS (SELECT id, length(vector) AS size, row_number() OVER (ORDER BY id) "
-                "AS number FROM memory_chunks WHERE namespace = %(namespace)s "
-                "AND vector IS NOT NULL) UPDATE memory_chunks SET vector = NULL, "
-                "sequence = %(sequence)s + old.number, bytes = bytes - old.size" + near + " "
-                "FROM old WHERE memory_chunks.id = old.id RETURNING old.size",
-                {"namespace": namespace, "sequence": row.sequence},
-            )
-            sizes = [size for (size,) in cursor.fetchall()]
-            row.sequence += len(sizes)
-            row.bytes -= sum(sizes)
-            row.space = row.dim = None
-            row.save(cursor)
-            return len(sizes)
+            return drop_vectors(cursor, namespace, self._has_vectors)
 
         return self._connections.write(namespace, work, long=True)
 
@@ -673,37 +383,8 @@ class PostgresStore:
         verify_namespace(namespace)
 
         def work(cursor: Cursor) -> MemoryStats:
-            row = Namespace.find(cursor, namespace)
-            cursor.execute(
-                "SELECT count(*) FILTER (WHERE tier = 0), count(*) FILTER (WHERE tier = 1), "
-                "count(*) FILTER (WHERE tier = 2), count(vector), "
-                "(SELECT count(*) FROM memory_links WHERE namespace = %(namespace)s), "
-                "(SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' "
-                "AND relname LIKE 'memory\\_%%' AND pg_table_is_visible(oid)) "
-                "FROM memory_chunks WHERE namespace = %(namespace)s",
-                {"namespace": namespace},
-            )
-            found = cursor.fetchone()
-            assert found is not None
-            hot, warm, cold, vectors, links, size = found
-            return MemoryStats(
-                namespace=namespace,
-                items=hot + warm + cold,
-                hot=hot,
-                warm=warm,
-                cold=cold,
-                held_bytes=0 if row is None else row.bytes,
-                links=links,
-                demoted=0 if row is None else row.demoted,
-                dropped=0 if row is None else row.dropped,
-                vectors=vectors,
-                vector_space=None if row is None else row.space,
-                indexed=hot + warm + cold,
-                pending=0,
-                index_bytes=self._indexes.held_bytes(namespace),
-                store_bytes=int(size or 0),
-                limits=self._limits,
-            )
+            held = self._indexes.held_bytes(namespace)
+            return care.figures(cursor, namespace, self._limits, held)
 
         return self._connections.read(namespace, work, long=True)
 
@@ -723,7 +404,9 @@ class PostgresStore:
         """Check that each text is the one that its handle was made of, and the counts."""
         items, problems = 0, []
         for name in self.namespaces():
-            count, found = self._connections.read(name, partial(_verify, namespace=name), long=True)
+            count, found = self._connections.read(
+                name, partial(care.verify, namespace=name), long=True
+            )
             items += count
             problems += found
         return VerifyReport(items, tuple(problems))
@@ -739,247 +422,26 @@ class PostgresStore:
         while True:
 
             def work(cursor: Cursor, last: int = last) -> builtins.list[int]:
-                return self._rebuild_some(cursor, name, last)
+                return care.rebuild_some(cursor, name, last, self._has_vectors)
 
             ids = self._connections.write(name, work, long=True)
             count += len(ids)
-            if len(ids) < _BATCH_ITEMS:
+            if len(ids) < care.REBUILT:
                 return count
             last = ids[-1]
 
-    def _rebuild_some(self, cursor: Cursor, name: str, last: int) -> builtins.list[int]:
-        from rehydrate.memory.postgres.rows import words_of
-
-        row = Namespace.lock(cursor, name)
-        if row is None:
-            return []
-        cursor.execute(
-            "SELECT id, text, vector FROM memory_chunks WHERE namespace = %s AND id > %s "
-            "ORDER BY id LIMIT %s",
-            [name, last, _BATCH_ITEMS],
-        )
-        found = cursor.fetchall()
-        texts = [decoded(text) for _, text, _ in found]
-        near = ", embedding = nullif(new.near, '')::halfvec" if self._has_vectors else ""
-        cursor.execute(
-            "UPDATE memory_chunks SET words = to_tsvector(%(language)s::regconfig, new.indexed)"
-            + near
-            + " FROM unnest(%(ids)s::bigint[], %(indexed)s::text[], %(near)s::text[]) "
-            "AS new(id, indexed, near) WHERE memory_chunks.id = new.id",
-            {
-                "language": row.language,
-                "ids": [number for number, _, _ in found],
-                "indexed": [words_of(text) for text in texts],
-                "near": self._rebuilt_embeddings(texts, [vector for _, _, vector in found], row),
-            },
-        )
-        return [number for number, _, _ in found]
-
-    def _rebuilt_embeddings(
-        self, texts: Sequence[str], vectors: Sequence[bytes | None], row: Namespace
-    ) -> builtins.list[str]:
-        import numpy as np
-
-        if not self._has_vectors or not texts:
-            return [""] * len(texts)
-        if row.space is None:
-            return self._embeddings(texts, None) or [""] * len(texts)
-        return [
-            "" if vector is None else queries.as_vector(np.frombuffer(vector, dtype=np.float32))
-            for vector in vectors
-        ]
-
     def close(self) -> None:
         """Write what searches counted, then close the connections."""
-        with self._uses_lock:
-            names = {name for name, _ in self._uses}
-        for name in names:
-            self._flush_uses(name)
+        if not self._connections.read_only:
+            for name in self._uses.namespaces():
+                self._flush_uses(name)
         self._connections.close()
 
-    def _embeddings(self, texts: Sequence[str], rows: Any) -> builtins.list[str] | None:
-        """Return what the server's vector index holds of texts; "" where there is none."""
-        if not self._has_vectors:
-            return None
-        near = _engine.embed(texts) if rows is None else rows
-        return [queries.as_vector(row) if row.any() else "" for row in near]
-
-    def _near(self, query: str, rows: Any) -> Any:
-        """Return the query's vector for the server; None where it has no vectors."""
-        if not self._has_vectors:
-            return None
-        row = _engine.embed([query])[0] if rows is None else rows[0]
-        return row if row.any() else None
-
-    def _count_uses(self, namespace: str, hits: builtins.list[Hit]) -> builtins.list[Hit]:
-        if self._connections.read_only:
-            return hits
-        with self._uses_lock:
-            for hit in hits:
-                key = (namespace, hit.handle)
-                self._uses[key] = self._uses.get(key, 0) + 1
-            is_full = len(self._uses) >= _USES_KEPT
-        if is_full:
-            self._flush_uses(namespace)
-        return hits
-
     def _flush_uses(self, namespace: str) -> None:
-        from rehydrate.errors import StoreError
-
-        try:
-            self._connections.write(namespace, lambda cursor: self._write_uses(cursor, namespace))
-        except StoreError:
-            return  # counts are no promise
-
-    def _write_uses(self, cursor: Cursor, namespace: str) -> None:
-        with self._uses_lock:
-            uses = {key: count for key, count in self._uses.items() if key[0] == namespace}
-            for key in uses:
-                del self._uses[key]
-        if uses:
-            cursor.execute(
-                "UPDATE memory_chunks SET uses = uses + counted, used = %(now)s FROM "
-                "unnest(%(handles)s::text[], %(counts)s::bigint[]) AS found(shown, counted) "
-                "WHERE namespace = %(namespace)s AND handle = shown",
-                {
-                    "now": now_ms(),
-                    "handles": [handle for _, handle in uses],
-                    "counts": [*uses.values()],
-                    "namespace": namespace,
-                },
-            )
-
-
-_ARRAYS = {"json": "text"}
-_TYPES = {
-    "handle": "text",
-    "sequence": "bigint",
-    "tier": "smallint",
-    **dict.fromkeys(("kind", "source", "thread", "tool", "principal"), "text"),
-    "trust": "float8",
-    "confidence": "float8",
-    "parents": "json",
-    "time": "bigint",
-    "created": "bigint",
-    "expires": "bigint",
-    "metadata": "json",
-    "redactions": "json",
-    "bytes": "bigint",
-    "text": "text",
-    "vector": "bytea",
-    "indexed": "text",
-}
-
-
-def _items(
-    cursor: Cursor, rows: Sequence[Any], namespace: str, now: int
-) -> list[tuple[int, MemoryItem]]:
-    found = [ItemRow._make(row) for row in rows]
-    links = queries.links_of(cursor, namespace, [row.id for row in found], now)
-    return [(row.id, item_of(row, namespace, links.get(row.id, ()))) for row in found]
-
-
-def _batches(fresh: Sequence[int], items: Sequence[MemoryItem]) -> list[list[int]]:
-    """Divide items into statements of bounded size."""
-    batches: list[list[int]] = []
-    size = 0
-    for at in fresh:
-        if not batches or len(batches[-1]) >= _BATCH_ITEMS or size > _BATCH_CHARS:
-            batches.append([])
-            size = 0
-        batches[-1].append(at)
-        size += len(items[at].text)
-    return batches
-
-
-def _link(cursor: Cursor, namespace: str, handle: str, relation: str, other: str, now: int) -> bool:
-    cursor.execute(
-        "SELECT handle, id FROM memory_chunks WHERE namespace = %s AND handle = ANY(%s) "
-        "AND (expires IS NULL OR expires > %s)",
-        [namespace, [handle, other], now],
-    )
-    ids = dict(cursor.fetchall())
-    for end in (handle, other):
-        if end not in ids:
-            raise UnknownHandleError(end, namespace)
-    cursor.execute(
-        "INSERT INTO memory_links (namespace, origin, relation, target) VALUES (%s, %s, %s, %s) "
-        "ON CONFLICT DO NOTHING",
-        [namespace, ids[handle], encoded(relation), ids[other]],
-    )
-    return cursor.rowcount > 0
-
-
-def _checked_rows(vectors: Vectors | None, count: int) -> Any:
-    if vectors is None:
-        return None
-    import numpy as np
-
-    rows = np.ascontiguousarray(vectors.rows, dtype=np.float32)
-    if rows.ndim == 1 and count == 1:
-        rows = rows.reshape(1, -1)
-    if rows.ndim != 2 or len(rows) != count:
-        raise InvalidArgumentError(
-            f"vectors have shape {rows.shape} for {count} texts; give a row for each"
-        )
-    if not np.isfinite(rows).all():
-        raise InvalidArgumentError("a vector holds NaN or infinity; give zeros for no vector")
-    return rows
-
-
-def _verify_space(namespace: Namespace, space: str, dim: int) -> None:
-    if (namespace.space, namespace.dim) != (space, dim):
-        raise InvalidArgumentError(
-            f"a vector of {space!r} ({dim} components) where this namespace has those of "
-            f"{namespace.space!r} ({namespace.dim}); use that model"
-        )
+        with suppress(StoreError):  # counts are no promise
+            self._connections.write(namespace, partial(self._uses.write, namespace=namespace))
 
 
 def _verify_handle(handle: str) -> None:
     if "\0" in handle or not handle.isascii():
         raise InvalidArgumentError(f"{handle!r} is no handle; handles begin with 'mem_'")
-
-
-def _numbers(filters: Filters) -> dict[str, Any]:
-    """Return filters as an index takes them."""
-    numbers: dict[str, Any] = {}
-    for name, argument in (("kinds", "kinds"), ("sources", "sources"), ("threads", "sessions")):
-        values: Any = filters.get(name)
-        if values is not None:
-            numbers[argument] = [number_of(encoded(value)) for value in values]
-    if (tiers := filters.get("tiers")) is not None:
-        numbers["tiers"] = sum(1 << TIER_CODES[tier] for tier in set(tiers))
-    if (after := filters.get("after")) is not None:
-        numbers["after_ms"] = milliseconds(after)
-    if (before := filters.get("before")) is not None:
-        numbers["before_ms"] = milliseconds(before)
-    if (trust := filters.get("min_trust")) is not None:
-        numbers["min_trust"] = step_of(trust)
-    return numbers
-
-
-def _verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
-    row = Namespace.find(cursor, namespace)
-    count, problems, last = 0, [], 0
-    while True:
-        cursor.execute(
-            "SELECT id, handle, source, text FROM memory_chunks "
-            "WHERE namespace = %s AND id > %s ORDER BY id LIMIT %s",
-            [namespace, last, _PAGE],
-        )
-        found = cursor.fetchall()
-        if not found:
-            break
-        last = found[-1][0]
-        count += len(found)
-        wanted = _engine.handles(
-            namespace, [(decoded(source), decoded(text)) for _, _, source, text in found]
-        )
-        problems += [
-            f"{handle} in {namespace!r}: its text is not the one that was added"
-            for (_, handle, _, _), right in zip(found, wanted, strict=True)
-            if handle != right
-        ]
-    if row is not None and row.items != count:
-        problems.append(f"{namespace!r} counts {row.items} items and holds {count}")
-    return count, problems
