@@ -44,8 +44,9 @@ def server(*arguments: str) -> Iterator[str]:
 
 
 def unavailable(why: str) -> None:
-    """Skip; on CI, fail."""
-    if os.environ.get("CI", "").lower() in {"1", "true"}:
+    """Skip; on CI, fail, unless REHYDRATE_POSTGRES=none says that a job has no server."""
+    is_ci = os.environ.get("CI", "").lower() in {"1", "true"}
+    if is_ci and os.environ.get("REHYDRATE_POSTGRES") != "none":
         pytest.fail(f"CI has no PostgreSQL: {why}")
     pytest.skip(f"no PostgreSQL here: {why}")
 

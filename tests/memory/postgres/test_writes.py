@@ -86,12 +86,12 @@ def test_threads_that_write_to_one_namespace_while_connections_die(
     postgres: str, opened: Callable[..., Memory]
 ):
     memory = opened(namespace="a")
-    stop = threading.Event()
 
     def cut() -> None:
         draw = random.Random(1)
         with psycopg.connect(postgres, autocommit=True) as other:
-            while not stop.wait(draw.uniform(0.01, 0.05)):
+            for _ in range(30):  # no more: a busy machine would get nothing done between two
+                time.sleep(draw.uniform(0.01, 0.05))
                 other.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
                     "pg_backend_pid() AND datname = current_database() ORDER BY random() LIMIT 1"
@@ -111,9 +111,8 @@ def test_threads_that_write_to_one_namespace_while_connections_die(
         writer.start()
     for writer in writers:
         writer.join()
-    stop.set()
     cutter.join()
-    assert created == [True] * 200
+    assert created.count(True) == len(created) == 200
     texts = [item.text for item in memory.list(limit=None)]
     assert len(texts) == len(set(texts)) == 200
     assert memory.verify().ok
