@@ -44,6 +44,11 @@ _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _KEYS_KEPT = "interval '1 day'"
 _CLEANS_ONE_IN = 500
+# A filtered HNSW search goes on until enough rows of the namespace are found.
+_VECTOR_SETTINGS = (
+    ", set_config('hnsw.iterative_scan', 'relaxed_order', true), "
+    "set_config('hnsw.ef_search', '64', true)"
+)
 
 
 def shown(url: str) -> str:
@@ -79,6 +84,8 @@ class Connections:
             ) from None
         self.server = shown(url)
         self.read_only = read_only
+        self.has_vectors = False
+        """Whether pgvector's settings apply; the store says so."""
         self._url = url
         self._statement_seconds = statement_seconds
         self._patience = patience_seconds
@@ -146,7 +153,8 @@ class Connections:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             cursor.execute(
                 "SELECT set_config('rehydrate.namespace', %s, true), "
-                "set_config('statement_timeout', %s, true)",
+                "set_config('statement_timeout', %s, true)"
+                + (_VECTOR_SETTINGS if self.has_vectors else ""),
                 [namespace, str(int(seconds * 1000))],
             )
             return work(cast("Cursor", cursor))

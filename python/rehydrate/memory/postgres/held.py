@@ -8,8 +8,8 @@ that it ranks candidates by: how common words are, and what all vectors have in 
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,8 @@ WHOLE_ITEMS_WITHOUT_VECTORS = 200_000
 SAMPLE_ITEMS = 2_000
 _ITEM_BYTES = 1_500
 """An item's share of an index, about, beside its text."""
-_SHARES_KEPT = 10_000
+_SHARE_BYTES = 150
+"""A lexeme's share of memory, about."""
 _TRUST_STEPS = 255
 ENTRY_COLUMNS = "id, text, time, source, kind, thread, tier, trust, expires, vector"
 
@@ -45,18 +46,8 @@ class HeldIndex:
     space: str | None
     is_whole: bool
     index: _native.ItemIndex
-    texts: tuple[str, ...] = ()
-    """Of a sample, in lower case: how common a word is."""
-    _shares: dict[str, float] = field(default_factory=dict, repr=False)
-
-    def share_of(self, word: str) -> float:
-        """Return the share of the sample's texts that hold a word, as a part of words too."""
-        share = self._shares.get(word)
-        if share is None:
-            share = sum(word in text for text in self.texts) / max(1, len(self.texts))
-            if len(self._shares) < _SHARES_KEPT:
-                self._shares[word] = share
-        return share
+    shares: Mapping[str, float] = field(default_factory=dict, repr=False)
+    """Of a sample: by lexeme of full-text search, the share of items that hold it."""
 
 
 class HeldIndexes:
@@ -105,7 +96,7 @@ class HeldIndexes:
         return row.items <= self._whole_items and size <= self._max_bytes / 2
 
     def _keep(self, namespace: str, index: HeldIndex) -> None:
-        size = index.index.held_bytes + sum(map(len, index.texts))
+        size = index.index.held_bytes + _SHARE_BYTES * len(index.shares)
         with self._lock:
             self._held[namespace] = (index, size)
             self._held.move_to_end(namespace)
@@ -188,13 +179,14 @@ def _sample(cursor: Cursor, row: Namespace) -> HeldIndex:
         "ends AS (SELECT min(id) AS low, max(id) AS high FROM here) "
         "SELECT DISTINCT ON (id) one.* FROM ends, "
         "generate_series(low, high, greatest(1, (high - low) / %(items)s)) AS place, "
-        f"LATERAL (SELECT {ENTRY_COLUMNS} FROM memory_chunks "
+        f"LATERAL (SELECT {ENTRY_COLUMNS}, tsvector_to_array(words) FROM memory_chunks "
         "WHERE namespace = %(namespace)s AND id >= place ORDER BY id LIMIT 1) AS one",
         {"namespace": row.namespace, "items": SAMPLE_ITEMS},
     )
     rows = cursor.fetchall()
-    index = grown(_engine.item_index(), rows, [], row.dim)
-    texts = tuple([decoded(found[1])[:4_000].lower() for found in rows])
+    index = grown(_engine.item_index(), [found[:-1] for found in rows], [], row.dim)
+    counts = Counter(lexeme for found in rows for lexeme in found[-1])
+    shares = {lexeme: count / len(rows) for lexeme, count in counts.items()}
     return HeldIndex(
-        row.number, row.sequence, row.deleted, row.items, row.space, False, index, texts
+        row.number, row.sequence, row.deleted, row.items, row.space, False, index, shares
     )

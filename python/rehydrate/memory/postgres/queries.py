@@ -81,10 +81,9 @@ def candidates(
     vector: Any,
 ) -> list[int]:
     """Return the ids that the legs name in one statement, with their neighbours in their source."""
-    words = list(dict.fromkeys(_WORD.findall(query[:_QUERY_CHARS].lower())))
-    share = {word: sample.share_of(word) for word in words}
-    known = sorted((word for word in words if share[word]), key=share.__getitem__)
-    unknown = sorted((word for word in words if not share[word]), key=len, reverse=True)
+    share = _shares(cursor, row, sample, query)
+    known = sorted((word for word in share if share[word]), key=share.__getitem__)
+    unknown = sorted((word for word in share if not share[word]), key=len, reverse=True)
     # Rare words first: ranking all items that hold a common one would read most of the namespace.
     some, expected = unknown[:_RARE_WORDS], 0.0
     for word in known[:_RARE_WORDS]:
@@ -135,6 +134,21 @@ def candidates(
         parameters,
     )
     return [number for (number,) in cursor.fetchall()]
+
+
+def _shares(cursor: Cursor, row: Namespace, sample: HeldIndex, query: str) -> dict[str, float]:
+    """Return the share of items that hold each word of a query, by its stem; no small words."""
+    words = list(dict.fromkeys(_WORD.findall(query[:_QUERY_CHARS].lower())))
+    cursor.execute(
+        "SELECT word, tsvector_to_array(to_tsvector(%s::regconfig, word)) "
+        "FROM unnest(%s::text[]) AS word",
+        [row.language, [encoded(word) for word in words]],
+    )
+    return {
+        word: max(sample.shares.get(lexeme, 0.0) for lexeme in lexemes)
+        for word, lexemes in cursor.fetchall()
+        if lexemes
+    }
 
 
 def _by_words(where: str, name: str, sign: str, expected: float) -> str:

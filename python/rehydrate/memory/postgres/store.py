@@ -106,6 +106,7 @@ class PostgresStore:
                 f"language is {language!r}; pass a text search configuration of the server, "
                 "as psql's \\dF lists them"
             )
+        self._connections.has_vectors = self._has_vectors
         self._language = language
         self._limits = limits
         self._indexes = HeldIndexes(index_bytes, self._has_vectors)
