@@ -23,6 +23,8 @@ _RANKED = 4_000
 _MANY = 20_000
 """Beyond so many matches not all of them are ranked."""
 _ALL_WORDS = 3
+_PARTS = 500
+"""Items that hold a word as a part of words: of more, those that come first."""
 _NEIGHBOURS = 2
 _SUBSTRINGS = 4
 _RARE_WORDS = 6
@@ -107,7 +109,7 @@ def candidates(
         parameters[f"part{number}"] = f"%{like(word)}%"
         legs[f"by_part{number}"] = (
             f"SELECT id, 0 AS rank FROM memory_chunks WHERE {where.sql} "
-            f"AND {_TEXT} ILIKE %(part{number})s"
+            f"AND {_TEXT} ILIKE %(part{number})s LIMIT {_PARTS}"
         )
     if vector is not None:
         parameters["vector"] = as_vector(vector)
