@@ -185,3 +185,15 @@ def test_a_statement_that_takes_too_long_is_a_busy_store(postgres: str):
         store._connections.read("a", lambda cursor: cursor.execute("SELECT pg_sleep(60)"))
     assert time.monotonic() - started < 30
     store.close()
+
+
+def test_a_small_namespace_among_a_large_one_recalls_its_own(opened: Callable[..., Memory]):
+    opened(namespace="large").add(_services(2_000))
+    opened(namespace="small").add(_services(50))
+    server = opened(namespace="small", index_bytes=SERVER_ONLY)
+    found = server.recall(_services(20))
+    if server.degraded:
+        pytest.skip("the server has no pgvector")
+    own = {item.handle for item in server.list(limit=None)}
+    assert all(len(row) == 3 for row in found)
+    assert {one.handle for row in found for one in row} <= own
