@@ -42,7 +42,7 @@ LONG_SECONDS = 3_600
 _KEPT_CONNECTIONS = 8
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
-_KEYS_KEPT = "interval '1 day'"
+_KEYS_KEPT = "interval '1 hour'"
 _CLEANS_ONE_IN = 500
 # A filtered HNSW search goes on until enough rows of the namespace are found.
 _VECTOR_SETTINGS = (
