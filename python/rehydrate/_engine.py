@@ -250,6 +250,21 @@ def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
     return _native.Store(path, **options)
 
 
+def item_index() -> _native.ItemIndex:
+    """Return an empty index in memory, for items that are kept elsewhere."""
+    return _native.ItemIndex()
+
+
+def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the handles of sources and texts, the same in every store."""
+    return _native.handles(namespace, items)
+
+
+def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]:
+    """Return where the part of each text that a query is about begins and ends, in characters."""
+    return _native.snippets(texts, query)
+
+
 def needles(groups: Sequence[Sequence[str]]) -> _native.Needles:
     """Build a matcher that finds short ASCII strings in a text in one pass, ignoring case."""
     return _native.Needles(groups)

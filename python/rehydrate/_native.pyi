@@ -8,6 +8,7 @@ from rehydrate.messages import Message, Piece, PieceKind, Unit
 
 __all__ = [
     "Columns",
+    "ItemIndex",
     "Needles",
     "OnnxModel",
     "Prepared",
@@ -25,12 +26,14 @@ __all__ = [
     "divide",
     "embed",
     "first_telling",
+    "handles",
     "isa",
     "names",
     "open_onnx",
     "read_entries",
     "read_transcript",
     "set_cache_limit",
+    "snippets",
 ]
 
 _Division = tuple[str, list[tuple[int, int, int, int, int]]]
@@ -343,6 +346,57 @@ class Store:
     def purge_thread(self, namespace: str, name: str) -> int: ...
     def checkpoint(self) -> None: ...
     def close(self) -> None: ...
+
+# Id, text, time, source, kind, thread (numbers for names), tier, trust in 255 steps, when it
+# expires.
+_Entry = tuple[int, str, int, int, int, int, int, int, int | None]
+# Id, score, text, trigram, cosine (NaN where there is none).
+_ItemHit = tuple[int, float, float, float, float]
+
+@final
+class ItemIndex:
+    # An index in memory, for items that are kept elsewhere. It never changes.
+    def __new__(cls) -> ItemIndex: ...
+    def __len__(self) -> int: ...
+    @property
+    def held_bytes(self) -> int: ...
+    # The same with more entries, which replace those with their ids, and without `deleted`.
+    def grown(
+        self, entries: Sequence[_Entry], deleted: Sequence[int], *, vectors: Any = None
+    ) -> ItemIndex: ...
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int,
+        now_ms: int,
+        vector: Any = None,
+        fusion: str | tuple[float, float, float] | None = None,
+        allowed: Sequence[int] | None = None,
+        tiers: int | None = None,
+        kinds: Sequence[int] | None = None,
+        sources: Sequence[int] | None = None,
+        sessions: Sequence[int] | None = None,
+        after_ms: int | None = None,
+        before_ms: int | None = None,
+        min_trust: int = 0,
+    ) -> list[_ItemHit]: ...
+    def recall(
+        self,
+        texts: Sequence[str],
+        *,
+        k: int,
+        now_ms: int,
+        vectors: Any = None,
+        centred: bool = False,
+        allowed: Sequence[int] | None = None,
+    ) -> list[list[tuple[int, float]]]: ...
+
+# The handles of (source, text) within a namespace, as `Store.add` gives them.
+def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...
+
+# Where the part of each text that a query is about begins and ends, in characters.
+def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]: ...
 
 @final
 class Needles:

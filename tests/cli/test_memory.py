@@ -319,7 +319,7 @@ def test_forget_wants_to_know_exactly_what(memory, arguments):
         (["import", "nowhere.jsonl"], "cannot be read"),
         (["export", "nowhere/x.jsonl"], "cannot be written"),
         (["list", "--store", "."], "is a folder"),
-        (["list", "--store", "postgres://host/db"], "name a path"),
+        (["list", "--store", "mysql://host/db"], "name a file"),
         (["add", "x", "--store", "~stranger/m.db"], "name a path"),
         (["add", "x", "--embedder", "no-such-model"], "no-such-model"),
         (["list", "--store", "junk.db"], "no store"),

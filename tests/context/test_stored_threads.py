@@ -68,9 +68,23 @@ def long_turns(context, turns, seed=0):
     return prompts
 
 
-@pytest.fixture
-def where(tmp_path):
+@pytest.fixture(params=["file", "postgres"])
+def where(request, tmp_path):
+    """Where threads lie: each test runs on a file and on a server."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres")
     return tmp_path / "threads.db"
+
+
+def stored_bytes(where):
+    """All bytes of the files, or of the rows."""
+    if isinstance(where, str):
+        import psycopg
+
+        with psycopg.connect(where) as connection:
+            rows = connection.execute("SELECT body FROM memory_thread_records").fetchall()
+        return "".join(body for (body,) in rows).encode()
+    return b"".join(file.read_bytes() for file in where.parent.iterdir() if file.is_file())
 
 
 def opened(where, thread="t-42", **options):
@@ -240,9 +254,10 @@ def test_what_json_cannot_hold_is_refused_whole(where):
         assert context.history == [user("half a pair \ud83d and more")]
 
 
-def test_damage_is_reported_and_not_read(where):
+def test_damage_is_reported_and_not_read(tmp_path):
     import sqlite3
 
+    where = tmp_path / "threads.db"
     with opened(where) as context:
         context.add(user("Hello."), assistant("Hi."))
     with sqlite3.connect(where) as edit:
@@ -328,8 +343,7 @@ def test_redaction_takes_a_text_out_of_everything(where):
         assert threads.redact("t-42", secret) == 0
         with pytest.raises(InvalidArgumentError, match="empty"):
             threads.redact("t-42", " ")
-    for file in where.parent.iterdir():
-        assert file.is_dir() or secret.encode() not in file.read_bytes()
+    assert secret.encode() not in stored_bytes(where)
     with opened(where) as context:
         assert any("new prefix" in line for line in context.ir.meta.degraded)
         assert context.originals.get(handle) == whole.replace(secret, "[redacted]")
@@ -358,8 +372,7 @@ def test_redaction_leaves_the_store_whole(where):
             each.format("[redacted]") for each in preferences
         ]
         assert threads.redact("t-42", secret) == 0
-    for file in where.parent.iterdir():  # the keys of items are in small letters
-        assert file.is_dir() or b"hunter2" not in file.read_bytes().lower()
+    assert b"hunter2" not in stored_bytes(where).lower()  # the keys of items are in small letters
     with opened(where) as context:
         context.add(user(preferences[1]))
         assert len(context.store.items("User Preferences")) == 3

@@ -1,4 +1,4 @@
-"""Fixtures: a memory over each backend, the file and the plain reference store."""
+"""Fixtures: a memory over each backend, the file, PostgreSQL, the plain reference store."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import pytest
 
 from rehydrate import Memory
 from tests.memory.plain import PlainStore
+from tests.postgres_server import drop_database, new_database
 
 
-@pytest.fixture(params=["plain", "local"])
+@pytest.fixture(params=["plain", "local", "postgres"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Memory]]:
     """Return a function that opens new, empty memories; they are closed afterwards."""
     memories: list[Memory] = []
+    databases: list[str] = []
+    if request.param == "postgres":
+        server: str = request.getfixturevalue("postgres_server")
 
     def open_one(**options: Any) -> Memory:
         if request.param == "plain":
             memory = Memory(PlainStore(), **options)
+        elif request.param == "postgres":
+            databases.append(new_database(server))
+            memory = Memory.open(databases[-1], **options)
         else:
             memory = Memory.open(tmp_path / f"memory{len(memories)}.db", **options)
         memories.append(memory)
@@ -28,6 +35,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     yield open_one
     for memory in memories:
         memory.close()
+    for database in databases:
+        drop_database(database)
 
 
 @pytest.fixture

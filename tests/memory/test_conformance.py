@@ -1,32 +1,49 @@
-"""Every backend passes the conformance suite: the file, the dict, and Memory over each."""
+"""Every backend passes the conformance suite: a file, a dict, PostgreSQL; Memory over each."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from rehydrate.memory import LocalStore, Memory, MemoryLimits, MemoryStore
+from rehydrate.memory.postgres import PostgresStore
 from rehydrate.testing import CHECKS, check_all, check_namespaces_know_nothing_of_each_other
 from tests.memory.plain import PlainStore
+from tests.postgres_server import drop_database, new_database
 
-BACKENDS = ["plain", "memory over plain", "local", "memory over local"]
+BACKENDS = [
+    "plain",
+    "memory over plain",
+    "local",
+    "memory over local",
+    "postgres",
+    "memory over postgres",
+]
 
 
 @pytest.fixture(params=BACKENDS)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], MemoryStore]:
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], MemoryStore]]:
     numbers = itertools.count()
+    stores: list[tuple[PostgresStore, str]] = []
 
     def of_name(name: str) -> MemoryStore:
         if name.startswith("memory over "):
             return Memory(of_name(name.removeprefix("memory over ")))
         if name == "plain":
             return PlainStore()
+        if name == "postgres":
+            url = new_database(request.getfixturevalue("postgres_server"))
+            stores.append((PostgresStore(url), url))
+            return stores[-1][0]
         return LocalStore(tmp_path / f"{next(numbers)}.db", limits=MemoryLimits())
 
-    return lambda: of_name(request.param)
+    yield lambda: of_name(request.param)
+    for store, url in stores:
+        store.close()
+        drop_database(url)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

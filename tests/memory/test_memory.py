@@ -159,7 +159,7 @@ def _random_queries(memory: Memory, queries: int) -> None:
         (lambda m: m.sync_folder("/nowhere"), "folder is '/nowhere', which is no folder"),
         (lambda m: m.sync_folder("/", label=""), "label is ''"),
         (lambda m: Memory.open(""), "path is ''; pass the path of a file"),
-        (lambda m: Memory.open("postgresql://db/x"), "pass the path of a file"),
+        (lambda m: Memory.open("mysql://db/x"), "pass the path of a file"),
         (lambda m: Memory.open("x.db", embedder=5), "embedder is 5"),
         (lambda m: Memory.open("x.db", embedder=None), "embedder is None, but"),
         (lambda m: Memory.open("x.db", embedder=len), "has no name for its vector space"),

@@ -19,6 +19,7 @@ from rehydrate.cli.memory_store import (
     namespace_of,
     opened,
     read_text,
+    shown_place,
     store_path,
 )
 from rehydrate.cli.options import add_command, add_output_options
@@ -108,7 +109,7 @@ def add_parser(parts: Any) -> None:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Check the file; return 1 if it is damaged."""
-    path = store_path(options)
+    path = shown_place(store_path(options))
     try:
         with opened(options, namespace=None) as memory, Progress(f"checking {path}", "items"):
             report = memory.verify()
@@ -174,8 +175,8 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _findings(report: VerifyReport, path: Path, terminal: Terminal) -> Iterator[str]:
-    name = terminal.safe(str(path))
+def _findings(report: VerifyReport, path: str, terminal: Terminal) -> Iterator[str]:
+    name = terminal.safe(path)
     if report.damaged_indexes:
         parts = plural(report.damaged_indexes, "damaged part")
         yield (

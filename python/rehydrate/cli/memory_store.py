@@ -19,6 +19,7 @@ from rehydrate._text import is_utf8
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
+from rehydrate.memory.opening import is_server
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
@@ -58,7 +59,8 @@ def add_store_options(parser: argparse.ArgumentParser, *, namespace: bool = True
     where = parser.add_argument_group("which memory")
     where.add_argument(
         "--store", metavar="PATH",
-        help=f"the file; default: ${STORE_VARIABLE}, else {_short_path(default_store({}))}",
+        help="the file, or postgresql://user@host/database; default: "
+        f"${STORE_VARIABLE}, else {_short_path(default_store({}))}",
     )  # fmt: skip
     if namespace:
         where.add_argument(
@@ -68,13 +70,28 @@ def add_store_options(parser: argparse.ArgumentParser, *, namespace: bool = True
         )  # fmt: skip
 
 
-def store_path(options: argparse.Namespace) -> Path:
-    """Return the memory's file."""
+def store_path(options: argparse.Namespace) -> Path | str:
+    """Return the memory's file, or the URL of its server."""
     if options.store == "":
         raise Failure("--store is empty; name a file, or leave it out")
-    name = options.store or os.environ.get(STORE_VARIABLE, "")
+    return place_of(options.store or os.environ.get(STORE_VARIABLE, ""))
+
+
+def shown_place(place: Path | str) -> str:
+    """Return a file or a URL to be printed: without a password."""
+    if isinstance(place, Path):
+        return str(place)
+    from rehydrate.memory.postgres.connections import shown
+
+    return shown(place)
+
+
+def place_of(name: str) -> Path | str:
+    """Return the file or the URL that a name means; the usual file where it is empty."""
+    if is_server(name):
+        return name
     if "://" in name:
-        raise Failure(f"{name} is an address; a memory is a file, so name a path")
+        raise Failure(f"{name} is an address; name a file, or postgresql://user@host/database")
     try:
         return Path(name).expanduser() if name else default_store()
     except RuntimeError as error:  # a home that does not exist, as in ~stranger
@@ -124,9 +141,9 @@ def opened(
     from rehydrate.memory.memory import Memory
 
     path = store_path(options)
-    kind = _kind_of_path(path)
+    kind = _kind_of_path(path) if isinstance(path, Path) else "server"
     if kind == "folder":
-        raise Failure(f"{path} is a folder; name a file in it: --store {path / 'memory.db'}")
+        raise Failure(f"{path} is a folder; name a file in it: --store {Path(path, 'memory.db')}")
     if kind == "nothing" and to != "create":
         raise Failure(
             f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
@@ -138,7 +155,7 @@ def opened(
     if getattr(options, "no_redact", False):
         arguments["redact"] = False
     # If the file is writable, a search also counts its hits and maintains the index.
-    read_only = to == "read" and not os.access(path, os.W_OK)
+    read_only = to == "read" and kind != "server" and not os.access(path, os.W_OK)
     try:
         memory = Memory.open(path, **arguments, read_only=read_only)
     except StoreReadOnlyError:

@@ -159,7 +159,7 @@ def _opened(options: argparse.Namespace, *, read_only: bool = False) -> Iterator
     from rehydrate.context.threads import Threads
 
     namespace, path = namespace_of(options), store_path(options)
-    if not path.is_file():
+    if isinstance(path, Path) and not path.is_file():
         raise Failure(f"{path} is no file; name the store of the threads with --store PATH")
     with Threads.open(path, namespace=namespace, read_only=read_only) as threads:
         try:
@@ -240,7 +240,8 @@ def _check_output(options: argparse.Namespace, page: Path | None) -> None:
 
     if options.json and options.output == "-":
         raise Failure("--json and -o - both write to standard output; name a file with -o")
-    if page is not None and is_same_file(page, store_path(options)):
+    store = store_path(options)
+    if page is not None and isinstance(store, Path) and is_same_file(page, store):
         raise Failure(f"-o {page} would overwrite the store; name another file")
     if options.tokens < MIN_TOKENS:
         raise Failure(f"--tokens {options.tokens} has no room; pass {MIN_TOKENS} or more")

@@ -9,7 +9,7 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.thread_records import Kind, read_record
 
 if TYPE_CHECKING:
-    from rehydrate._native import Store
+    from rehydrate.memory.store import ThreadStore
 
 _PAGE = 4_096
 
@@ -21,7 +21,7 @@ class KnownEntries:
     """
 
     def __init__(
-        self, store: Store, namespace: str, thread: str, id_of: Callable[[Any], str | None]
+        self, store: ThreadStore, namespace: str, thread: str, id_of: Callable[[Any], str | None]
     ) -> None:
         """Read nothing yet."""
         self._store = store

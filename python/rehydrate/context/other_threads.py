@@ -16,7 +16,7 @@ from rehydrate.prompt.sources.conversation import conversation
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from rehydrate._native import Store
+    from rehydrate.memory.store import ThreadStore
     from rehydrate.prompt.sources.source import HydrationSource
 
 MAX_BYTES = 8_000_000
@@ -34,7 +34,7 @@ class OtherThreads:
     Threads whose entries are in another format are left out.
     """
 
-    def __init__(self, store: Store, namespace: str, own: str, format: str) -> None:  # noqa: A002
+    def __init__(self, store: ThreadStore, namespace: str, own: str, format: str) -> None:  # noqa: A002
         """Read nothing yet; ``own`` is the thread that asks."""
         self._store = store
         self._namespace = namespace

@@ -28,8 +28,8 @@ from rehydrate.prompt.rendering import render_prompt
 from rehydrate.prompt.target import Target
 
 if TYPE_CHECKING:
-    from rehydrate._native import Store
     from rehydrate.context.prompt_builder import PromptBuilder
+    from rehydrate.memory.store import ThreadStore
 
 _PAGE = 4_096
 NOT_THE_SAME = (
@@ -38,7 +38,7 @@ NOT_THE_SAME = (
 )
 
 
-def records_of(store: Store, namespace: str, name: str) -> list[Record]:
+def records_of(store: ThreadStore, namespace: str, name: str) -> list[Record]:
     """Return all records of a thread, in order; [] where there is no such thread."""
     records: list[Record] = []
     while True:
@@ -51,7 +51,7 @@ def records_of(store: Store, namespace: str, name: str) -> list[Record]:
 def attach(
     thread: Thread,
     builder: PromptBuilder,
-    store: Store,
+    store: ThreadStore,
     namespace: str,
     name: str,
     *,

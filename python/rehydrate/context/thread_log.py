@@ -11,12 +11,12 @@ from rehydrate.prompt.serialize import plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rehydrate._native import Store
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.history import Entries
     from rehydrate.context.remainders import Remainders
     from rehydrate.context.thread import PromptState
     from rehydrate.context.thread_originals import ThreadOriginals
+    from rehydrate.memory.store import ThreadStore
     from rehydrate.prompt.section import Section
 
 
@@ -41,7 +41,7 @@ class ThreadLog:
 
     def __init__(
         self,
-        store: Store,
+        store: ThreadStore,
         namespace: str,
         name: str,
         *,

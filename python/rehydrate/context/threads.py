@@ -29,12 +29,15 @@ from rehydrate.context.thread_redaction import redacted_records, texts_behind_ha
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
 from rehydrate.memory.arguments import checked_namespace, resolve_namespace
 from rehydrate.memory.items import MemoryLimits
-from rehydrate.memory.local import LocalStore, moment_of
+from rehydrate.memory.local import moment_of
+from rehydrate.memory.opening import open_store
 from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
-    from rehydrate._native import Store
     from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.memory.local import LocalStore
+    from rehydrate.memory.postgres.store import PostgresStore
+    from rehydrate.memory.store import ThreadStore
 
 Durability = Literal["entry", "turn"]
 DURABILITIES: tuple[Durability, ...] = ("entry", "turn")
@@ -65,7 +68,7 @@ class StoredConversation(NamedTuple):
 
 
 class Threads:
-    """The threads of one file, which may be a memory's too, for any number of `Context` objects.
+    """The threads of one file or server, which may be a memory's too, for any number of contexts.
 
     A context that is made with ``threads=`` and ``thread=`` begins where that thread ended, also
     after a crash: its next prompt extends the last one that was sent, byte for byte. With
@@ -85,7 +88,7 @@ class Threads:
 
     def __init__(
         self,
-        store: LocalStore,
+        store: LocalStore | PostgresStore,
         *,
         namespace: str | None = None,
         durability: Durability = "entry",
@@ -105,18 +108,22 @@ class Threads:
         durability: Durability = "entry",
         read_only: bool = False,
     ) -> Self:
-        """Open the file, or create it; raises StoreError where it cannot be used."""
+        """Open the file, or create it; raises StoreError where it cannot be used.
+
+        ``path`` may be a URL, ``postgresql://user@host/database``: then the threads lie on a
+        server, as those of `Memory.open` do.
+        """
         check_type("path", path, (str, os.PathLike), "pass the path of a file")
         check_choice("durability", durability, DURABILITIES)
         if namespace is not None:
             checked_namespace(namespace)
-        store = LocalStore(path, limits=MemoryLimits(), read_only=read_only)
+        store = open_store(os.fspath(path), limits=MemoryLimits(), read_only=read_only)
         return cls(store, namespace=namespace, durability=durability)
 
     @property
-    def native(self) -> Store:
-        """The engine's store, for `Context`."""
-        return self._store._native
+    def native(self) -> ThreadStore:
+        """The records of the threads, for `Context`."""
+        return self._store.threads
 
     @property
     def path(self) -> str:

@@ -33,6 +33,7 @@ from rehydrate.memory.items import (
 
 if TYPE_CHECKING:
     from rehydrate import _native
+    from rehydrate.memory.store import ThreadStore
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -70,6 +71,11 @@ class LocalStore:
     def path(self) -> str:
         """Path of the file."""
         return str(self._native.path)
+
+    @property
+    def threads(self) -> ThreadStore:
+        """The threads in the same file; closing the store closes them."""
+        return self._native
 
     def add(
         self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None

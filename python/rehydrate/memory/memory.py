@@ -40,6 +40,7 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
 )
+from rehydrate.memory.opening import is_server, open_store
 from rehydrate.memory.redaction import Redactor, redactor_of
 
 if TYPE_CHECKING:
@@ -104,8 +105,13 @@ class Memory:
         limits: MemoryLimits = MemoryLimits(),  # noqa: B008  it is frozen
         index_bytes: int = INDEX_BYTES,
         read_only: bool = False,
+        language: str | None = None,
     ) -> Self:
         """Open a memory's file, or create it; the index lies in a folder beside it.
+
+        ``path`` may be a URL, ``postgresql://user@host/database``: then the items lie on a server,
+        for many processes and machines (``pip install 'rehydrate[postgres]'``). ``language`` is for
+        a server only: the text search configuration of new namespaces, "english" unless given.
 
         ``embedder`` is "auto" (the built-in model), the folder or ``org/name`` of an ONNX model, an
         ``OnnxModel``, or an ``Embedder`` with a ``space`` of its own. If it fails, the built-in
@@ -117,12 +123,12 @@ class Memory:
         Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
         """
-        from rehydrate.memory.local import LocalStore
-
         check_type("path", path, (str, os.PathLike), "pass the path of a file")
         where = os.fspath(path)
-        if not isinstance(where, str) or not where or "://" in where:
-            raise InvalidArgumentError(f"path is {path!r}; pass the path of a file")
+        if not isinstance(where, str) or not where or ("://" in where and not is_server(where)):
+            raise InvalidArgumentError(
+                f"path is {path!r}; pass the path of a file, or postgresql://user@host/database"
+            )
         if not isinstance(limits, MemoryLimits):
             raise InvalidArgumentError(
                 f"limits is {limits!r}; pass rehydrate.memory.MemoryLimits(...)"
@@ -134,7 +140,9 @@ class Memory:
         Embedding(embedder), redactor_of(redact)  # before the file is made
         if namespace is not None:
             checked_namespace(namespace)
-        store = LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
+        store = open_store(
+            where, limits=limits, read_only=read_only, index_bytes=index_bytes, language=language
+        )
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
     def within(self, namespace: str) -> Self:
@@ -153,7 +161,7 @@ class Memory:
     @property
     def degraded(self) -> tuple[str, ...]:
         """Failures since it was opened, and what was done instead; the newest last."""
-        return self._embedding.troubles
+        return (*getattr(self._store, "degraded", ()), *self._embedding.troubles)
 
     @property
     def redactor(self) -> Redactor | None:
@@ -358,6 +366,20 @@ class Memory:
         where = resolve_namespace("import_items", namespace, self._namespace)
         return import_items(self, path, where)
 
+    def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
+        """Add a namespace's items to another memory, of a file or of a server.
+
+        Handles, provenance, times, tiers and links are the same there; vectors are made anew by the
+        other memory's embedder, and its redaction and limits apply. Items already there stay as
+        they are, so that an interrupted copy can be made again.
+        """
+        from rehydrate.memory.transfer import add_items
+
+        check_type("other", other, Memory, "pass the memory to copy to")
+        where = resolve_namespace("copy_to", namespace, self._namespace)
+        items = self.list(namespace=where, limit=None, newest_first=False)
+        return add_items(other, items, where)
+
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
         """Return figures of the namespace, and failures since the memory was opened."""
         from dataclasses import replace
@@ -469,6 +491,7 @@ class Memory:
     async_folder = stored(sync_folder)
     aexport_items = stored(export_items)
     aimport_items = stored(import_items)
+    acopy_to = stored(copy_to)
     astats = stored(stats)
     anamespaces = stored(namespaces)
     averify = stored(verify)

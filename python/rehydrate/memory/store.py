@@ -1,13 +1,14 @@
 """MemoryStore: the protocol of a memory's backend. `rehydrate.testing` checks an implementation.
 
-`ItemWriter` is the protocol of what a folder sync and an import write to.
+`ThreadStore` is the protocol of a backend of threads, `ItemWriter` that of what a folder sync and
+an import write to.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Protocol, Unpack, runtime_checkable
+from typing import NamedTuple, Protocol, Unpack, runtime_checkable
 
 from rehydrate.memory.items import (
     Added,
@@ -115,6 +116,58 @@ class MemoryStore(Protocol):
 
     def close(self) -> None:
         """Close the store; a second call does nothing."""
+
+
+class ThreadInfo(NamedTuple):
+    """What a thread is, without its records; times in milliseconds since 1970."""
+
+    name: str
+    created: int
+    changed: int
+    records: int
+    bytes: int
+
+
+ThreadRow = tuple[str, int, int, int, int]
+"""The fields of a `ThreadInfo`."""
+
+
+class ThreadStore(Protocol):
+    """Append-only logs of conversations: in a memory's file, or on a server.
+
+    A record is a kind, a time in seconds since 1970, and a body. Every call names a namespace.
+    """
+
+    @property
+    def path(self) -> str:
+        """The file or the server, for errors."""
+
+    def thread(self, namespace: str, name: str) -> ThreadRow | None:
+        """Return what a thread is, None where there is none of that name."""
+
+    def threads(self, namespace: str) -> Sequence[ThreadRow]:
+        """Return the threads of a namespace, the last changed first."""
+
+    def append_records(
+        self, namespace: str, name: str, expected: int, records: Sequence[tuple[int, float, str]]
+    ) -> ThreadRow:
+        """Add records behind the `expected` ones; a thread of none is made.
+
+        Raises StoreConflictError where the thread has another number of records.
+        """
+
+    def records(
+        self, namespace: str, name: str, *, start: int = 0, limit: int = ...
+    ) -> Sequence[tuple[int, float, str]]:
+        """Return records from a number on, in their order."""
+
+    def replace_records(
+        self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
+    ) -> None:
+        """Put other bodies in the place of some records."""
+
+    def purge_thread(self, namespace: str, name: str) -> int:
+        """Delete a thread; return how many records it had."""
 
 
 class ItemWriter(Protocol):

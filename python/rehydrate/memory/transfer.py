@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
@@ -93,7 +93,12 @@ def export_items(items: Sequence[MemoryItem], path: str | PathLike[str], namespa
 
 
 def import_items(memory: ItemWriter, path: str | PathLike[str], namespace: str) -> Imported:
-    """Add the items of the file batch by batch, then the links.
+    """Add the items of the file batch by batch, then the links."""
+    return add_items(memory, _items_in(Path(path)), namespace)
+
+
+def add_items(memory: ItemWriter, items: Iterable[MemoryItem], namespace: str) -> Imported:
+    """Add items of an export or of another memory batch by batch, then the links.
 
     A handle depends on the namespace. In another one the items get new handles, and links follow.
     """
@@ -112,7 +117,7 @@ def import_items(memory: ItemWriter, path: str | PathLike[str], namespace: str) 
             links.extend((one.handle, link.relation, link.handle) for link in item.links)
         batch.clear()
 
-    for item in _items_in(Path(path)):
+    for item in items:
         batch.append(item)
         if len(batch) == _BATCH:
             keep()

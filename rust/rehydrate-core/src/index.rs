@@ -19,6 +19,7 @@
 mod build;
 mod entry;
 mod exact_match_boost;
+mod in_memory;
 mod inverted_lists;
 mod knn;
 mod layout;
@@ -40,6 +41,7 @@ mod vector_writer;
 mod view;
 
 pub use self::entry::{Entry, Meta, Settings};
+pub use self::in_memory::{InMemoryIndex, OwnedEntry};
 pub use self::knn::{KnnTarget, Recall};
 pub use self::layout::Damaged;
 pub use self::query::{Filter, Hit, Query};

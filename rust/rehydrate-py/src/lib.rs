@@ -6,6 +6,7 @@ mod exit;
 mod fork;
 mod home;
 mod interned;
+mod item_index;
 mod literal_matcher;
 mod onnx;
 mod outline;
@@ -28,6 +29,8 @@ mod _native {
     use super::exit::before_exit;
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
+    #[pymodule_export]
+    use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
     use super::literal_matcher::Needles;
     #[pymodule_export]

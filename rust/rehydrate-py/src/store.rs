@@ -11,7 +11,7 @@ use rehydrate_core::store::{
     self, DEFAULT_INDEX_BYTES, Filter, Limits, NewItem, Options, Paging, Purge, Record, SearchRequest, ThreadInfo, Tier,
 };
 
-mod rows;
+pub(crate) mod rows;
 
 use self::rows::{FilterArguments, FusionArgument, HitRow, NewItemRow, hit_row, item_row};
 use crate::convert::{Text, floats};
@@ -373,7 +373,7 @@ fn named(space: Option<&str>) -> Result<&str, Error> {
 }
 
 /// Components of a row where `rows` has one for each of `count` items.
-fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
+pub(crate) fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
     let dim = rows.len().checked_div(count).unwrap_or(0);
     if dim * count == rows.len() && (dim > 0 || rows.is_empty()) {
         return Ok(dim);

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-TESTS = ("kill", "damage", "disk", "crowd", "tenants")
+TESTS = ("kill", "damage", "disk", "crowd", "tenants", "postgres")
 
 
 def main() -> None:

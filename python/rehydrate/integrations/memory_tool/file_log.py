@@ -12,7 +12,7 @@ from rehydrate.errors import StoreConflictError
 from rehydrate.prompt.counting import text_tokens
 
 if TYPE_CHECKING:
-    from rehydrate._native import Store
+    from rehydrate.memory.store import ThreadStore
 
 FORMAT = "plain"
 """Each version of a file is an entry: a message with the file's text and, beside it, its path."""
@@ -41,7 +41,7 @@ class FileLog:
 
     def __init__(
         self,
-        store: Store,
+        store: ThreadStore,
         namespace: str,
         thread: str,
         *,

@@ -249,15 +249,15 @@ class MemoryFiles:
 
 def _native(memory: Memory, threads: Threads | None) -> Any:
     from rehydrate.context.threads import Threads
-    from rehydrate.memory.local import LocalStore
 
     if threads is not None:
         check_type("threads", threads, Threads, "pass Threads.open(path)")
         return threads.native
     store = memory._store
-    if not isinstance(store, LocalStore):
+    found = getattr(store, "threads", None)
+    if found is None:
         raise InvalidArgumentError(
             f"the memory's store is a {type(store).__name__}, which holds no threads; pass "
             "threads=Threads.open(path)"
         )
-    return Threads(store).native
+    return found

@@ -266,6 +266,12 @@ pub(super) fn join(strings: &[String]) -> Vec<u8> {
     joined
 }
 
+/// The handle of a text from a source, the same in every store of items.
+#[must_use]
+pub fn handle_for(namespace: &str, source: &str, text: &[u8]) -> String {
+    handle_of(key_of(namespace, source, text, 0))
+}
+
 /// The strings that [`join`] joined; what is damaged is left out.
 pub(super) fn split(mut joined: &[u8]) -> Vec<String> {
     let mut strings = Vec::new();

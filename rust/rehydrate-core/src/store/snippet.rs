@@ -17,7 +17,8 @@ const QUERY_BYTES: usize = 4_096;
 
 /// The bytes of `text` to show for `query`: all of a short text, else the stretch with most of the query's words, the rarer
 /// ones weighing more.
-pub(super) fn snippet(text: &str, query: &str) -> Range<usize> {
+#[must_use]
+pub fn snippet(text: &str, query: &str) -> Range<usize> {
     if text.len() <= SNIPPET_BYTES + REACH_BYTES {
         return 0..text.len();
     }

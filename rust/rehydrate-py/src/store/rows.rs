@@ -9,7 +9,7 @@ use rehydrate_core::store::{self, Filter, Item, NewItem, Tier};
 use crate::errors::to_py;
 
 /// The bytes of a string: UTF-8, in which lone surrogates are written like other characters and so come back.
-struct RawText(Vec<u8>);
+pub struct RawText(pub Vec<u8>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for RawText {
     type Error = PyErr;

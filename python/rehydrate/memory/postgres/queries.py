@@ -1,0 +1,269 @@
+"""Statements of a search: the plain scan, the candidates of all legs, the weighted sum."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.memory.postgres.letters import encoded
+from rehydrate.memory.postgres.rows import COLUMNS, Conditions
+from rehydrate.memory.postgres.schema import DIMENSIONS, INDEXED_CHARS
+
+if TYPE_CHECKING:
+    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.held import HeldIndex
+    from rehydrate.memory.postgres.namespaces import Namespace
+
+PER_LEG = 48
+"""Candidates that each leg names, or as many as the caller wants."""
+_RANKED = 4_000
+"""Matches of a query's rarest words that are looked for."""
+_MANY = 20_000
+"""Beyond so many matches not all of them are ranked."""
+_ALL_WORDS = 3
+_PARTS = 500
+"""Items that hold a word as a part of words: of more, those that come first."""
+_NEIGHBOURS = 2
+_SUBSTRINGS = 4
+_RARE_WORDS = 6
+_WORD = re.compile(r"\w+")
+_QUERY_CHARS = 2_000
+_TEXT = f"left(text, {INDEXED_CHARS})"
+
+
+def is_scan(query: str) -> bool:
+    """Return whether words say too little of a query: then texts are searched for it as it stands.
+
+    >>> [is_scan(query) for query in ("go", "c#", "->", "cat")]
+    [True, True, True, False]
+    """
+    query = query.strip()
+    letters = sum(map(str.isalnum, query))
+    return len(query) <= 2 or not letters or (letters <= 2 and not re.search(r"\s", query))
+
+
+def scan(cursor: Cursor, query: str, where: Conditions, limit: int) -> list[tuple[int, float]]:
+    """Return ids of items that contain the query; those where it stands by itself first."""
+    wanted = query.strip().lower()
+    if not wanted or limit == 0:
+        return []
+    cursor.execute(
+        f"SELECT id, text FROM memory_chunks WHERE {where.sql} "
+        "AND text ILIKE %(pattern)s ORDER BY id DESC",
+        {**where.parameters, "pattern": f"%{like(wanted)}%"},
+    )
+    whole, parts = [], []
+    begins = r"(?<![^\W_])" if wanted[0].isalnum() else ""
+    ends = r"(?![^\W_])" if wanted[-1].isalnum() else ""
+    by_itself = re.compile(begins + re.escape(wanted) + ends)
+    for number, text in cursor:
+        if by_itself.search(text.lower()):
+            whole.append((number, 1.0))
+            if len(whole) == limit:
+                break
+        else:
+            parts.append((number, 0.5))
+    return (whole + parts)[:limit]
+
+
+def like(text: str) -> str:
+    """Return a text as a pattern of LIKE that matches itself."""
+    return re.sub(r"([\\%_])", r"\\\1", encoded(text))
+
+
+def candidates(
+    cursor: Cursor,
+    row: Namespace,
+    sample: HeldIndex,
+    query: str,
+    where: Conditions,
+    limit: int,
+    vector: Any,
+) -> list[int]:
+    """Return the ids that the legs name in one statement, with their neighbours in their source."""
+    share = _shares(cursor, row, sample, query)
+    known = sorted((word for word in share if share[word]), key=share.__getitem__)
+    unknown = sorted((word for word in share if not share[word]), key=len, reverse=True)
+    # Rare words first: ranking all items that hold a common one would read most of the namespace.
+    some, expected = unknown[:_RARE_WORDS], 0.0
+    for word in known[:_RARE_WORDS]:
+        if some and expected + share[word] * row.items > _RANKED:
+            break
+        expected += share[word] * row.items
+        some.append(word)
+    parameters: dict[str, Any] = {
+        **where.parameters,
+        "language": row.language,
+        "each": max(PER_LEG, limit),
+        "some": encoded(" ".join(some)),
+    }
+    legs = {"by_some": _by_words(where.sql, "some", "|", expected)}
+    if len(known) > 1:
+        rarest = known[:_ALL_WORDS]
+        parameters["most"] = encoded(" ".join(rarest))
+        expected = row.items * math.prod(share[word] for word in rarest)
+        legs["by_most"] = _by_words(where.sql, "most", "&", expected)
+    for number, word in enumerate(word for word in unknown[:_SUBSTRINGS] if len(word) >= 3):
+        parameters[f"part{number}"] = f"%{like(word)}%"
+        legs[f"by_part{number}"] = (
+            f"SELECT id, 0 AS rank FROM memory_chunks WHERE {where.sql} "
+            f"AND {_TEXT} ILIKE %(part{number})s LIMIT {_PARTS}"
+        )
+    if vector is not None:
+        parameters["vector"] = as_vector(vector)
+        legs["by_meaning"] = (
+            f"SELECT id, 0 AS rank FROM ({_by_vector(where.sql, len(vector))}) AS x"
+        )
+    # Materialized, or the LIMIT outside makes the planner read the whole namespace in its order.
+    ctes = ", ".join(f"{name} AS MATERIALIZED ({leg})" for name, leg in legs.items())
+    union = " UNION ".join(
+        f"(SELECT id FROM {name} ORDER BY rank DESC LIMIT %(each)s)" for name in legs
+    )
+    beside = " UNION ALL ".join(
+        f"(SELECT id FROM memory_chunks WHERE {where.sql} AND source = here.source "
+        f"AND hashtextextended(source, 0) = hashtextextended(here.source, 0) "
+        f"AND id {sign} here.id ORDER BY hashtextextended(source, 0), id {order} "
+        f"LIMIT {_NEIGHBOURS})"
+        for sign, order in (("<", "DESC"), (">", "ASC"))
+    )
+    cursor.execute(
+        f"WITH {ctes}, named AS MATERIALIZED ({union}), "
+        "here AS MATERIALIZED (SELECT id, source FROM named JOIN memory_chunks USING (id)) "
+        "SELECT id FROM named UNION "
+        f"SELECT beside.id FROM here, LATERAL ({beside}) AS beside",
+        parameters,
+    )
+    return [number for (number,) in cursor.fetchall()]
+
+
+def _shares(cursor: Cursor, row: Namespace, sample: HeldIndex, query: str) -> dict[str, float]:
+    """Return the share of items that hold each word of a query, by its stem; no small words."""
+    words = list(dict.fromkeys(_WORD.findall(query[:_QUERY_CHARS].lower())))
+    cursor.execute(
+        "SELECT word, tsvector_to_array(to_tsvector(%s::regconfig, word)) "
+        "FROM unnest(%s::text[]) AS word",
+        [row.language, [encoded(word) for word in words]],
+    )
+    return {
+        word: max(sample.shares.get(lexeme, 0.0) for lexeme in lexemes)
+        for word, lexemes in cursor.fetchall()
+        if lexemes
+    }
+
+
+def _by_words(where: str, name: str, sign: str, expected: float) -> str:
+    """Return the items that hold words, with a rank; of too many, those that come first."""
+    query = (
+        f"replace(plainto_tsquery(%(language)s::regconfig, %({name})s)::text, ' & ', ' {sign} ')"
+        "::tsquery"
+    )
+    return (
+        f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM memory_chunks "
+        f"WHERE {where} AND words @@ {query}" + (f" LIMIT {_RANKED}" if expected > _MANY else "")
+    )
+
+
+def as_vector(vector: Any) -> str:
+    """Return a vector as pgvector reads it."""
+    return f"[{','.join(f'{float(x):.6g}' for x in vector)}]"
+
+
+def near(dim: int) -> str:
+    """Return the column of vectors, so that the index of their dimension is used."""
+    return f"(embedding::halfvec({dim}))" if dim in DIMENSIONS else "embedding"
+
+
+def _by_vector(where: str, dim: int) -> str:
+    return (
+        f"(SELECT id FROM memory_chunks WHERE {where} AND vector_dims(embedding) = {dim} "
+        f"ORDER BY {near(dim)} <=> %(vector)s::halfvec({dim}) LIMIT %(each)s)"
+    )
+
+
+def weighted(
+    cursor: Cursor,
+    row: Namespace,
+    query: str,
+    where: Conditions,
+    limit: int,
+    vector: Any,
+    weights: tuple[float, float, float],
+) -> list[tuple[int, float, float, float, float | None]]:
+    """Return id, score and the three parts of it, by the weighted sum of three legs.
+
+    One statement: a candidate matches the words, or its trigrams are more than 0.3 like the query,
+    or its vector is nearer than 0.4.
+    """
+    text, trigram, meaning = weights
+    distance = "NULL::float8"
+    parts = ["words @@ asked", f"{_TEXT} %% %(query)s"]
+    parameters: dict[str, Any] = {
+        **where.parameters,
+        "language": row.language,
+        "query": encoded(query[:_QUERY_CHARS]),
+        "limit": limit,
+        "text_weight": text,
+        "trigram_weight": trigram,
+        "meaning_weight": meaning,
+    }
+    legs = [
+        f"SELECT memory_chunks.id FROM memory_chunks, asked WHERE {where.sql} AND {part}"
+        for part in parts
+    ]
+    if vector is not None:
+        dim = len(vector)
+        parameters["vector"] = as_vector(vector)
+        parameters["each"] = max(PER_LEG, limit)
+        distance = f"({near(dim)} <=> %(vector)s::halfvec({dim}))"
+        legs.append(
+            f"SELECT id FROM {_by_vector(where.sql, dim)} AS nearest "
+            f"JOIN memory_chunks USING (id) WHERE {distance} < 0.4"
+        )
+    cursor.execute(
+        "WITH asked AS (SELECT replace(plainto_tsquery(%(language)s::regconfig, %(query)s)::text, "
+        f"' & ', ' | ')::tsquery AS asked), named AS ({' UNION '.join(legs)}), "
+        "judged AS (SELECT id, coalesce(ts_rank_cd(words, asked, 32), 0) AS text, "
+        f"similarity({_TEXT}, %(query)s) AS trigram, {distance} AS distance "
+        "FROM named JOIN memory_chunks USING (id), asked) "
+        "SELECT id, %(text_weight)s * text + %(trigram_weight)s * trigram "
+        "+ %(meaning_weight)s * coalesce(1 - distance, 0) AS score, text, trigram, 1 - distance "
+        "FROM judged ORDER BY score DESC, id LIMIT %(limit)s",
+        parameters,
+    )
+    return cursor.fetchall()
+
+
+def rows_of(
+    cursor: Cursor, ids: Sequence[int], where: Conditions, columns: str = ", ".join(COLUMNS)
+) -> list[Any]:
+    """Return the rows of items that are still there."""
+    if not ids:
+        return []
+    cursor.execute(
+        f"SELECT {columns} FROM memory_chunks WHERE {where.sql} AND id = ANY(%(ids)s)",
+        {**where.parameters, "ids": list(ids)},
+    )
+    return cursor.fetchall()
+
+
+def links_of(
+    cursor: Cursor, namespace: str, ids: Sequence[int], now: int
+) -> dict[int, list[tuple[str, str, bool]]]:
+    """Return the links of items, by id: relation, the other's handle, whether it starts here."""
+    if not ids:
+        return {}
+    cursor.execute(
+        "SELECT origin, relation, handle, true, number FROM memory_links "
+        "JOIN memory_chunks ON target = id WHERE memory_links.namespace = %(namespace)s "
+        "AND origin = ANY(%(ids)s) AND (expires IS NULL OR expires > %(now)s) UNION ALL "
+        "SELECT target, relation, handle, false, number FROM memory_links "
+        "JOIN memory_chunks ON origin = id WHERE memory_links.namespace = %(namespace)s "
+        "AND target = ANY(%(ids)s) AND (expires IS NULL OR expires > %(now)s) ORDER BY number",
+        {"namespace": namespace, "ids": list(ids), "now": now},
+    )
+    found: dict[int, list[tuple[str, str, bool]]] = {}
+    for number, relation, handle, leaves, _ in cursor.fetchall():
+        found.setdefault(number, []).append((relation, handle, leaves))
+    return found

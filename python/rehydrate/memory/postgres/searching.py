@@ -1,0 +1,243 @@
+"""Searches and recalls within a read transaction: the server names, the engine ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rehydrate import _engine
+from rehydrate.memory.items import Filters, Fusion, Hit, MemoryItem, Recalled
+from rehydrate.memory.postgres import queries
+from rehydrate.memory.postgres.held import (
+    ENTRY_COLUMNS,
+    HeldIndex,
+    HeldIndexes,
+    grown,
+    number_of,
+    step_of,
+)
+from rehydrate.memory.postgres.letters import encoded
+from rehydrate.memory.postgres.namespaces import Namespace
+from rehydrate.memory.postgres.rows import (
+    TIER_CODES,
+    ItemRow,
+    conditions,
+    item_of,
+    milliseconds,
+    now_ms,
+)
+from rehydrate.memory.postgres.vectors import verify_space, written
+
+if TYPE_CHECKING:
+    from rehydrate.memory.postgres.cursor import Cursor
+
+WEIGHTED = (0.5, 0.3, 0.2)
+"""Weights of words, trigrams and meaning in the statement of `fusion="weighted"`."""
+_RECALLED_PER_TEXT = 8
+
+Ranked = tuple[int, float, float, float, float]
+"""Id, score, words, trigrams, cosine (NaN where there is none)."""
+
+
+class Searcher:
+    """The searches of a store."""
+
+    def __init__(self, indexes: HeldIndexes, has_vectors: bool) -> None:
+        """Take the indexes of this process, and whether the server has vectors."""
+        self._indexes = indexes
+        self._has_vectors = has_vectors
+        self.lacked_vectors = False
+        """Whether a call had to do without the server's vectors."""
+
+    def search(
+        self,
+        cursor: Cursor,
+        query: str,
+        limit: int,
+        name: str,
+        fusion: Fusion | None,
+        space: str | None,
+        rows: Any,
+        filters: Filters,
+    ) -> list[Hit]:
+        """Return the best matches, best first; `rows` holds the query's vector of `space`."""
+        now = now_ms()
+        namespace = Namespace.find(cursor, name)
+        if namespace is None:
+            return []
+        where = conditions(name, filters, now)
+        if space is not None and namespace.space is not None:
+            verify_space(namespace, space, rows.shape[1])
+        elif space is not None:
+            rows = None  # nothing here has a vector of the caller's
+        if queries.is_scan(query) and rows is None:
+            found = [
+                (number, score, score, 1.0, math.nan)
+                for number, score in queries.scan(cursor, query, where, limit)
+            ]
+        elif fusion == "weighted":
+            found = [
+                (number, score, text, trigram, math.nan if cosine is None else cosine)
+                for number, score, text, trigram, cosine in queries.weighted(
+                    cursor, namespace, query, where, limit, self._near(query, rows), WEIGHTED
+                )
+            ]
+        else:
+            found = self._ranked(cursor, namespace, query, limit, fusion, rows, filters, now)
+        items = dict(
+            items_of(cursor, queries.rows_of(cursor, [x[0] for x in found], where), name, now)
+        )
+        kept = [hit for hit in found if hit[0] in items][:limit]
+        texts = [items[hit[0]].text for hit in kept]
+        return [
+            Hit(
+                items[number],
+                text[start:end],
+                score,
+                words,
+                trigram,
+                None if math.isnan(cosine) else cosine,
+            )
+            for (number, score, words, trigram, cosine), text, (start, end) in zip(
+                kept, texts, _engine.snippets(texts, query), strict=True
+            )
+        ]
+
+    def _ranked(
+        self,
+        cursor: Cursor,
+        namespace: Namespace,
+        query: str,
+        limit: int,
+        fusion: Fusion | None,
+        rows: Any,
+        filters: Filters,
+        now: int,
+    ) -> list[Ranked]:
+        """Return the engine's ranking: of the whole namespace, or of the server's candidates."""
+        held = self._indexes.current(cursor, namespace)
+        arguments: dict[str, Any] = {
+            "limit": limit * 2 if filters.get("min_trust") else limit,
+            "now_ms": now,
+            "vector": rows,
+            "fusion": fusion,
+        }
+        if held.is_whole:
+            return held.index.search(query, **arguments, **_numbers(filters))
+        self.lacked_vectors |= not self._has_vectors
+        where = conditions(namespace.namespace, filters, now)
+        near = self._near(query, rows)
+        ids = queries.candidates(cursor, namespace, held, query, where, limit, near)
+        index = self._with_candidates(cursor, namespace, held, ids)
+        found: list[Ranked]
+        found = index.search(query, allowed=ids, **arguments)
+        return found
+
+    def _with_candidates(
+        self, cursor: Cursor, namespace: Namespace, held: HeldIndex, ids: Sequence[int]
+    ) -> Any:
+        cursor.execute(
+            f"SELECT {ENTRY_COLUMNS} FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",
+            [namespace.namespace, list(ids)],
+        )
+        return grown(held.index, cursor.fetchall(), [], namespace.dim)
+
+    def recall(
+        self,
+        cursor: Cursor,
+        texts: Sequence[str],
+        k: int,
+        name: str,
+        space: str | None,
+        rows: Any,
+    ) -> list[list[Recalled]]:
+        """Return the nearest items of each text, or of each of `rows` of `space`."""
+        namespace = Namespace.find(cursor, name)
+        nothing: list[list[Recalled]] = [[] for _ in texts]
+        if namespace is None:
+            return nothing
+        if space is not None:
+            if namespace.space is None:
+                return nothing
+            verify_space(namespace, space, rows.shape[1])
+        held = self._indexes.current(cursor, namespace)
+        index, arguments = held.index, {"now_ms": now_ms(), "vectors": rows}
+        if not held.is_whole:
+            if not self._has_vectors:
+                self.lacked_vectors = True
+                return nothing
+            ids = self._nearest(cursor, namespace, texts, rows, max(_RECALLED_PER_TEXT, k))
+            index = self._with_candidates(cursor, namespace, held, ids)
+            arguments["allowed"] = ids
+        if rows is not None:
+            found = index.recall(texts, k=k, **arguments)
+        else:
+            found = index.recall(texts, k=max(k, 2), centred=True, **arguments)
+            if all(len(row) < 2 for row in found):  # one item has nothing in common with others
+                alone = index.recall(texts, k=1, **arguments)
+                found = [[(number, 2 * cosine - 1) for number, cosine in row] for row in alone]
+        cursor.execute(
+            "SELECT id, handle FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",
+            [name, list({number for row in found for number, _ in row})],
+        )
+        handles = dict(cursor.fetchall())
+        return [
+            [Recalled(handles[number], cosine) for number, cosine in row if number in handles][:k]
+            for row in found
+        ]
+
+    def _nearest(
+        self, cursor: Cursor, namespace: Namespace, texts: Sequence[str], rows: Any, each: int
+    ) -> list[int]:
+        """Return the ids of the nearest of each text, in one statement."""
+        near = _engine.embed(texts) if rows is None else rows
+        dim = near.shape[1]
+        column = queries.near(dim)
+        cursor.execute(
+            "SELECT DISTINCT near.id FROM unnest(%(vectors)s::text[]) AS asked(vector), "
+            "LATERAL (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s "
+            f"AND (expires IS NULL OR expires > %(now)s) AND vector_dims(embedding) = {dim} "
+            f"ORDER BY {column} <=> asked.vector::halfvec({dim}) LIMIT %(each)s) AS near",
+            {
+                "vectors": [vector for vector in written(near) if vector],
+                "namespace": namespace.namespace,
+                "now": now_ms(),
+                "each": each,
+            },
+        )
+        return [number for (number,) in cursor.fetchall()]
+
+    def _near(self, query: str, rows: Any) -> Any:
+        """Return the query's vector for the server; None where it has no vectors."""
+        if not self._has_vectors:
+            return None
+        row = _engine.embed([query])[0] if rows is None else rows[0]
+        return row if row.any() else None
+
+
+def items_of(
+    cursor: Cursor, rows: Sequence[Any], namespace: str, now: int
+) -> list[tuple[int, MemoryItem]]:
+    """Return rows of `COLUMNS` as items, each with its id."""
+    found = [ItemRow._make(row) for row in rows]
+    links = queries.links_of(cursor, namespace, [row.id for row in found], now)
+    return [(row.id, item_of(row, namespace, links.get(row.id, ()))) for row in found]
+
+
+def _numbers(filters: Filters) -> dict[str, Any]:
+    """Return filters as an index takes them."""
+    numbers: dict[str, Any] = {}
+    for name, argument in (("kinds", "kinds"), ("sources", "sources"), ("threads", "sessions")):
+        values: Any = filters.get(name)
+        if values is not None:
+            numbers[argument] = [number_of(encoded(value)) for value in values]
+    if (tiers := filters.get("tiers")) is not None:
+        numbers["tiers"] = sum(1 << TIER_CODES[tier] for tier in set(tiers))
+    if (after := filters.get("after")) is not None:
+        numbers["after_ms"] = milliseconds(after)
+    if (before := filters.get("before")) is not None:
+        numbers["before_ms"] = milliseconds(before)
+    if (trust := filters.get("min_trust")) is not None:
+        numbers["min_trust"] = step_of(trust)
+    return numbers

@@ -1,0 +1,448 @@
+"""PostgresStore: a memory's items in PostgreSQL; the engine ranks what the server names."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
+
+from rehydrate import _engine
+from rehydrate.errors import InvalidArgumentError, StoreError, UnknownHandleError
+from rehydrate.memory.items import (
+    INDEX_BYTES,
+    Added,
+    Filters,
+    Fusion,
+    Hit,
+    MemoryItem,
+    MemoryLimits,
+    MemoryStats,
+    Recalled,
+    Tier,
+    Vectors,
+    VerifyReport,
+)
+from rehydrate.memory.postgres import care
+from rehydrate.memory.postgres.adding import (
+    NewItems,
+    UseCounts,
+    add_items,
+    drop_vectors,
+    link,
+    set_vectors,
+)
+from rehydrate.memory.postgres.connections import (
+    PATIENCE_SECONDS,
+    STATEMENT_SECONDS,
+    Connections,
+)
+from rehydrate.memory.postgres.held import HeldIndexes
+from rehydrate.memory.postgres.letters import encoded
+from rehydrate.memory.postgres.namespaces import Namespace
+from rehydrate.memory.postgres.rows import (
+    COLUMNS,
+    TIER_CODES,
+    conditions,
+    now_ms,
+    verify_item,
+    verify_namespace,
+)
+from rehydrate.memory.postgres.schema import migrate, verify_schema
+from rehydrate.memory.postgres.searching import Searcher, items_of
+from rehydrate.memory.postgres.thread_records import ThreadRecords
+from rehydrate.memory.postgres.vectors import checked_rows, near_texts
+
+if TYPE_CHECKING:
+    from rehydrate.memory.postgres.cursor import Cursor
+
+_PAGE = 1_000
+_NO_VECTORS = (
+    "the server has no pgvector 0.8 and the namespace is too large for an index in this process: "
+    "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION "
+    "vector as a superuser, open the memory again and rebuild()"
+)
+
+
+class PostgresStore:
+    """A store on a PostgreSQL server. `Memory.open("postgresql://...")` makes it.
+
+    Any number of processes and machines may use one server. ``language`` is the text search
+    configuration of namespaces that are made through this store: "english", "german", "simple"...
+    ``statement_seconds`` limits each statement, ``patience_seconds`` the time for which a call
+    tries again after a conflict or a lost connection.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        limits: MemoryLimits = MemoryLimits(),  # noqa: B008  it is frozen
+        read_only: bool = False,
+        index_bytes: int = INDEX_BYTES,
+        language: str = "english",
+        statement_seconds: float = STATEMENT_SECONDS,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Connect, and make the tables if they are missing; raises StoreError."""
+        self._connections = Connections(
+            url,
+            read_only=read_only,
+            statement_seconds=statement_seconds,
+            patience_seconds=patience_seconds,
+        )
+        self.path = self._connections.server
+        self._threads = ThreadRecords(self._connections)
+        with self._connections.single() as connection:
+            make = verify_schema if read_only else migrate
+            self._has_vectors = make(connection, self.path)
+            known = connection.execute(
+                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [language]
+            ).fetchone()
+        if known is None or not known[0]:
+            raise InvalidArgumentError(
+                f"language is {language!r}; pass a text search configuration of the server, "
+                "as psql's \\dF lists them"
+            )
+        self._connections.has_vectors = self._has_vectors
+        self._language = language
+        self._limits = limits
+        self._indexes = HeldIndexes(index_bytes, self._has_vectors)
+        self._searcher = Searcher(self._indexes, self._has_vectors)
+        self._uses = UseCounts()
+
+    @property
+    def threads(self) -> ThreadRecords:
+        """The threads on the same server; closing the store closes them."""
+        return self._threads
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What a call had to leave out, and how to get it."""
+        return (_NO_VECTORS,) if self._searcher.lacked_vectors else ()
+
+    def add(
+        self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
+    ) -> builtins.list[Added]:
+        """Add all of the items or none, in one transaction."""
+        verify_namespace(namespace)
+        for item in items:
+            verify_item(item)
+        if not items:
+            return []
+        rows = checked_rows(vectors, len(items))
+        handles = _engine.handles(namespace, [(item.source, item.text) for item in items])
+        space = None if vectors is None else vectors.space
+        texts = [item.text for item in items]
+        near = near_texts(texts, rows) if self._has_vectors else None
+        new = NewItems(items, handles, space, rows, near)
+
+        def work(cursor: Cursor) -> builtins.list[bool]:
+            self._uses.write(cursor, namespace)
+            return add_items(cursor, namespace, new, self._language, self._limits)
+
+        created = self._connections.write(namespace, work)
+        embedded = [True] * len(items) if rows is None else rows.any(axis=1).tolist()
+        return [
+            Added(handle, is_new, item.redactions, has_vector)
+            for item, handle, is_new, has_vector in zip(
+                items, handles, created, embedded, strict=True
+            )
+        ]
+
+    def get(self, handle: str, *, namespace: str) -> MemoryItem:
+        """Return the item; raises UnknownHandleError."""
+        verify_namespace(namespace)
+        _verify_handle(handle)
+
+        def work(cursor: Cursor) -> MemoryItem | None:
+            now = now_ms()
+            where = conditions(namespace, {}, now)
+            cursor.execute(
+                f"SELECT {', '.join(COLUMNS)} FROM memory_chunks WHERE {where.sql} "
+                "AND handle = %(handle)s",
+                {**where.parameters, "handle": handle},
+            )
+            found = items_of(cursor, cursor.fetchall(), namespace, now)
+            return found[0][1] if found else None
+
+        item = self._connections.read(namespace, work)
+        if item is None:
+            raise UnknownHandleError(handle, namespace)
+        return item
+
+    def list(
+        self,
+        *,
+        namespace: str,
+        limit: int | None = 100,
+        newest_first: bool = True,
+        **filters: Unpack[Filters],
+    ) -> builtins.list[MemoryItem]:
+        """Return items in the order in which they were added."""
+        verify_namespace(namespace)
+        order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
+        left = math.inf if limit is None else limit
+        found: builtins.list[MemoryItem] = []
+        after: int | None = None
+        while left > 0:
+            count = int(min(left, _PAGE))
+
+            def page(
+                cursor: Cursor, after: int | None = after, count: int = count
+            ) -> builtins.list[tuple[int, MemoryItem]]:
+                now = now_ms()
+                where = conditions(namespace, filters, now)
+                further = "" if after is None else f" AND id {sign} %(after_id)s"
+                cursor.execute(
+                    f"SELECT {', '.join(COLUMNS)} FROM memory_chunks "
+                    f"WHERE {where.sql}{further} ORDER BY id {order} LIMIT %(count)s",
+                    {**where.parameters, "after_id": after, "count": count},
+                )
+                return items_of(cursor, cursor.fetchall(), namespace, now)
+
+            items = self._connections.read(namespace, page)
+            found += [item for _, item in items]
+            if len(items) < count:
+                break
+            after = items[-1][0]
+            left -= count
+        return found
+
+    def search(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        namespace: str,
+        fusion: Fusion | None = None,
+        vectors: Vectors | None = None,
+        **filters: Unpack[Filters],
+    ) -> builtins.list[Hit]:
+        """Return the best matches, best first.
+
+        A small namespace is searched by an index in this process, which reads what changed since
+        the last search. Of a large one the server names candidates by words, parts of words and
+        meaning, in one statement; the engine ranks them. ``fusion="weighted"`` is one statement
+        that also ranks on the server.
+        """
+        verify_namespace(namespace)
+        if not query.strip() or limit == 0:
+            return []
+        rows = checked_rows(vectors, 1)
+        space = None if vectors is None else vectors.space
+
+        def work(cursor: Cursor) -> builtins.list[Hit]:
+            return self._searcher.search(
+                cursor, query, limit, namespace, fusion, space, rows, filters
+            )
+
+        hits = self._connections.read(namespace, work)
+        is_full = self._uses.count(namespace, [hit.handle for hit in hits])
+        if is_full and not self._connections.read_only:
+            self._flush_uses(namespace)
+        return hits
+
+    def recall(
+        self,
+        texts: Sequence[str],
+        k: int = 3,
+        *,
+        namespace: str,
+        vectors: Vectors | None = None,
+    ) -> builtins.list[builtins.list[Recalled]]:
+        """Return the k nearest items of each text or row, as the embedded store does."""
+        verify_namespace(namespace)
+        rows = None if vectors is None else checked_rows(vectors, len(vectors.rows))
+        space = None if vectors is None else vectors.space
+        asked = [*texts] or [""] * (0 if rows is None else len(rows))
+        if not asked:
+            return []
+
+        def work(cursor: Cursor) -> builtins.list[builtins.list[Recalled]]:
+            return self._searcher.recall(cursor, asked, k, namespace, space, rows)
+
+        return self._connections.read(namespace, work)
+
+    def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
+        """Remove items and return how many there were."""
+        wanted = [handles] if isinstance(handles, str) else [*handles]
+        for handle in wanted:
+            _verify_handle(handle)
+        return self._delete(
+            namespace,
+            "handle = ANY(%(handles)s) AND (expires IS NULL OR expires > %(now)s)",
+            {"handles": wanted, "now": now_ms()},
+        )
+
+    def _delete(self, name: str, condition: str, parameters: dict[str, Any]) -> int:
+        verify_namespace(name)
+
+        def work(cursor: Cursor) -> int:
+            namespace = Namespace.lock(cursor, name)
+            if namespace is None:
+                return 0
+            gone = namespace.delete(cursor, condition, parameters)
+            namespace.save(cursor)
+            return gone
+
+        return self._connections.write(name, work, long=True)
+
+    def purge(
+        self,
+        *,
+        namespace: str,
+        source: str | None = None,
+        thread: str | None = None,
+        everything: bool = False,
+    ) -> int:
+        """Remove all of a source, of a thread, or of the namespace.
+
+        The rows are gone at once, in every process. Their bytes leave the table's file with the
+        server's next vacuum, and write-ahead logs and backups as the server's settings say.
+        """
+        verify_namespace(namespace)
+        self._indexes.drop(namespace)
+        if not everything:
+            column, value = ("source", source) if source is not None else ("thread", thread)
+            condition = (
+                f"hashtextextended({column}, 0) = hashtextextended(%(value)s, 0) "
+                f"AND {column} = %(value)s"
+            )
+            return self._delete(namespace, condition, {"value": encoded(value or "")})
+
+        def work(cursor: Cursor) -> int:
+            row = Namespace.lock(cursor, namespace)
+            cursor.execute("DELETE FROM memory_threads WHERE namespace = %s", [namespace])
+            if row is None:
+                return 0
+            cursor.execute("DELETE FROM memory_chunks WHERE namespace = %s", [namespace])
+            gone = cursor.rowcount
+            cursor.execute("DELETE FROM memory_namespaces WHERE namespace = %s", [namespace])
+            return gone
+
+        return self._connections.write(namespace, work, long=True)
+
+    def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
+        """Move items to a tier and return how many moved."""
+        verify_namespace(namespace)
+        wanted = [handles] if isinstance(handles, str) else [*handles]
+        for handle in wanted:
+            _verify_handle(handle)
+
+        def work(cursor: Cursor) -> int:
+            row = Namespace.lock(cursor, namespace)
+            if row is None:
+                return 0
+            moved = row.set_tier(
+                cursor,
+                TIER_CODES[tier],
+                "handle = ANY(%(handles)s) AND (expires IS NULL OR expires > %(now)s)",
+                {"handles": wanted, "now": now_ms()},
+            )
+            row.save(cursor)
+            return moved
+
+        return self._connections.write(namespace, work)
+
+    def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
+        """Link an item to another and return whether the link is new."""
+        verify_namespace(namespace)
+        _verify_handle(handle)
+        _verify_handle(other)
+
+        def work(cursor: Cursor) -> bool:
+            if Namespace.lock(cursor, namespace) is None:
+                raise UnknownHandleError(handle, namespace)
+            return link(cursor, namespace, handle, relation, other, now_ms())
+
+        return self._connections.write(namespace, work)
+
+    def set_vectors(self, handles: Sequence[str], vectors: Vectors, *, namespace: str) -> int:
+        """Set vectors of another model on items and return how many of the items exist."""
+        verify_namespace(namespace)
+        rows = checked_rows(vectors, len(handles))
+
+        def work(cursor: Cursor) -> int:
+            return set_vectors(cursor, namespace, handles, vectors.space, rows, self._has_vectors)
+
+        return self._connections.write(namespace, work, long=True)
+
+    def drop_vectors(self, *, namespace: str) -> int:
+        """Remove all vectors and the name of their model; return how many items had one."""
+        verify_namespace(namespace)
+
+        def work(cursor: Cursor) -> int:
+            return drop_vectors(cursor, namespace, self._has_vectors)
+
+        return self._connections.write(namespace, work, long=True)
+
+    def stats(self, *, namespace: str) -> MemoryStats:
+        """Return figures of the namespace."""
+        verify_namespace(namespace)
+
+        def work(cursor: Cursor) -> MemoryStats:
+            held = self._indexes.held_bytes(namespace)
+            return care.figures(cursor, namespace, self._limits, held)
+
+        return self._connections.read(namespace, work, long=True)
+
+    def namespaces(self) -> builtins.list[str]:
+        """Return the namespaces that were added to and not purged, in alphabetical order.
+
+        A role that row-level security holds to one namespace sees none here.
+        """
+
+        def work(cursor: Cursor) -> builtins.list[str]:
+            cursor.execute("SELECT namespace FROM memory_namespaces")
+            return sorted([name for (name,) in cursor.fetchall()])
+
+        return self._connections.read("", work)
+
+    def verify(self) -> VerifyReport:
+        """Check that each text is the one that its handle was made of, and the counts."""
+        items, problems = 0, []
+        for name in self.namespaces():
+            count, found = self._connections.read(
+                name, partial(care.verify, namespace=name), long=True
+            )
+            items += count
+            problems += found
+        return VerifyReport(items, tuple(problems))
+
+    def rebuild(self, *, namespace: str | None = None) -> int:
+        """Make the words and the server's vectors of items anew; return how many there are."""
+        names = self.namespaces() if namespace is None else [verify_namespace(namespace)]
+        return sum(self._rebuild(name) for name in names)
+
+    def _rebuild(self, name: str) -> int:
+        self._indexes.drop(name)
+        last, count = 0, 0
+        while True:
+
+            def work(cursor: Cursor, last: int = last) -> builtins.list[int]:
+                return care.rebuild_some(cursor, name, last, self._has_vectors)
+
+            ids = self._connections.write(name, work, long=True)
+            count += len(ids)
+            if len(ids) < care.REBUILT:
+                return count
+            last = ids[-1]
+
+    def close(self) -> None:
+        """Write what searches counted, then close the connections."""
+        if not self._connections.read_only:
+            for name in self._uses.namespaces():
+                self._flush_uses(name)
+        self._connections.close()
+
+    def _flush_uses(self, namespace: str) -> None:
+        with suppress(StoreError):  # counts are no promise
+            self._connections.write(namespace, partial(self._uses.write, namespace=namespace))
+
+
+def _verify_handle(handle: str) -> None:
+    if "\0" in handle or not handle.isascii():
+        raise InvalidArgumentError(f"{handle!r} is no handle; handles begin with 'mem_'")

@@ -1,0 +1,214 @@
+"""ThreadRecords: append-only logs of conversations on the server, beside the memories."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorruptError
+from rehydrate.memory.postgres.connections import Connections
+from rehydrate.memory.postgres.letters import decoded, encoded
+from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
+from rehydrate.memory.store import ThreadInfo
+
+if TYPE_CHECKING:
+    from rehydrate.memory.postgres.cursor import Cursor
+
+_COLUMNS = "id, name, created, changed, records, bytes"
+_MAX_THREAD_BYTES = 1_024
+"""A thread's name stands in an index, beside its namespace."""
+
+
+class ThreadRecords:
+    """The threads of a server. `PostgresStore.threads` is one."""
+
+    def __init__(self, connections: Connections) -> None:
+        """Take the connections of the store."""
+        self._connections = connections
+        self.path = connections.server
+
+    def thread(self, namespace: str, name: str) -> ThreadInfo | None:
+        """Return what a thread is, None where there is none of that name."""
+        _verify(namespace, name)
+
+        def work(cursor: Cursor) -> ThreadInfo | None:
+            found = _find(cursor, namespace, name)
+            return None if found is None else _info(found)
+
+        return self._connections.read(namespace, work)
+
+    def threads(self, namespace: str) -> builtins.list[ThreadInfo]:
+        """Return the threads of a namespace, the last changed first."""
+        verify_namespace(namespace)
+
+        def work(cursor: Cursor) -> builtins.list[ThreadInfo]:
+            cursor.execute(
+                f"SELECT {_COLUMNS} FROM memory_threads WHERE namespace = %s "
+                "ORDER BY changed DESC, id DESC",
+                [namespace],
+            )
+            return [_info(row) for row in cursor.fetchall()]
+
+        return self._connections.read(namespace, work)
+
+    def append_records(
+        self, namespace: str, name: str, expected: int, records: Sequence[tuple[int, float, str]]
+    ) -> ThreadInfo:
+        """Add records behind the `expected` ones; a thread of none is made.
+
+        Raises StoreConflictError where the thread has another number of records.
+        """
+        _verify(namespace, name)
+        for _, time, _ in records:
+            if not math.isfinite(time):
+                raise InvalidArgumentError(f"a record's time is {time}; pass seconds since 1970")
+
+        def work(cursor: Cursor) -> builtins.list[Any]:
+            now = now_ms()
+            found = _find(cursor, namespace, name, lock=True)
+            if found is None and expected == 0:
+                cursor.execute(
+                    "INSERT INTO memory_threads (namespace, name, created, changed) "
+                    f"VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
+                    [namespace, name, now, now],
+                )
+                # None where another process made it meanwhile.
+                found = cursor.fetchone() or _find(cursor, namespace, name, lock=True)
+            if found is None or found[4] != expected:
+                raise self._conflict(name, expected, None if found is None else found[4])
+            bodies = [encoded(body) for _, _, body in records]
+            cursor.execute(
+                "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body) "
+                "SELECT %s, %s, %s + place - 1, kind, time, body FROM "
+                "unnest(%s::smallint[], %s::float8[], %s::text[]) "
+                "WITH ORDINALITY AS new(kind, time, body, place)",
+                [
+                    *(namespace, found[0], expected),
+                    [kind for kind, _, _ in records],
+                    [float(time) for _, time, _ in records],
+                    bodies,
+                ],
+            )
+            size = sum(len(body.encode()) for _, _, body in records)
+            cursor.execute(
+                "UPDATE memory_threads SET changed = %s, records = records + %s, "
+                f"bytes = bytes + %s WHERE id = %s RETURNING {_COLUMNS}",
+                [now, len(records), size, found[0]],
+            )
+            return [*_info(cursor.fetchone())]
+
+        return ThreadInfo._make(self._connections.write(namespace, work))
+
+    def records(
+        self, namespace: str, name: str, *, start: int = 0, limit: int | None = None
+    ) -> builtins.list[tuple[int, float, str]]:
+        """Return records from a number on, in their order: kind, time, body.
+
+        Raises StoreCorruptError where one is missing.
+        """
+        _verify(namespace, name)
+
+        def work(cursor: Cursor) -> builtins.list[tuple[int, float, str]]:
+            found = _find(cursor, namespace, name)
+            if found is None:
+                return []
+            end = found[4] if limit is None else min(found[4], start + limit)
+            cursor.execute(
+                "SELECT number, kind, time, body FROM memory_thread_records "
+                "WHERE thread = %s AND number >= %s AND number < %s ORDER BY number",
+                [found[0], start, end],
+            )
+            rows = cursor.fetchall()
+            if [row[0] for row in rows] != [*range(start, end)]:
+                raise StoreCorruptError(
+                    self.path,
+                    f"a record of thread {name!r} is missing",
+                    "restore the database from a copy, or the thread from an export",
+                )
+            return [(kind, time, decoded(body)) for _, kind, time, body in rows]
+
+        return self._connections.read(namespace, work)
+
+    def replace_records(
+        self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
+    ) -> None:
+        """Put other bodies in the place of some records."""
+        _verify(namespace, name)
+
+        def work(cursor: Cursor) -> None:
+            found = _find(cursor, namespace, name, lock=True)
+            if found is None or found[4] != expected:
+                raise self._conflict(name, expected, None if found is None else found[4])
+            for number, _ in bodies:
+                if not 0 <= number < expected:
+                    raise InvalidArgumentError(
+                        f"thread {name!r} has no record {number}; name one below {expected}"
+                    )
+            cursor.execute(
+                "UPDATE memory_thread_records AS old SET body = new.body "
+                "FROM unnest(%s::bigint[], %s::text[]) AS new(number, body) "
+                "WHERE old.thread = %s AND old.number = new.number",
+                [
+                    [number for number, _ in bodies],
+                    [encoded(body) for _, body in bodies],
+                    found[0],
+                ],
+            )
+            cursor.execute(
+                "UPDATE memory_threads SET changed = %s, bytes = (SELECT coalesce("
+                "sum(octet_length(body)), 0) FROM memory_thread_records WHERE thread = %s) "
+                "WHERE id = %s",
+                [now_ms(), found[0], found[0]],
+            )
+
+        self._connections.write(namespace, work)
+
+    def purge_thread(self, namespace: str, name: str) -> int:
+        """Delete a thread; return how many records it had."""
+        _verify(namespace, name)
+
+        def work(cursor: Cursor) -> int:
+            cursor.execute(
+                "DELETE FROM memory_threads WHERE namespace = %s AND name = %s RETURNING records",
+                [namespace, name],
+            )
+            row = cursor.fetchone()
+            return 0 if row is None else int(row[0])
+
+        return self._connections.write(namespace, work)
+
+    def _conflict(self, name: str, expected: int, has: int | None) -> StoreConflictError:
+        if has is None:
+            problem, remedy = f"thread {name!r} is not there any more", "open it anew"
+        elif expected == 0:
+            problem = f"there is a thread {name!r} already"
+            remedy = "open that one, or take another name"
+        else:
+            problem = (
+                f"thread {name!r} has {has} records, not the {expected} that were read: "
+                "others wrote to it"
+            )
+            remedy = "open it again; nothing of this call was written"
+        return StoreConflictError(self.path, problem, remedy)
+
+
+def _verify(namespace: str, name: str) -> None:
+    verify_namespace(namespace)
+    if not name:
+        raise InvalidArgumentError("thread is empty; name the conversation that is meant")
+    verify_name("thread", name, _MAX_THREAD_BYTES)
+
+
+def _find(cursor: Cursor, namespace: str, name: str, *, lock: bool = False) -> Any:
+    cursor.execute(
+        f"SELECT {_COLUMNS} FROM memory_threads WHERE namespace = %s AND name = %s"
+        + (" FOR UPDATE" if lock else ""),
+        [namespace, name],
+    )
+    return cursor.fetchone()
+
+
+def _info(row: Any) -> ThreadInfo:
+    return ThreadInfo(*row[1:])

@@ -1,0 +1,24 @@
+"""Fixtures of the tests that only PostgreSQL has: stores on one database, closed afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rehydrate import Memory
+
+
+@pytest.fixture
+def opened(postgres: str) -> Iterator[Callable[..., Memory]]:
+    """Return a function that opens memories on one database."""
+    memories: list[Memory] = []
+
+    def open_one(url: str = postgres, **options: Any) -> Memory:
+        memories.append(Memory.open(url, **options))
+        return memories[-1]
+
+    yield open_one
+    for memory in memories:
+        memory.close()

@@ -1,0 +1,119 @@
+"""Migrations: twice, at once, by a later version; roles and row-level security."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rehydrate import Memory
+from rehydrate.errors import InvalidArgumentError, NewerStoreError, StoreError, StoreReadOnlyError
+from rehydrate.memory.postgres import STEPS, TABLES, PostgresStore
+
+psycopg = pytest.importorskip("psycopg")
+
+ROLE = "rehydrate_test_app"
+
+
+@pytest.fixture
+def app(postgres: str, opened: Callable[..., Memory]) -> Iterator[str]:
+    """The URL of a role that owns nothing, on a database with tables."""
+    opened()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(
+            f"DO $$ BEGIN CREATE ROLE {ROLE} LOGIN; "
+            "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+        )
+        connection.execute(f"GRANT SELECT ON memory_migrations TO {ROLE}")
+        for table in TABLES:
+            connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}")
+    yield postgres.replace("postgres@", f"{ROLE}@")
+
+
+def test_migrations_run_once_however_many_processes_open_at_once(postgres: str):
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(lambda _: PostgresStore(postgres), range(8)))
+    for store in stores:
+        store.close()
+    with psycopg.connect(postgres) as connection:
+        found = connection.execute("SELECT name FROM memory_migrations ORDER BY name").fetchall()
+    assert [name for (name,) in found if not name.startswith("v")] == [*STEPS]
+
+
+def test_tables_of_a_later_version_are_left_alone(postgres: str, opened: Callable[..., Memory]):
+    opened()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("INSERT INTO memory_migrations (name) VALUES ('900 from the future')")
+    with pytest.raises(NewerStoreError, match="900 from the future"):
+        opened()
+
+
+def test_a_server_that_is_not_there_is_a_store_error_without_the_password():
+    with pytest.raises(StoreError, match=r"postgresql://app@127\.0\.0\.1:1/none") as caught:
+        Memory.open("postgresql://app:hunter2hunter2@127.0.0.1:1/none")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_language_is_one_of_the_servers(opened: Callable[..., Memory], tmp_path):
+    with pytest.raises(InvalidArgumentError, match="'klingon'"):
+        opened(language="klingon")
+    with pytest.raises(InvalidArgumentError, match="a file reads all languages alike"):
+        Memory.open(tmp_path / "m.db", language="german")
+
+
+def test_a_read_only_memory_reads_and_does_not_write(opened: Callable[..., Memory], postgres: str):
+    with pytest.raises(StoreError, match="no memory tables"):
+        opened(read_only=True)
+    opened(namespace="a").add("an apple")
+    reader = opened(namespace="a", read_only=True)
+    assert [hit.item.text for hit in reader.search("apple")] == ["an apple"]
+    with pytest.raises(StoreReadOnlyError):
+        reader.add("a pear")
+
+
+def test_a_role_without_rights_on_tables_of_its_own_can_use_a_memory(
+    app: str, opened: Callable[..., Memory]
+):
+    memory = opened(app, namespace="alice")
+    (added,) = memory.add("the port is 8443", source="notes")
+    assert memory.search("port")[0].handle == added.handle
+    memory.set_tier(added.handle, "hot")
+    assert memory.get(added.handle).tier == "hot"
+    assert memory.purge(source="notes") == 1
+    assert memory.list() == []
+
+
+def test_row_level_security_alone_keeps_namespaces_apart(app: str, opened: Callable[..., Memory]):
+    owner = opened()
+    names = [f"tenant {number}" for number in range(8)]
+    for name in names:
+        first, second = owner.add([f"the secret of {name}", f"the plan of {name}"], namespace=name)
+        owner.link(first.handle, "explains", second.handle, namespace=name)
+        owner.forget(owner.add("gone", namespace=name)[0].handle, namespace=name)
+    draw = random.Random(3)
+    statements = [f"SELECT namespace FROM {table}" for table in TABLES if "thread" not in table]
+    with psycopg.connect(app, autocommit=True) as connection:
+        for statement in statements:
+            assert connection.execute(statement).fetchall() == []
+        for _ in range(400):
+            name, statement = draw.choice(names), draw.choice(statements)
+            with connection.transaction():
+                connection.execute("SELECT set_config('rehydrate.namespace', %s, true)", [name])
+                found = {row[0] for row in connection.execute(statement).fetchall()}
+            assert found == {name}
+        mine, other = names[:2]
+        with connection.transaction():
+            connection.execute("SELECT set_config('rehydrate.namespace', %s, true)", [mine])
+            changed = connection.execute(
+                "UPDATE memory_chunks SET text = 'x' WHERE namespace = %s", [other]
+            )
+            assert changed.rowcount == 0
+            assert connection.execute("DELETE FROM memory_chunks").rowcount == 2
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+            connection.execute("SELECT set_config('rehydrate.namespace', %s, true)", [mine])
+            connection.execute(
+                "INSERT INTO memory_namespaces (namespace, language) VALUES ('new', 'english')"
+            )
+    assert len(owner.list(namespace=other)) == 2

@@ -1,0 +1,61 @@
+"""Threads on a server: one writer wins, a purge of a namespace takes its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rehydrate import Context, Memory
+from rehydrate.context import Threads
+from rehydrate.errors import StoreConflictError, UnknownThreadError
+
+pytest.importorskip("psycopg")
+
+RECORDS = [(1, 1.5, 'a NUL \\u0000 and \0, a brain 🧠, a "quote"'), (2, 2.5, "{}")]
+
+
+def test_records_come_back_as_they_were(postgres: str):
+    with Threads.open(postgres, namespace="a") as threads:
+        store = threads.native
+        assert store.thread("a", "t") is None
+        assert store.append_records("a", "t", 0, RECORDS)[3] == 2
+        assert [*store.records("a", "t")] == RECORDS
+        assert [*store.records("a", "t", start=1, limit=1)] == RECORDS[1:]
+        assert store.thread("b", "t") is None
+        with pytest.raises(StoreConflictError, match="there is a thread 't' already"):
+            store.append_records("a", "t", 0, RECORDS)
+        with pytest.raises(StoreConflictError, match="has 2 records, not the 1"):
+            store.append_records("a", "t", 1, RECORDS)
+        store.replace_records("a", "t", 2, [(0, "other")])
+        assert [body for _, _, body in store.records("a", "t")] == ["other", "{}"]
+        assert store.purge_thread("a", "t") == 2
+        assert store.purge_thread("a", "t") == 0
+
+
+def test_of_many_that_write_the_same_record_one_wins(postgres: str):
+    with Threads.open(postgres, namespace="a") as threads:
+
+        def write(number: int) -> bool:
+            try:
+                threads.native.append_records("a", "t", 0, [(1, 1.0, f"from {number}")])
+            except StoreConflictError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(write, range(16))) == 1
+        assert len(threads.native.records("a", "t")) == 1
+
+
+def test_a_purge_of_a_namespace_takes_its_threads(postgres: str, opened: Callable[..., Memory]):
+    with Threads.open(postgres) as threads:
+        for name in ("a", "b"):
+            context = Context(threads=threads, thread="t", namespace=name)
+            context.add({"role": "user", "content": f"Hello from {name}."})
+            context.close()
+        opened(namespace="a").purge(everything=True)
+        with pytest.raises(UnknownThreadError):
+            threads.history("t", namespace="a")
+        assert len(threads.history("t", namespace="b")) == 1
