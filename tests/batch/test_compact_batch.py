@@ -76,7 +76,7 @@ def batches(draw: Any) -> tuple[list[Any], list[str | None]]:
     return rows, [draw(st.sampled_from([None, "", "src/app.py fails"])) for _ in rows]
 
 
-@given(batches(), options, st.sampled_from([1, 2]))
+@given(batches(), options, st.sampled_from([None, 1, 2]))
 def test_each_row_is_what_compact_context_returns(batch: Any, options: Any, threads: int):
     rows, queries = batch
     found = compact_batch(
@@ -184,6 +184,17 @@ def test_a_row_of_twenty_megabytes_is_a_row():
     assert found[0]["before_tokens"] > 6_000_000
     assert 0 not in found[0]["kept"]
     assert found[1]["error"] is None
+
+
+def test_a_stop_in_one_thread_ends_them_all_and_is_raised():
+    def counter(text: str) -> int:
+        if "harbour" in text:
+            raise KeyboardInterrupt
+        return len(text)
+
+    for threads in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            compact_batch(table([TALK[:2], TALK] * 40), counter=counter, threads=threads)
 
 
 def test_a_counter_that_fails_fails_its_rows():

@@ -6,9 +6,7 @@ embed_batch          the built-in model's vector of each text
 ArrowTable           what they return: pyarrow, polars, duckdb and nanoarrow read it without a copy
 
 A table is anything with the Arrow PyCapsule interface, and neither it nor the result needs pyarrow.
-A bad row has an ``error`` and never fails its batch. For Ray and Spark see
-`rehydrate.integrations.ray_data` and `rehydrate.integrations.spark`; for a folder of files,
-``rehydrate batch``.
+A bad row has an ``error`` and never fails its batch.
 """
 
 from __future__ import annotations
@@ -35,5 +33,4 @@ __all__, __dir__, __getattr__ = front(
         "texts": "count_tokens_batch embed_batch",
         "rehydrate._engine": "ArrowTable",
     },
-    internal={"conversation": "JsonConversation", "spreading": "usable_threads"},
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from rehydrate import _engine
 from rehydrate._text import safe_error_text
 from rehydrate.batch.conversation import JsonConversation
-from rehydrate.batch.spreading import spread, usable_threads
+from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.outline import check_outline
 from rehydrate.errors import InvalidArgumentError
@@ -87,8 +87,10 @@ stood in its row |
     `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take them
     from the column ``messages``.
 
-    Rows are spread over ``threads``: None means a thread for each core, at most 4. One process
-    cannot use many more cores (docs/batches.md); where many workers share a machine, pass 1.
+    Rows are spread over ``threads``: None means a thread for each core, at most 4, and one alone
+    where conversations are short. One process cannot use many more cores (docs/batches.md); where
+    many workers share a machine, pass 1. A ``counter`` or ``embedder`` of your own is called from
+    these threads.
 
     Raises InvalidArgumentError for a table without these columns and for an option outside of its
     limits.
@@ -108,7 +110,7 @@ class BatchPlan(NamedTuple):
     options: Mapping[str, Any]
     query: str | None
     with_messages: bool
-    threads: int
+    threads: int | None
 
     @classmethod
     def of(
@@ -116,9 +118,10 @@ class BatchPlan(NamedTuple):
     ) -> BatchPlan:
         """Check the options once, so that a mistake in them is not one of every row."""
         check_options(options)
+        check_threads(threads)
         query = options.get("query")
         others = {name: value for name, value in options.items() if name != "query"}
-        return cls(others, query, with_messages, usable_threads(threads))
+        return cls(others, query, with_messages, threads)
 
     def compacted(self, rows: _native.ArrowRows) -> _native.ArrowRows:
         """Return the results of a batch."""
@@ -138,7 +141,8 @@ class BatchPlan(NamedTuple):
             queries = rows.texts("query", start, end) if has_query else [None] * (end - start)
             return [self._row(text, query) for text, query in zip(texts, queries, strict=True)]
 
-        found = spread(len(rows), work, self.threads)
+        threads = usable_threads(self.threads, rows, "messages")
+        found = spread(len(rows), work, threads)
         return rows.with_columns(["id"], _engine.ArrowColumns(list(self._columns(found))))
 
     def _row(self, text: str | bytes | None, query: str | bytes | None) -> _Row:

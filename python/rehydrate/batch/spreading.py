@@ -11,28 +11,38 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rehydrate import _engine
 from rehydrate._check import check_whole
+
+if TYPE_CHECKING:
+    from rehydrate import _native
 
 T = TypeVar("T")
 
 MAX_THREADS = 4
 """More threads than these only wait for the interpreter's lock."""
 _TAKEN_ROWS = 8
+_SAMPLED_ROWS = 64
+_SHORT_CHARS = 8_000
+"""Rows whose mean is shorter are done sooner by one thread (benches/python/batches.py)."""
 
 
-def usable_threads(threads: int | None) -> int:
-    """Return the number of threads; None means those that help: a thread a core, at most 4.
+def check_threads(threads: int | None) -> None:
+    """Raise InvalidArgumentError for anything but a number of threads, or None."""
+    check_whole("threads", threads, 1, 256, or_none=True)
 
-    >>> usable_threads(3)
-    3
-    """
-    if threads is None:
-        return min(usable_cores(), MAX_THREADS)
-    check_whole("threads", threads, 1, 256)
-    return threads
+
+def usable_threads(threads: int | None, rows: _native.ArrowRows, column: str) -> int:
+    """Return the number of threads; None means those that help: a thread a core, at most 4, and
+    one alone for short texts."""
+    if threads is not None:
+        return threads
+    sample = [len(text) for text in rows.texts(column, 0, _SAMPLED_ROWS) if text is not None]
+    if sum(sample) < len(sample) * _SHORT_CHARS:
+        return 1
+    return min(usable_cores(), MAX_THREADS)
 
 
 def usable_cores() -> int:

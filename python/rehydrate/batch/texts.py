@@ -10,7 +10,7 @@ from rehydrate import _engine
 from rehydrate._check import check_choice
 from rehydrate.batch.compaction import checked_text, row_error
 from rehydrate.batch.conversation import JsonConversation
-from rehydrate.batch.spreading import spread, usable_threads
+from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.tokens import count_tokens
 
@@ -37,7 +37,7 @@ def count_tokens_batch(
     """
     check_choice("of", of, ("messages", "text"))
     column = of if column is None else column
-    used = usable_threads(threads)
+    check_threads(threads)
     count_tokens([], encoding, format=format)  # a mistake in these is not one of every row
 
     def counted(rows: _native.ArrowRows) -> _native.ArrowColumns:
@@ -54,7 +54,7 @@ def count_tokens_batch(
             except Exception as error:  # a row's error is its own
                 return None, row_error(error)
 
-        found = spread(len(rows), work, used)
+        found = spread(len(rows), work, usable_threads(threads, rows, column))
         return _engine.ArrowColumns(
             [
                 ("tokens", "whole", [tokens for tokens, _ in found]),
@@ -62,7 +62,7 @@ def count_tokens_batch(
             ]
         )
 
-    with _threads(used):
+    with _threads(threads):
         return _engine.ArrowTable(
             [
                 rows.with_columns(["id"], counted(rows))
@@ -80,7 +80,8 @@ def embed_batch(
     is computed without the interpreter's lock, by two threads at most. The table and ``threads``
     are as in `compact_batch`.
     """
-    with _threads(usable_threads(threads)):
+    check_threads(threads)
+    with _threads(threads):
         return _engine.ArrowTable(
             [
                 rows.with_columns(["id"], rows.vectors(column))
@@ -90,7 +91,7 @@ def embed_batch(
 
 
 @contextmanager
-def _threads(threads: int) -> Iterator[None]:
+def _threads(threads: int | None) -> Iterator[None]:
     """Have the engine help itself to a second thread, or not."""
     was_alone = _engine.set_alone(threads == 1)
     try:
