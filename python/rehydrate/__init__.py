@@ -5,8 +5,8 @@ budget in milliseconds. It keeps what matters for what comes next, byte for byte
 excerpts of long ones, and returns a conversation that the provider accepts.
 
 The names an agent needs every day are here. The rest is one level down: ``rehydrate.errors``,
-``.memory``, ``.prompt``, ``.agent``, ``.cost``, ``.context``, ``.compact``, ``.formats``,
-``.embedding``, ``.linting``, ``.retention``, ``.testing``.
+``.memory``, ``.prompt``, ``.agent``, ``.batch``, ``.cost``, ``.context``, ``.compact``,
+``.formats``, ``.embedding``, ``.linting``, ``.retention``, ``.testing``.
 """
 
 from typing import TYPE_CHECKING
@@ -62,8 +62,8 @@ _PUBLIC = {
     "tokens": "count_tokens estimate_tokens",
 }
 _ROOMS = (
-    "agent compact context convert cost embedding errors formats linting memory process prompt "
-    "retention testing tokens"
+    "agent batch compact context convert cost embedding errors formats linting memory process "
+    "prompt retention testing tokens"
 )
 _MOVED = {
     "compact": "BlockReport Dropped Explanation Stats UnitReport",

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
+ArrowColumns = _native.ArrowColumns
+ArrowReader = _native.ArrowReader
+ArrowTable = _native.ArrowTable
+
 VERSION = _native.__version__
 """Version of the package, for rooms that may not import its front."""
 
@@ -283,6 +287,14 @@ def cached_bytes() -> int:
 def clear_cache() -> None:
     """Empty the cache."""
     _native.clear_cache()
+
+
+def set_alone(alone: bool) -> bool:
+    """Have this thread compute without a helper thread, or with one again.
+
+    Returns whether it did without one before.
+    """
+    return _native.set_alone(alone)
 
 
 def isa() -> str:

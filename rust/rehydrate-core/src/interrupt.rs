@@ -90,8 +90,21 @@ impl Drop for Leave {
     }
 }
 
+thread_local! {
+    /// Whether this thread is one of several that share the cores, so that another beside it would only be in the way.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Have this thread compute without helpers, or with them again; whether it did without them before.
+pub fn set_alone(alone: bool) -> bool {
+    ALONE.replace(alone)
+}
+
 /// Two pieces of work at once, `there` in a thread of its own: where one stops or panics, so does the other.
 pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+    if ALONE.get() {
+        return (here(), there());
+    }
     std::thread::scope(|scope| {
         let left = Arc::new(AtomicBool::new(false));
         let _leave = Leave(Arc::clone(&left));
@@ -117,6 +130,9 @@ pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() ->
 /// The same `work` on this thread and on one beside it, if there may be another; each takes from what is shared until
 /// nothing is left. Where one stops or panics, so does the other.
 pub(crate) fn with_helper(work: impl Fn() + Sync) {
+    if ALONE.get() {
+        return work();
+    }
     std::thread::scope(|scope| {
         let left = Arc::new(AtomicBool::new(false));
         let _leave = Leave(Arc::clone(&left));
@@ -283,6 +299,17 @@ mod tests {
         assert_eq!(stopped, Err(Error::Interrupted));
         let panic = catch_unwind(|| with_helper(|| std::panic::resume_unwind(Box::new(3))));
         assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
+    }
+
+    #[test]
+    fn a_thread_that_is_to_be_alone_has_no_helper() {
+        let seen = std::sync::Mutex::new(Vec::new());
+        let note = || seen.lock().unwrap().push(std::thread::current().id());
+        assert!(!set_alone(true));
+        with_helper(note);
+        both(note, note);
+        assert!(set_alone(false));
+        assert_eq!(*seen.lock().unwrap(), [std::thread::current().id(); 3]);
     }
 
     #[test]

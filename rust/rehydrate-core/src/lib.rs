@@ -11,12 +11,14 @@
 //! ```text
 //! store          memories in one SQLite file           selection     scores, packing and repair together
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
+//! batches        many texts counted or embedded
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
 pub mod analysis;
+pub mod batches;
 pub mod cache;
 pub mod conversation;
 pub mod embed;

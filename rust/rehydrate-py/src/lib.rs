@@ -1,4 +1,5 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
+mod arrow;
 mod convert;
 mod directives;
 mod errors;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 /// once, and nothing counts on one thread at a time.
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowTable, set_alone};
     #[pymodule_export]
     use super::directives::directives;
     #[pymodule_export]

@@ -1,0 +1,36 @@
+"""Batches: tables of conversations or texts, in Arrow, a result for each row.
+
+compact_batch        what `compact_context` keeps of each conversation
+count_tokens_batch   the tokens of each conversation, or of each text
+embed_batch          the built-in model's vector of each text
+ArrowTable           what they return: pyarrow, polars, duckdb and nanoarrow read it without a copy
+
+A table is anything with the Arrow PyCapsule interface, and neither it nor the result needs pyarrow.
+A bad row has an ``error`` and never fails its batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate._engine import ArrowTable as ArrowTable
+    from rehydrate.batch.compaction import (
+        CompactOptions as CompactOptions,
+        compact_batch as compact_batch,
+    )
+    from rehydrate.batch.texts import (
+        count_tokens_batch as count_tokens_batch,
+        embed_batch as embed_batch,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "compaction": "CompactOptions compact_batch",
+        "texts": "count_tokens_batch embed_batch",
+        "rehydrate._engine": "ArrowTable",
+    },
+)
