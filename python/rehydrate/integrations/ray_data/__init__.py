@@ -1,0 +1,23 @@
+"""Rehydrate in Ray Data: ``pip install rehydrate[ray]``.
+
+RehydrateBatch      for ``map_batches``: what `compact_context` keeps of each conversation
+CountTokensBatch    the tokens of each conversation, or of each text
+EmbedBatch          the built-in model's vector of each text
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.ray_data.batches import (
+        CountTokensBatch as CountTokensBatch,
+        EmbedBatch as EmbedBatch,
+        RehydrateBatch as RehydrateBatch,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__, {"batches": "CountTokensBatch EmbedBatch RehydrateBatch"}
+)

@@ -1,0 +1,107 @@
+"""Callables for ``map_batches(..., batch_format="pyarrow")``: a table in, a table out.
+
+An instance runs in Ray's tasks, and its mistakes are told where it is made: before the cluster has
+any work. The class itself runs in actors, with its arguments in ``fn_constructor_kwargs``. Ray
+runs a task again whose worker died; nothing here has a state that would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from rehydrate.batch.compaction import CompactOptions, compact_batch
+from rehydrate.batch.texts import count_tokens_batch, embed_batch
+from rehydrate.integrations.table_work import CACHE_BYTES, TableWork
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from rehydrate.formats import FormatName
+
+
+class RehydrateBatch(TableWork):
+    """`compact_batch` for the blocks of a dataset.
+
+    The columns are ``id``, ``messages`` and, if rows have queries, ``query``; the result is that of
+    `compact_batch`, and ``messages`` and the options mean what they do there. ``keep`` names
+    columns of the dataset that come along; the others stay behind. A worker has one thread
+    (``threads``), and at most ``cache_bytes`` of analyses of texts.
+
+    Raises InvalidArgumentError for an option outside of its limits.
+
+    >>> import pyarrow
+    >>> compact = RehydrateBatch(target_ratio=0.3, keep=["day"])
+    >>> messages = '[{"role": "user", "content": "hi"}]'
+    >>> found = compact(pyarrow.table({"id": ["a"], "messages": [messages], "day": [25]}))
+    >>> found.select(["id", "kept", "day"]).to_pylist()
+    [{'id': 'a', 'kept': [0], 'day': 25}]
+    """
+
+    def __init__(
+        self,
+        *,
+        messages: bool = False,
+        keep: Iterable[str] = (),
+        threads: int = 1,
+        cache_bytes: int = CACHE_BYTES,
+        **options: Unpack[CompactOptions],
+    ) -> None:
+        """Check the options."""
+        work = partial(compact_batch, messages=messages, threads=threads, **options)
+        super().__init__(work, "messages", keep=keep, cache_bytes=cache_bytes)
+
+
+class CountTokensBatch(TableWork):
+    """`count_tokens_batch` for the blocks of a dataset; other arguments as in `RehydrateBatch`.
+
+    >>> import pyarrow
+    >>> count = CountTokensBatch(of="text")
+    >>> count(pyarrow.table({"id": ["a"], "text": ["Berth 4 is free."]}))["tokens"].to_pylist()
+    [6]
+    """
+
+    def __init__(
+        self,
+        encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base",
+        *,
+        of: Literal["messages", "text"] = "messages",
+        column: str | None = None,
+        format: FormatName | Literal["auto"] = "auto",  # noqa: A002  the field's word
+        keep: Iterable[str] = (),
+        threads: int = 1,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """Check the options."""
+        work = partial(
+            count_tokens_batch,
+            encoding=encoding,
+            of=of,
+            column=column,
+            format=format,
+            threads=threads,
+        )
+        super().__init__(work, column or of, keep=keep, cache_bytes=cache_bytes)
+
+
+class EmbedBatch(TableWork):
+    """`embed_batch` for the blocks of a dataset; other arguments as in `RehydrateBatch`.
+
+    >>> import pyarrow
+    >>> found = EmbedBatch()(pyarrow.table({"id": ["a"], "text": ["Berth 4 is free."]}))
+    >>> len(found["vector"][0])
+    256
+    """
+
+    def __init__(
+        self,
+        *,
+        column: str = "text",
+        keep: Iterable[str] = (),
+        threads: int = 1,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """Check the options."""
+        work = partial(embed_batch, column=column, threads=threads)
+        super().__init__(work, column, keep=keep, cache_bytes=cache_bytes)

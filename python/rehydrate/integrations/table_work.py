@@ -1,0 +1,91 @@
+"""What engines run on tables: a function of `rehydrate.batch` with its options, checked once.
+
+Engines pickle it, send it to their workers and call it there with one table after the other. A
+worker is one of many on its machine: it has one thread, and a small cache of analyses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
+from rehydrate.process import MIN_LIMIT_BYTES, cache_limit
+
+if TYPE_CHECKING:
+    from rehydrate._engine import ArrowTable
+
+CACHE_BYTES = 64 << 20
+"""Transcripts repeat few texts of one another, so a larger cache would hardly be used."""
+
+
+class TableWork:
+    """A function of `rehydrate.batch` that takes pyarrow tables and returns pyarrow tables.
+
+    ``column`` is the column it reads beside ``id``. ``keep`` names columns that come along
+    unchanged behind the result's own. A process that calls it keeps at most ``cache_bytes`` of
+    analyses of texts, or less where `rehydrate.process.cache_limit` says so already.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Any], ArrowTable],
+        column: str,
+        *,
+        keep: Iterable[str] = (),
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """Check all options on a table without rows."""
+        self._work = work
+        self.column = column
+        self.keep = _names(keep)
+        if type(cache_bytes) is not int or cache_bytes < MIN_LIMIT_BYTES:
+            raise InvalidArgumentError(
+                f"cache_bytes is {cache_bytes!r}; pass a whole number from {MIN_LIMIT_BYTES} "
+                "(1 MiB) up"
+            )
+        self._cache_bytes = cache_bytes
+        pa = pyarrow()
+        empty = pa.table({"id": pa.array([], pa.string()), column: pa.array([], pa.string())})
+        results = pa.table(work(empty)).column_names
+        for name in self.keep:
+            if name in results:
+                raise InvalidArgumentError(
+                    f"keep names {name!r}, which is a column of the result; rename the table's"
+                )
+
+    def __call__(self, table: Any) -> Any:
+        """Return a pyarrow.Table with a row for each row of a table or record batch."""
+        if cache_limit() > self._cache_bytes:
+            cache_limit(self._cache_bytes)
+        return self.done(table)
+
+    def done(self, table: Any) -> Any:
+        """Return the result, and leave the process's cache as it is."""
+        found = pyarrow().table(self._work(table))
+        for name in self.keep:
+            if name not in table.schema.names:
+                raise InvalidArgumentError(
+                    f"keep names {name!r}, but the table has {', '.join(table.schema.names)}"
+                )
+            found = found.append_column(table.schema.field(name), table.column(name))
+        return found
+
+
+def pyarrow() -> Any:
+    """Return the package; raises MissingPackageError where it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingPackageError("pyarrow", "holds the tables of Ray Data and Spark") from None
+    return pyarrow
+
+
+def _names(keep: Iterable[str]) -> tuple[str, ...]:
+    names = (keep,) if isinstance(keep, str) else tuple(keep)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"keep has {name!r}; pass names of columns")
+    if len(set(names)) < len(names):
+        raise InvalidArgumentError(f"keep names a column twice: {', '.join(names)}")
+    return names
