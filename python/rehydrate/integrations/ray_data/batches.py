@@ -59,7 +59,7 @@ class CountTokensBatch(TableWork):
     >>> import pyarrow
     >>> count = CountTokensBatch(of="text")
     >>> count(pyarrow.table({"id": ["a"], "text": ["Berth 4 is free."]}))["tokens"].to_pylist()
-    [6]
+    [7]
     """
 
     def __init__(

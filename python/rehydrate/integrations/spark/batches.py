@@ -72,7 +72,7 @@ def count_tokens_batches(
     >>> count = count_tokens_batches(of="text")
     >>> [found] = count([pyarrow.record_batch({"id": ["a"], "text": ["Berth 4 is free."]})])
     >>> found["tokens"].to_pylist()
-    [6]
+    [7]
     """
     work = partial(
         count_tokens_batch,
