@@ -104,6 +104,7 @@ def write_parquet(
     path: str | Path,
     rows: int,
     *,
+    first: int = 0,
     seed: int = 0,
     real: bool = False,
     row_group: int = ROW_GROUP,
@@ -111,10 +112,12 @@ def write_parquet(
 ) -> int:
     """Write a Parquet file, a row group at a time; return the number of its rows.
 
-    `rows` are generated, by so many processes; none holds more than a few row groups.
+    Its rows are generated, those from `first` on, by so many processes; none holds more than a few
+    row groups.
     """
     written = 0
-    starts = deque(range(0, rows, row_group))
+    end = first + rows
+    starts = deque(range(first, end, row_group))
     pending: deque[Future[Any]] = deque()
     with (
         pq.ParquetWriter(
@@ -133,9 +136,9 @@ def write_parquet(
                 write(as_batch([row]))  # some have megabytes
         while starts or pending:
             while starts and len(pending) < processes + 2:
-                first = starts.popleft()
-                count = min(row_group, rows - first)
-                pending.append(workers.submit(record_batch, first, count, seed))
+                start = starts.popleft()
+                count = min(row_group, end - start)
+                pending.append(workers.submit(record_batch, start, count, seed))
             write(pending.popleft().result())
     return written
 
