@@ -17,15 +17,7 @@ from rehydrate.integrations.ray_data import CountTokensBatch, EmbedBatch, Rehydr
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("ray", reason="ray is not installed; pip install 'rehydrate[ray]'")
-
-from tests.integrations.engine_rows import (
-    OPTIONS,
-    check_compacted,
-    die_once,
-    helpers_share,
-    table,
-    transcripts,
-)
+cases = pytest.importorskip("tests.integrations.engine_rows")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, of Ray's own ways
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "ray.md"
@@ -73,9 +65,9 @@ def rows_of(found: Any) -> list[dict[str, Any]]:
 
 
 def test_each_row_is_what_compact_context_returns_in_tasks_and_in_actors(data: Any):
-    rows = transcripts()
-    given = dataset(data, table(rows))
-    options: dict[str, Any] = {**OPTIONS, "messages": True, "keep": ["day"]}
+    rows = cases.transcripts()
+    given = dataset(data, cases.table(rows))
+    options: dict[str, Any] = {**cases.OPTIONS, "messages": True, "keep": ["day"]}
     tasks = given.map_batches(RehydrateBatch(**options), batch_format="pyarrow")
     actors = given.map_batches(
         RehydrateBatch,
@@ -87,13 +79,13 @@ def test_each_row_is_what_compact_context_returns_in_tasks_and_in_actors(data: A
     )
     for found in (tasks, actors):
         results = rows_of(found)
-        check_compacted(results, rows)
+        cases.check_compacted(results, rows)
         assert "other" not in results[0]
 
 
 def test_a_killed_worker_loses_no_row_and_doubles_none(data: Any, tmp_path: Path):
-    rows = transcripts(rows=90)
-    given = dataset(data, table(rows))
+    rows = cases.transcripts(rows=90)
+    given = dataset(data, cases.table(rows))
 
     class Mortal(RehydrateBatch):
         def __init__(self, folder: Path, **options: Any) -> None:
@@ -102,10 +94,10 @@ def test_a_killed_worker_loses_no_row_and_doubles_none(data: Any, tmp_path: Path
 
         def __call__(self, table: Any) -> Any:
             found = super().__call__(table)
-            die_once(self.folder, 2)
+            cases.die_once(self.folder, 2)
             return found
 
-    options: dict[str, Any] = {**OPTIONS, "messages": True, "keep": ["day"]}
+    options: dict[str, Any] = {**cases.OPTIONS, "messages": True, "keep": ["day"]}
     folders = [tmp_path / "tasks", tmp_path / "actors"]
     for folder in folders:
         folder.mkdir()
@@ -120,7 +112,7 @@ def test_a_killed_worker_loses_no_row_and_doubles_none(data: Any, tmp_path: Path
         num_cpus=0.5,
     )
     for folder, found in zip(folders, (tasks, actors), strict=True):
-        check_compacted(rows_of(found), rows)
+        cases.check_compacted(rows_of(found), rows)
         assert (folder / "killed").exists()
 
 
@@ -129,11 +121,11 @@ def test_a_worker_has_one_thread_and_a_small_cache(data: Any):
         def __call__(self, table: Any) -> Any:
             super().__call__(table)  # loads what is loaded once
             rehydrate.process.clear_cache()
-            share = helpers_share(lambda: self.done(table))
+            share = cases.helpers_share(lambda: self.done(table))
             limit = rehydrate.process.cache_limit()
             return pa.table({"share": [share], "limit": [limit]})
 
-    given = dataset(data, table(transcripts(rows=20)), 2)
+    given = dataset(data, cases.table(cases.transcripts(rows=20)), 2)
     found = rows_of(
         given.map_batches(Watched(cache_bytes=32 << 20), batch_format="pyarrow", batch_size=None)
     )
@@ -159,7 +151,7 @@ def test_tokens_and_vectors(data: Any):
 
 
 def test_a_dataset_without_rows_has_none(data: Any):
-    given = data.from_arrow(table(transcripts(rows=1)).slice(0, 0))
+    given = data.from_arrow(cases.table(cases.transcripts(rows=1)).slice(0, 0))
     assert rows_of(given.map_batches(RehydrateBatch(), batch_format="pyarrow")) == []
 
 
@@ -181,7 +173,7 @@ def test_a_mistake_is_told_where_the_batch_is_made():
 
 
 def test_a_mistake_that_only_the_table_shows_ends_the_run_and_is_told(data: Any):
-    given = dataset(data, table(transcripts(rows=1)), 1)
+    given = dataset(data, cases.table(cases.transcripts(rows=1)), 1)
     for batch, said in (
         (RehydrateBatch(keep="week"), "keep names 'week', but the table has id"),
         (CountTokensBatch(column="text"), "no column 'text'"),
@@ -202,8 +194,12 @@ def test_a_mistake_that_only_the_table_shows_ends_the_run_and_is_told(data: Any)
 def test_the_page_runs(data: Any, tmp_path: Path):
     import pyarrow.parquet
 
-    rows, read, written = transcripts(rows=10), tmp_path / "read.parquet", tmp_path / "written"
-    pyarrow.parquet.write_table(table(rows), read)
+    rows, read, written = (
+        cases.transcripts(rows=10),
+        tmp_path / "read.parquet",
+        tmp_path / "written",
+    )
+    pyarrow.parquet.write_table(cases.table(rows), read)
     first = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert first
     code = first[1].replace("transcripts.parquet", str(read)).replace("compacted", str(written))

@@ -23,15 +23,7 @@ from rehydrate.integrations.spark import (
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed; pip install 'rehydrate[spark]'")
-
-from tests.integrations.engine_rows import (
-    OPTIONS,
-    check_compacted,
-    die_once,
-    helpers_share,
-    table,
-    transcripts,
-)
+cases = pytest.importorskip("tests.integrations.engine_rows")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Spark's own, of Spark's own ways
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "spark.md"
@@ -88,7 +80,7 @@ def folder_of_rows(tmp_path_factory: pytest.TempPathFactory) -> str:
     import pyarrow.parquet
 
     folder = tmp_path_factory.mktemp("transcripts")
-    given = table(transcripts())
+    given = cases.table(cases.transcripts())
     for part in range(4):
         size = -(-given.num_rows // 4)
         pyarrow.parquet.write_table(given.slice(part * size, size), folder / f"{part}.parquet")
@@ -102,27 +94,27 @@ def rows_of(frame: Any, batches: Any, schema: Any = None) -> list[dict[str, Any]
 
 def test_each_row_is_what_compact_context_returns(spark: Any, folder_of_rows: str):
     frame = spark.read.parquet(folder_of_rows)
-    compact = compact_batches(**OPTIONS, messages=True, keep=["day"])
+    compact = compact_batches(**cases.OPTIONS, messages=True, keep=["day"])
     schema = compact.schema(frame)
     assert schema["id"].dataType == frame.schema["id"].dataType
     assert schema.fieldNames()[-1] == "day"
     assert "other" not in schema.fieldNames()
-    check_compacted(rows_of(frame, compact), transcripts())
+    cases.check_compacted(rows_of(frame, compact), cases.transcripts())
 
 
 def test_a_killed_worker_loses_no_row_and_doubles_none(
     spark: Any, folder_of_rows: str, tmp_path: Path
 ):
     frame = spark.read.parquet(folder_of_rows)
-    compact = compact_batches(**OPTIONS, messages=True, keep=["day"])
+    compact = compact_batches(**cases.OPTIONS, messages=True, keep=["day"])
 
     def mortal(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for start in range(0, batch.num_rows, 8):
                 yield from compact([batch.slice(start, 8)])
-                die_once(tmp_path, 3)
+                cases.die_once(tmp_path, 3)
 
-    check_compacted(rows_of(frame, mortal, compact.schema(frame)), transcripts())
+    cases.check_compacted(rows_of(frame, mortal, compact.schema(frame)), cases.transcripts())
     assert (tmp_path / "killed").exists()
 
 
@@ -134,7 +126,7 @@ def test_a_worker_has_one_thread_and_a_small_cache(spark: Any, folder_of_rows: s
         for batch in batches:
             list(compact([batch]))  # loads what is loaded once
             rehydrate.process.clear_cache()
-            share = helpers_share(lambda: list(compact([batch])))  # noqa: B023  is called here
+            share = cases.helpers_share(lambda: list(compact([batch])))  # noqa: B023  is called here
             limit = rehydrate.process.cache_limit()
             yield pa.RecordBatch.from_pydict({"share": [share], "limit": [limit]})
 
@@ -147,12 +139,14 @@ def test_a_worker_has_one_thread_and_a_small_cache(spark: Any, folder_of_rows: s
 def test_tokens_and_vectors_of_texts_of_each_type(spark: Any, text_type: str):
     texts = [(1, "Berth 4 is free."), (None, None), (3, ""), (4, "The ferry leaves at seven.")]
     frame = spark.createDataFrame(texts, "id int, text string").coalesce(1)
-    frame = frame.selectExpr("id", f"cast(text as {text_type}) as text", "now() as at")
+    frame = frame.selectExpr(
+        "id", f"cast(text as {text_type}) as text", "timestamp'2026-11-25 14:00:00' as at"
+    )
     counted = rows_of(frame, count_tokens_batches(of="text"))
     assert [(row["id"], row["tokens"]) for row in counted] == [(1, 7), (None, None), (3, 0), (4, 6)]
     vectors = rows_of(frame, embed_batches(keep="at"))
     assert len(vectors[0]["vector"]) == 256
-    assert vectors[0]["at"] == frame.first()["at"].replace(microsecond=vectors[0]["at"].microsecond)
+    assert vectors[0]["at"] == frame.first()["at"]
     assert "text is null" in vectors[1]["error"]
 
 
@@ -186,4 +180,4 @@ def test_the_page_runs(spark: Any, folder_of_rows: str, tmp_path: Path):
     written = str(tmp_path / "written")
     code = first[1].replace("transcripts.parquet", folder_of_rows).replace("compacted", written)
     exec(compile(code, PAGE.name, "exec"), {"__name__": "__main__"})
-    assert spark.read.parquet(written).count() == len(transcripts())
+    assert spark.read.parquet(written).count() == len(cases.transcripts())
