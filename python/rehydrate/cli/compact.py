@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rehydrate._document import Document
 from rehydrate._engine import COUNTERS
 from rehydrate._text import as_json
 from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
@@ -21,7 +22,7 @@ from rehydrate.cli.options import (
     tokens,
     whole,
 )
-from rehydrate.cli.read import Document, read
+from rehydrate.cli.read import read
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
 from rehydrate.compact.archive import Archive
 from rehydrate.compact.arguments import GRANULARITIES, THINKING
