@@ -105,6 +105,8 @@ def document_of(name: str, text: str) -> Document:
         raise _not_json(name, text, error, error.lineno) from None
     except RecursionError:
         raise InvalidArgumentError(f"{name} is nested too deeply; expected {EXPECTED}") from None
+    except InvalidArgumentError:  # the same, from here
+        raise
     except ValueError:  # more digits than Python reads
         raise InvalidArgumentError(
             f"{name} holds a number of thousands of digits; shorten it"
