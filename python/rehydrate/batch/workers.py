@@ -1,0 +1,262 @@
+"""Worker processes that make the parts of a batch, and what happens when one of them ends.
+
+Each process has a thread here, which gives it a part, waits for the answer and takes the next one.
+So as many parts are in memory as there are workers. A part whose worker ended is given to a new
+one. If that ends too, the part is split, down to the one row that no worker survives: this row has
+an error then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate._text import plural
+from rehydrate.batch.parts import Part, PartFolder
+from rehydrate.errors import FileError, InternalError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CACHE_BYTES = 64 << 20
+"""Limit of a worker's cache of analyses: rows of a batch have few texts in common."""
+_TRIES = 2
+_STARTS = 3
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+class WorkerUse(NamedTuple):
+    """What the workers of a batch used."""
+
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
+    """The most memory that one of them had."""
+    ended: int = 0
+    """How many ended in the middle of a part."""
+
+
+class Workers:
+    """Runs a batch's parts in so many processes."""
+
+    def __init__(
+        self,
+        count: int,
+        folder: PartFolder,
+        setup: dict[str, Any],
+        advance: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        """Take the number of processes, the folder for the parts, and the job with its options.
+
+        `advance` is called with the rows of each part when it is finished.
+        """
+        self._count = count
+        self._folder = folder
+        self._setup = {**setup, "cache_bytes": CACHE_BYTES, "length": 0}
+        self._advance = advance
+        self._lock = threading.Lock()
+        self._taking = threading.Lock()
+        self._processes: dict[int, _Process] = {}
+        self._failures: list[BaseException] = []
+        self._use = WorkerUse()
+        self._stopped = False
+
+    def run(self, parts: Iterator[Part]) -> WorkerUse:
+        """Make all parts; raises what fails beside a row.
+
+        An exception in here, such as KeyboardInterrupt, ends the workers in the middle of a part.
+        """
+        threads = [
+            threading.Thread(target=self._work, args=(parts,), name="rehydrate-batch", daemon=True)
+            for _ in range(self._count)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.2)  # short, so that Ctrl-C is heard on every system
+                    if self._failures:
+                        raise self._failures[0]
+        except BaseException:
+            self._stop()
+            raise
+        if self._failures:
+            raise self._failures[0]
+        return self._use
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            processes = list(self._processes.values())
+        for process in processes:
+            process.kill()
+
+    def _work(self, parts: Iterator[Part]) -> None:
+        me = threading.get_ident()
+        try:
+            while not self._stopped and (part := self._taken(parts)) is not None:
+                self._finish(part, _TRIES)
+                self._advance(len(part.table))
+        except BaseException as failure:
+            if not self._stopped:
+                self._failures.append(failure)
+        finally:
+            if (process := self._processes.pop(me, None)) is not None:
+                process.close()
+
+    def _taken(self, parts: Iterator[Part]) -> Part | None:
+        with self._taking:
+            return next(parts, None)
+
+    def _finish(self, part: Part, tries: int) -> None:
+        ended = ""
+        for _ in range(tries):
+            try:
+                self._ask(part)
+            except _EndedError as error:
+                ended = str(error)
+                self._count_end()
+            else:
+                return
+        if len(part.table) == 1:
+            self._ask(part, problem=_problem(tries, ended))
+            return
+        halves = part.halves()
+        for half in halves:
+            if not self._folder.has(half):  # of the run before
+                self._finish(half, _TRIES if len(half.table) == 1 else 1)
+        self._folder.join(part, halves)
+
+    def _ask(self, part: Part, *, problem: str | None = None) -> None:
+        """Have this thread's worker make a part; raises _EndedError if the process ends."""
+        process = self._process()
+        message = {"path": str(self._folder.file(part)), "problem": problem}
+        try:
+            answer = process.ask(message, part.table)
+        except _EndedError:
+            self._processes.pop(threading.get_ident(), None)
+            raise
+        process.cpu_seconds, before = answer["cpu_seconds"], process.cpu_seconds
+        with self._lock:
+            self._use = self._use._replace(
+                cpu_seconds=self._use.cpu_seconds + process.cpu_seconds - before,
+                peak_bytes=max(self._use.peak_bytes, answer.get("peak_bytes", 0)),
+            )
+        if "fault" in answer:
+            raise FileError(
+                self._folder.path, answer["fault"], "finished parts stay: the same command goes on"
+            )
+
+    def _count_end(self) -> None:
+        with self._lock:
+            if self._stopped:
+                raise KeyboardInterrupt
+            self._use = self._use._replace(ended=self._use.ended + 1)
+
+    def _process(self) -> _Process:
+        me = threading.get_ident()
+        for attempt in range(_STARTS):
+            with self._lock:
+                if self._stopped:
+                    raise KeyboardInterrupt
+                if (process := self._processes.get(me)) is not None:
+                    return process
+                self._processes[me] = process = _Process()
+            try:
+                process.ask(self._setup)
+            except _EndedError as error:
+                del self._processes[me]
+                if attempt == _STARTS - 1:
+                    raise InternalError(
+                        f"a worker process ended when it started, {_STARTS} times ({error})"
+                    ) from None
+            else:
+                return process
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _problem(tries: int, ended: str) -> str:
+    return (
+        f"WorkerEnded: its worker process ended, {plural(tries, 'time')} ({ended}); it may need "
+        "more memory than there is"
+    )
+
+
+class _EndedError(Exception):
+    """A worker process that ended; the text says how."""
+
+
+class _Process:
+    """One worker process."""
+
+    def __init__(self) -> None:
+        # The module search path is the parent's; `-m` would put the current folder before it.
+        code = f"import sys; sys.path[:] = {sys.path!r}; from rehydrate.batch import worker"
+        alone: dict[str, Any] = (
+            {"creationflags": 0x200}  # CREATE_NEW_PROCESS_GROUP
+            if sys.platform == "win32"
+            else {"process_group": 0}
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"{code}; worker.main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **_ONE_THREAD},
+            **alone,  # Ctrl-C in a terminal is the parent's alone
+        )
+        self.cpu_seconds = 0.0
+
+    def ask(self, message: dict[str, Any], table: pa.Table | None = None) -> dict[str, Any]:
+        """Send a message and return the answer; raises _EndedError if the process ends."""
+        source, answers = self._process.stdin, self._process.stdout
+        assert source is not None
+        assert answers is not None
+        payload = _stream(table) if table is not None else b""
+        with suppress(OSError):  # it has ended, and there is no answer
+            source.write(json.dumps({**message, "length": len(payload)}).encode() + b"\n")
+            source.write(payload)
+            source.flush()
+        del payload
+        line = answers.readline()
+        if not line.endswith(b"\n"):
+            self.kill()
+            raise _EndedError(_how_ended(self._process.wait()))
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Let the process end by itself."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        self._process.wait()
+
+
+def _stream(table: pa.Table) -> pa.Buffer:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _how_ended(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code}, {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
