@@ -26,8 +26,11 @@ ARROW = (".arrow", ".feather", ".ipc")
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
 MAX_ROWS = 1_000
-MAX_BYTES = 16 << 20
+MAX_BYTES = 4 << 20
 """Limits of the rows that are in one part; a longer row is a part of its own."""
+_FIRST_ROWS = 8
+_FIRST_BYTES = 256 << 10
+_DOUBLED_EVERY = 8
 
 Kind = Literal["conversation", "parquet", "arrow", "lines"]
 
@@ -59,6 +62,25 @@ class Rows(NamedTuple):
     table: pa.Table
     identity: tuple[object, ...]
     """Changes when a file does."""
+
+
+class _Limits:
+    """The limits of the next part. The first parts are small, so that a few conversations, or a few
+    long ones, are work for all workers; the same for the same input."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+
+    @property
+    def rows(self) -> int:
+        return min(MAX_ROWS, _FIRST_ROWS << min(self._parts // _DOUBLED_EVERY, 30))
+
+    @property
+    def bytes(self) -> int:
+        return min(MAX_BYTES, _FIRST_BYTES << min(self._parts // _DOUBLED_EVERY, 30))
+
+    def made(self) -> None:
+        self._parts += 1
 
 
 def found_in(path: Path, *, without: tuple[Path, ...] = ()) -> Iterator[Source]:
@@ -125,18 +147,21 @@ def rows_of(sources: Iterator[Source], *, alone: bool) -> Iterator[Rows]:
     begins with the table's name. A table that cannot be read is a row with a problem, but alone it
     is raised as UnreadableTableError.
     """
+    limits = _Limits()
     files: list[Source] = []
     size = 0
     for source in sources:
         is_file = source.kind == "conversation"
-        if files and (not is_file or len(files) == MAX_ROWS or size + source.size > MAX_BYTES):
+        is_full = len(files) == limits.rows or size + source.size > limits.bytes
+        if files and (is_full or not is_file):
             yield _of_files(files)
+            limits.made()
             files, size = [], 0
         if is_file:
             files.append(source)
             size += source.size
         else:
-            yield from _of_table(source, alone=alone)
+            yield from _of_table(source, limits, alone=alone)
     if files:
         yield _of_files(files)
 
@@ -204,7 +229,7 @@ def _of_files(files: list[Source]) -> Rows:
     return Rows(table, tuple((file.name, file.size, file.mtime_ns) for file in files))
 
 
-def _of_table(source: Source, *, alone: bool) -> Iterator[Rows]:
+def _of_table(source: Source, limits: _Limits, *, alone: bool) -> Iterator[Rows]:
     import pyarrow as pa
 
     batches = _lines(source) if source.kind == "lines" else _record_batches(source)
@@ -225,7 +250,7 @@ def _of_table(source: Source, *, alone: bool) -> Iterator[Rows]:
         if batch is None:
             return
         kind = batch.schema.field("id").type
-        for table in _cut(batch):
+        for table in _cut(batch, limits):
             identity = (source.name, source.size, source.mtime_ns, start, len(table))
             yield Rows(table if alone else _with_names(table, source.name, start), identity)
             start += len(table)
@@ -332,7 +357,7 @@ def _lines(source: Source) -> Iterator[pa.Table]:
         yield table()
 
 
-def _cut(table: pa.Table) -> Iterator[pa.Table]:
+def _cut(table: pa.Table, limits: _Limits) -> Iterator[pa.Table]:
     """Yield the table in pieces of at most so many rows and bytes; a longer row is alone."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -345,12 +370,14 @@ def _cut(table: pa.Table) -> Iterator[pa.Table]:
         sizes = pc.fill_null(pc.binary_length(texts.cast(pa.large_binary())), 0).to_pylist()
     start = held = 0
     for row, size in enumerate(sizes):
-        if row > start and (row - start == MAX_ROWS or held + size > MAX_BYTES):
+        if row > start and (row - start == limits.rows or held + size > limits.bytes):
             yield table.slice(start, row - start)
+            limits.made()
             start, held = row, 0
         held += size
     if start < len(table):
         yield table.slice(start)
+        limits.made()
 
 
 def _with_names(table: pa.Table, name: str, start: int) -> pa.Table:

@@ -1,7 +1,7 @@
 """Worker processes that make the parts of a batch, and what happens when one of them ends.
 
-Each process has a thread here, which gives it a part, waits for the answer and takes the next one.
-So as many parts are in memory as there are workers. A part whose worker ended is given to a new
+Each process has a thread here, which gives it parts and waits for the answers. So two parts for
+each worker are in memory, and no more. A part whose worker ended is given to a new
 one. If that ends too, the part is split, down to the one row that no worker survives: this row has
 an error then.
 """
@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 64 << 20
 """Limit of a worker's cache of analyses: rows of a batch have few texts in common."""
+_SENT = 2
+"""Parts that a worker has: with one it would wait for the next."""
 _TRIES = 2
 _STARTS = 3
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -58,7 +61,7 @@ class Workers:
         """
         self._count = count
         self._folder = folder
-        self._setup = {**setup, "cache_bytes": CACHE_BYTES, "length": 0}
+        self._setup = {**setup, "cache_bytes": CACHE_BYTES}
         self._advance = advance
         self._lock = threading.Lock()
         self._taking = threading.Lock()
@@ -99,34 +102,57 @@ class Workers:
             process.kill()
 
     def _work(self, parts: Iterator[Part]) -> None:
-        me = threading.get_ident()
         try:
-            while not self._stopped and (part := self._taken(parts)) is not None:
-                self._finish(part, _TRIES)
-                self._advance(len(part.table))
+            self._make(parts)
         except BaseException as failure:
             if not self._stopped:
                 self._failures.append(failure)
         finally:
-            if (process := self._processes.pop(me, None)) is not None:
+            if (process := self._processes.pop(threading.get_ident(), None)) is not None:
                 process.close()
 
-    def _taken(self, parts: Iterator[Part]) -> Part | None:
+    def _make(self, parts: Iterator[Part]) -> None:
+        """Make parts until none is left, with one more sent than the worker works at."""
+        sent: deque[Part] = deque()
+        again: deque[Part] = deque()
+        while not self._stopped:
+            try:
+                while len(sent) < _SENT and (part := self._taken(again, parts)) is not None:
+                    sent.append(part)
+                    self._send(part)
+                if not sent:
+                    return
+                self._receive()
+            except _EndedError as error:
+                self._count_end()
+                ended_in = sent.popleft()  # the others it had not begun
+                again.extend(sent)
+                sent.clear()
+                self._finish(ended_in, _TRIES, str(error))
+                self._advance(len(ended_in.table))
+            else:
+                self._advance(len(sent.popleft().table))
+
+    def _taken(self, again: deque[Part], parts: Iterator[Part]) -> Part | None:
+        if again:
+            return again.popleft()
         with self._taking:
             return next(parts, None)
 
-    def _finish(self, part: Part, tries: int) -> None:
-        ended = ""
-        for _ in range(tries):
+    def _finish(self, part: Part, tries: int, ended: str = "") -> None:
+        """Make a part, or its rows one by one; with `ended` it had a try already."""
+        for _ in range(tries - bool(ended)):
             try:
-                self._ask(part)
+                self._send(part)
+                self._receive()
             except _EndedError as error:
                 ended = str(error)
                 self._count_end()
             else:
                 return
         if len(part.table) == 1:
-            self._ask(part, problem=_problem(tries, ended))
+            self._send(part, problem=_problem(tries, ended))
+            self._receive()
             return
         halves = part.halves()
         for half in halves:
@@ -134,12 +160,15 @@ class Workers:
                 self._finish(half, _TRIES if len(half.table) == 1 else 1)
         self._folder.join(part, halves)
 
-    def _ask(self, part: Part, *, problem: str | None = None) -> None:
-        """Have this thread's worker make a part; raises _EndedError if the process ends."""
-        process = self._process()
+    def _send(self, part: Part, *, problem: str | None = None) -> None:
         message = {"path": str(self._folder.file(part)), "problem": problem}
+        self._process().send(message, part.table)
+
+    def _receive(self) -> None:
+        """Wait for this thread's worker; raises _EndedError if the process ends."""
+        process = self._process()
         try:
-            answer = process.ask(message, part.table)
+            answer = process.receive()
         except _EndedError:
             self._processes.pop(threading.get_ident(), None)
             raise
@@ -170,7 +199,8 @@ class Workers:
                     return process
                 self._processes[me] = process = _Process()
             try:
-                process.ask(self._setup)
+                process.send(self._setup)
+                process.receive()
             except _EndedError as error:
                 del self._processes[me]
                 if attempt == _STARTS - 1:
@@ -213,17 +243,20 @@ class _Process:
         )
         self.cpu_seconds = 0.0
 
-    def ask(self, message: dict[str, Any], table: pa.Table | None = None) -> dict[str, Any]:
-        """Send a message and return the answer; raises _EndedError if the process ends."""
-        source, answers = self._process.stdin, self._process.stdout
+    def send(self, message: dict[str, Any], table: pa.Table | None = None) -> None:
+        """Send a message, whose answer comes after those of earlier ones."""
+        source = self._process.stdin
         assert source is not None
-        assert answers is not None
         payload = _stream(table) if table is not None else b""
         with suppress(OSError):  # it has ended, and there is no answer
             source.write(json.dumps({**message, "length": len(payload)}).encode() + b"\n")
             source.write(payload)
             source.flush()
-        del payload
+
+    def receive(self) -> dict[str, Any]:
+        """Wait for an answer; raises _EndedError if the process ends."""
+        answers = self._process.stdout
+        assert answers is not None
         line = answers.readline()
         if not line.endswith(b"\n"):
             self.kill()
