@@ -39,4 +39,10 @@ __all__, __dir__, __getattr__ = front(
         "texts": "count_tokens_batch embed_batch",
         "rehydrate._engine": "ArrowTable",
     },
+    internal={
+        "inputs": "UnreadableTableError",
+        "jobs": "COMPACT COUNT RETENTION compacted",
+        "parts": "OtherBatchError",
+        "run": "BatchReport run_batch",
+    },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -120,8 +120,10 @@ def run_batch(
     Raises FileError for an input that is none, and for parts of other options; MissingPackageError
     without pyarrow; InvalidArgumentError for an option outside its limits.
     """
-    if find_spec("pyarrow") is None:
-        raise MissingPackageError("rehydrate[batch]", "reads and writes Parquet files")
+    try:
+        import_module("pyarrow")
+    except ImportError:
+        raise MissingPackageError("rehydrate[batch]", "reads and writes Parquet files") from None
     check_whole("workers", workers, 1, 1_024, or_none=True)
     watcher = watcher or Unwatched()
     count = usable_cores() if workers is None else workers

@@ -32,6 +32,7 @@ _SENT = 2
 """Parts that a worker has: with one it would wait for the next."""
 _TRIES = 2
 _STARTS = 3
+_ENDED_AFTER_SECONDS = 10
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -89,6 +90,9 @@ class Workers:
                         raise self._failures[0]
         except BaseException:
             self._stop()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join(_ENDED_AFTER_SECONDS)
             raise
         if self._failures:
             raise self._failures[0]
@@ -260,7 +264,7 @@ class _Process:
         line = answers.readline()
         if not line.endswith(b"\n"):
             self.kill()
-            raise _EndedError(_how_ended(self._process.wait()))
+            raise _EndedError(_how_ended(self.close()))
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -268,13 +272,13 @@ class _Process:
         """End the process now."""
         self._process.kill()
 
-    def close(self) -> None:
-        """Let the process end by itself."""
+    def close(self) -> int:
+        """Let the process end by itself; return its exit code."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        self._process.wait()
+        return self._process.wait()
 
 
 def _stream(table: pa.Table) -> pa.Buffer:
