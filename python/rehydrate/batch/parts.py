@@ -75,8 +75,7 @@ class PartFolder:
             if restart:
                 shutil.rmtree(self.path)
         self.path.mkdir(exist_ok=True)
-        for draft in self.path.glob("*.tmp"):
-            draft.unlink(missing_ok=True)
+        self.clean()
         write_whole(self.path / MANIFEST, json.dumps(self.identity, indent=2).encode() + b"\n")
         return sum(1 for _ in self.path.glob("*.parquet"))
 
@@ -133,6 +132,11 @@ class PartFolder:
         write_part(self.file(part), pa.concat_tables([pq.read_table(self.file(h)) for h in halves]))
         for half in halves:
             self.file(half).unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Delete what processes that ended had begun to write."""
+        for draft in self.path.glob(".*.tmp"):
+            draft.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Delete the folder with all parts."""

@@ -161,7 +161,11 @@ def run_batch(
                 yield part
 
     setup = {"job": job, "options": dict(options)}
-    use = Workers(count, folder, setup, watcher.advance).run(unfinished())
+    try:
+        use = Workers(count, folder, setup, watcher.advance).run(unfinished())
+    except BaseException:
+        folder.clean()
+        raise
     summary = _Summary()
     for table in joined((folder.file_of(key) for key in keys), output, empty):
         summary.add(table)
