@@ -38,7 +38,7 @@ def main() -> None:
     import pyarrow as pa
 
     pa.set_cpu_count(1)
-    plan = JobPlan(setup["job"], setup["options"])
+    plan = JobPlan(setup["job"], _of_one_thread(setup["options"]))
     _answer(answers, {"ready": True})
     while True:
         message, payload = messages.get()
@@ -52,6 +52,16 @@ def main() -> None:
             _answer(answers, {"cpu_seconds": time.process_time(), "peak_bytes": peak_bytes()})
         except (OSError, RehydrateError) as error:  # of the whole part: a full disk
             _answer(answers, {"fault": str(error), "cpu_seconds": time.process_time()})
+
+
+def _of_one_thread(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with the model that they name loaded for one thread."""
+    name = options.get("embedder", "auto")
+    if name in (None, "auto"):
+        return options
+    from rehydrate.embedding import load_model
+
+    return {**options, "embedder": load_model(name, threads=1)}
 
 
 def _receive(source: IO[bytes], messages: queue.Queue[Message]) -> None:
