@@ -79,7 +79,7 @@ def report_of(run: subprocess.Popen[str]) -> dict[str, Any]:
 def parts_of(out: Path) -> dict[Path, int]:
     """Return the finished parts, with the times at which they were made."""
     found = {}
-    for path in out.with_name(f"{out.name}.parts").glob("[!.]*.parquet"):
+    for path in out.with_name(f"{out.name}.parts").glob("*.parquet"):
         with suppress(FileNotFoundError):
             found[path] = path.stat().st_mtime_ns
     return found
@@ -170,6 +170,23 @@ def test_an_interrupt_ends_it_cleanly_and_says_how_to_go_on(
     assert not list(tmp_path.rglob("*.tmp"))
     with started(given, out) as run:
         assert report_of(run)["taken_rows"] > 0
+    assert out.read_bytes() == expected
+
+
+def test_two_runs_at_once_do_not_share_their_parts(given: Path, expected: bytes, tmp_path: Path):
+    out = tmp_path / "out.parquet"
+    with started(given, out) as run:
+        wait_until(lambda: parts_of(out), run)
+        run.send_signal(signal.SIGSTOP)  # or it would be ready before the other has begun
+        with started(given, out) as other:
+            said, error = other.communicate(timeout=SECONDS)
+        run.send_signal(signal.SIGCONT)
+        assert (other.returncode, said) == (2, "")
+        assert error == (
+            f"rehydrate: {out}.parts: another run works on it now; wait for it, or pass another "
+            "-o\n"
+        )
+        assert report_of(run)["rows"] == ROWS
     assert out.read_bytes() == expected
 
 

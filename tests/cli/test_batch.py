@@ -85,7 +85,7 @@ def test_the_options_are_those_of_compact(run: Run, folder: Path, tmp_path: Path
             "openai_chat",
             "--no-embedding",
             "--provider",
-            "openai",
+            "openai_chat",
         ),
     )
     batch(run, "talks", "-o", "out.parquet", "--messages", *options)

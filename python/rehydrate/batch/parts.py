@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.batch.inputs import Rows
 from rehydrate.errors import FileError, InvalidArgumentError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANIFEST = "manifest.json"
+LOCK = "lock"
+_DRAFTS = ".*.tmp"
 _LAYOUT = 1
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 64 << 20
@@ -72,18 +75,21 @@ class PartFolder:
             raise OtherBatchError(self.path, "is no folder of parts", "move it, or pass another -o")
         if self.path.exists():
             self._check(restart=restart)
-            if restart:
-                shutil.rmtree(self.path)
         self.path.mkdir(exist_ok=True)
-        self.clean()
+        self._lock = locked(self.path)
+        self.clean(also_parts=restart)
         write_whole(self.path / MANIFEST, json.dumps(self.identity, indent=2).encode() + b"\n")
         return sum(1 for _ in self.path.glob("*.parquet"))
+
+    def close(self) -> None:
+        """Let another run have the folder."""
+        self._lock.close()
 
     def _check(self, *, restart: bool) -> None:
         try:
             found = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            if any(self.path.iterdir()):
+            if any(not (path.name == LOCK or path.match(_DRAFTS)) for path in self.path.iterdir()):
                 raise OtherBatchError(
                     self.path, "exists and holds no manifest of a batch", "pass another -o"
                 ) from None
@@ -133,17 +139,45 @@ class PartFolder:
         for half in halves:
             self.file(half).unlink(missing_ok=True)
 
-    def clean(self) -> None:
-        """Delete what processes that ended had begun to write."""
-        for draft in self.path.glob(".*.tmp"):
+    def clean(self, *, also_parts: bool = False) -> None:
+        """Delete what processes that ended had begun to write, or all parts."""
+        for draft in self.path.glob(_DRAFTS):
             draft.unlink(missing_ok=True)
+        if also_parts:
+            for part in self.path.glob("*.parquet"):
+                part.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Delete the folder with all parts."""
+        self.close()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 _REMEDY = "pass the options of then to go on, or --restart to begin anew"
+
+
+def locked(folder: Path) -> IO[bytes]:
+    """Return a file that holds the folder for this process until it is closed, or the process ends.
+
+    Raises OtherBatchError where another process holds it.
+    """
+    file = (folder / LOCK).open("ab")
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        file.close()
+        remedy = "wait for it, or pass another -o"
+        raise OtherBatchError(folder, "another run works on it now", remedy) from None
+    except OSError:
+        pass  # a file system without locks
+    return file
 
 
 def write_part(path: Path, table: pa.Table) -> None:

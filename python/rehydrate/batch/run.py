@@ -163,12 +163,13 @@ def run_batch(
     setup = {"job": job, "options": dict(options)}
     try:
         use = Workers(count, folder, setup, watcher.advance).run(unfinished())
+        summary = _Summary()
+        for table in joined((folder.file_of(key) for key in keys), output, empty):
+            summary.add(table)
     except BaseException:
         folder.clean()
+        folder.close()
         raise
-    summary = _Summary()
-    for table in joined((folder.file_of(key) for key in keys), output, empty):
-        summary.add(table)
     folder.remove()
     return BatchReport(
         output=output,

@@ -17,10 +17,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from rehydrate import _engine
+from rehydrate._text import error_text
 from rehydrate.batch.jobs import JobPlan
 from rehydrate.batch.parts import write_part
 from rehydrate.errors import RehydrateError
 from rehydrate.process import cache_limit
+
+_OUT_OF_MEMORY = 137
+"""The exit code of a shell's command that the system killed."""
 
 Message = tuple[dict[str, Any], bytes]
 
@@ -50,8 +54,12 @@ def main() -> None:
             del rows
             write_part(Path(message["path"]), found)
             _answer(answers, {"cpu_seconds": time.process_time(), "peak_bytes": peak_bytes()})
-        except (OSError, RehydrateError) as error:  # of the whole part: a full disk
-            _answer(answers, {"fault": str(error), "cpu_seconds": time.process_time()})
+        except MemoryError:  # a smaller part may do
+            os._exit(_OUT_OF_MEMORY)
+        except Exception as error:  # rows have their own: this is a full disk, or a bug
+            is_own = isinstance(error, (OSError, RehydrateError))
+            fault = error_text(error) if not is_own else str(error)
+            _answer(answers, {"fault": fault, "is_bug": not is_own})
 
 
 def _of_one_thread(options: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ _SENT = 2
 """Parts that a worker has: with one it would wait for the next."""
 _TRIES = 2
 _STARTS = 3
+_MOST_LOST_IN_A_ROW = 50
 _ENDED_AFTER_SECONDS = 10
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -69,6 +70,7 @@ class Workers:
         self._processes: dict[int, _Process] = {}
         self._failures: list[BaseException] = []
         self._use = WorkerUse()
+        self._lost_in_a_row = 0
         self._stopped = False
 
     def run(self, parts: Iterator[Part]) -> WorkerUse:
@@ -155,14 +157,28 @@ class Workers:
             else:
                 return
         if len(part.table) == 1:
-            self._send(part, problem=_problem(tries, ended))
-            self._receive()
+            self._lose(part, _problem(tries, ended))
             return
         halves = part.halves()
         for half in halves:
             if not self._folder.has(half):  # of the run before
                 self._finish(half, _TRIES if len(half.table) == 1 else 1)
         self._folder.join(part, halves)
+
+    def _lose(self, part: Part, problem: str) -> None:
+        """Make the part of one row without computing: an error."""
+        with self._lock:
+            lost = self._lost_in_a_row + 1
+        if lost > _MOST_LOST_IN_A_ROW:
+            raise FileError(
+                self._folder.path,
+                f"{_MOST_LOST_IN_A_ROW} rows one after the other ended their worker process",
+                "is there memory enough? Pass fewer --workers; the same command goes on",
+            )
+        self._send(part, problem=problem)
+        self._receive()
+        with self._lock:
+            self._lost_in_a_row = lost
 
     def _send(self, part: Part, *, problem: str | None = None) -> None:
         message = {"path": str(self._folder.file(part)), "problem": problem}
@@ -176,15 +192,18 @@ class Workers:
         except _EndedError:
             self._processes.pop(threading.get_ident(), None)
             raise
-        process.cpu_seconds, before = answer["cpu_seconds"], process.cpu_seconds
-        with self._lock:
-            self._use = self._use._replace(
-                cpu_seconds=self._use.cpu_seconds + process.cpu_seconds - before,
-                peak_bytes=max(self._use.peak_bytes, answer.get("peak_bytes", 0)),
-            )
         if "fault" in answer:
+            if answer["is_bug"]:
+                raise InternalError(f"a worker process failed: {answer['fault']}")
             raise FileError(
                 self._folder.path, answer["fault"], "finished parts stay: the same command goes on"
+            )
+        process.cpu_seconds, before = answer["cpu_seconds"], process.cpu_seconds
+        with self._lock:
+            self._lost_in_a_row = 0
+            self._use = self._use._replace(
+                cpu_seconds=self._use.cpu_seconds + process.cpu_seconds - before,
+                peak_bytes=max(self._use.peak_bytes, answer["peak_bytes"]),
             )
 
     def _count_end(self) -> None:
