@@ -238,7 +238,8 @@ def line(engine: str, rows: int, figures: dict[str, Any], rate: Rate, equal: int
     quarters = " ".join(f"{size:.0f}" for size in figures["worker_mb"])
     return (
         f"{engine}{killed}: {made:,.0f} rows/s ({made / rate.rows_s:.2f} of the loop), {rows:,} "
-        f"rows in {figures['wall']:.0f} s after {figures['startup']:.0f} s; {equal:,} equal to the loop's\n"
+        f"rows in {figures['wall']:.0f} s after {figures['startup']:.0f} s; {equal:,} equal to "
+        "the loop's\n"
         f"    rows by CPU second: workers {rows / figures['worker_cpu']:,.0f}, all "
         f"{rows / figures['all_cpu']:,.0f}\n"
         f"    cores: workers {figures['worker_cpu'] / figures['wall']:.2f}, all "

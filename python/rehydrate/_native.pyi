@@ -432,7 +432,8 @@ class ArrowRows:
 
 @final
 class ArrowColumns:
-    # Name, kind ("whole", "truth", "text", "long_text" or "indices") and values, None for null.
+    # Name, kind ("whole", "share", "truth", "text", "long_text" or "indices") and values, None for
+    # null.
     def __new__(cls, columns: Sequence[tuple[str, str, Sequence[Any]]]) -> ArrowColumns: ...
 
 @final

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate.cli.read import read
 from rehydrate.cli.terminal import Failure
+from rehydrate.errors import InvalidArgumentError
 
 PRETTY = (
     '[\n  {"role": "user", "content": "a"},\n  {"role": "x", "n": 1.0},\n  {"b": "\\u00e9"}\n]\n'
@@ -23,7 +24,7 @@ def _read(tmp_path: Path, text: str | bytes):
 
 
 def _problem(tmp_path: Path, text: str | bytes) -> str:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(InvalidArgumentError) as caught:
         _read(tmp_path, text)
     message = str(caught.value)
     assert "\n" not in message

@@ -2,6 +2,7 @@
 
 compact_batch        what `compact_context` keeps of each conversation
 count_tokens_batch   the tokens of each conversation, or of each text
+retention_batch      how much of what is needed later a compaction of each keeps
 embed_batch          the built-in model's vector of each text
 ArrowTable           what they return: pyarrow, polars, duckdb and nanoarrow read it without a copy
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
         CompactOptions as CompactOptions,
         compact_batch as compact_batch,
     )
+    from rehydrate.batch.retention import (
+        RetentionOptions as RetentionOptions,
+        retention_batch as retention_batch,
+    )
     from rehydrate.batch.texts import (
         count_tokens_batch as count_tokens_batch,
         embed_batch as embed_batch,
@@ -30,7 +35,14 @@ __all__, __dir__, __getattr__ = front(
     __name__,
     {
         "compaction": "CompactOptions compact_batch",
+        "retention": "RetentionOptions retention_batch",
         "texts": "count_tokens_batch embed_batch",
         "rehydrate._engine": "ArrowTable",
+    },
+    internal={
+        "inputs": "UnreadableTableError",
+        "jobs": "COMPACT COUNT RETENTION compacted",
+        "parts": "OtherBatchError",
+        "run": "BatchReport run_batch",
     },
 )

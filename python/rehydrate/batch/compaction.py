@@ -125,16 +125,8 @@ class BatchPlan(NamedTuple):
 
     def compacted(self, rows: _native.ArrowRows) -> _native.ArrowRows:
         """Return the results of a batch."""
-        names = rows.names
-        for name in ("id", "messages"):
-            if name not in names:
-                raise InvalidArgumentError(
-                    f"the batch has no column {name!r} (it has {', '.join(names) or 'none'}); pass "
-                    "columns id, messages and, if there are any, query"
-                )
-        has_query = "query" in names
-        for name in ("messages", "query") if has_query else ("messages",):
-            rows.check(name)
+        check_columns(rows)
+        has_query = "query" in rows.names
 
         def work(start: int, end: int) -> list[_Row]:
             texts = rows.texts("messages", start, end)
@@ -217,6 +209,19 @@ def check_options(options: Mapping[str, Any]) -> None:
         )
     check_outline(options.get("outline", False))
     compact_context([], **options)
+
+
+def check_columns(rows: _native.ArrowRows) -> None:
+    """Raise InvalidArgumentError for a table without ids and conversations."""
+    names = rows.names
+    for name in ("id", "messages"):
+        if name not in names:
+            raise InvalidArgumentError(
+                f"the batch has no column {name!r} (it has {', '.join(names) or 'none'}); pass "
+                "columns id, messages and, if there are any, query"
+            )
+    for name in ("messages", "query") if "query" in names else ("messages",):
+        rows.check(name)
 
 
 def checked_text(text: str | bytes | None, column: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: compact, eval, inspect, lint, memory, thread, rpc, mcp, claude, model,
+"""The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, claude, model,
 doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from rehydrate import __version__
 from rehydrate.cli import (
+    batch,
     claude,
     compact,
     doctor,
@@ -105,6 +106,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, eval, inspect, lint, memory, thread, rpc, mcp, claude, model, doctor):
+    for command in (
+        compact,
+        batch,
+        eval,
+        inspect,
+        lint,
+        memory,
+        thread,
+        rpc,
+        mcp,
+        claude,
+        model,
+        doctor,
+    ):
         command.add_parser(commands)
     return parser

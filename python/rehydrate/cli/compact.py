@@ -8,31 +8,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rehydrate._engine import COUNTERS
+from rehydrate._document import Document
 from rehydrate._text import as_json
+from rehydrate.cli.compact_options import (
+    add_judging_options,
+    add_shape_options,
+    add_size_options,
+    compact_options,
+)
 from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
 from rehydrate.cli.options import (
     add_color_option,
     add_command,
-    add_format_option,
     is_same_file,
     page_file,
-    ratio,
-    tokens,
     whole,
 )
-from rehydrate.cli.read import Document, read
+from rehydrate.cli.read import read
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
 from rehydrate.compact.archive import Archive
-from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.result import Compaction, Stats
-from rehydrate.compact.scoring import PROFILES
 from rehydrate.errors import InvalidMessageError, Violation
-from rehydrate.messages import PROVIDERS
 
 SHOWN_VIOLATIONS = 3
-
-# No file holds LangChain's objects.
 
 _EXAMPLES = """\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
@@ -69,72 +67,15 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE", help="the conversation; - reads standard input")
 
     what = parser.add_argument_group("what to keep")
-    size = what.add_mutually_exclusive_group()
-    size.add_argument(
-        "--ratio", type=ratio, default=0.4, metavar="R",
-        help="share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
-    )  # fmt: skip
-    size.add_argument(
-        "--budget", type=tokens, metavar="N", help="tokens to keep instead, such as 20000 or 20k"
-    )
-    what.add_argument(
-        "--query", metavar="TEXT",
-        help="what the next turn is about (default: what the user said last)",
-    )  # fmt: skip
+    add_size_options(what)
     what.add_argument(
         "--pin", type=int, action="append", default=[], metavar="N",
         help="always keep message N, counted from 0, from the end if negative; repeatable",
     )  # fmt: skip
-
-    what.add_argument(
-        "--granularity", metavar="G", default="message", choices=GRANULARITIES,
-        help="message (default): whole messages; excerpt: also parts of long texts, gaps marked",
-    )  # fmt: skip
-    what.add_argument(
-        "--excerpt-inputs", action="store_true",
-        help="with excerpt: also parts of long inputs of finished tool calls, gaps marked",
-    )  # fmt: skip
-
-    what.add_argument(
-        "--outline", action="store_true",
-        help="list the names in what is dropped, in a message of its own where the first gap is",
-    )  # fmt: skip
-
-    what.add_argument(
-        "--thinking", metavar="T", default="auto", choices=THINKING,
-        help="auto (default): what the model takes back of its thinking; keep: all of it; "
-        "strip: none, but for an open tool loop",
-    )  # fmt: skip
-    what.add_argument(
-        "--model", metavar="NAME", default="",
-        help="the model that is asked next, for --thinking auto; default: the one that the "
-        "transcript names, else a Claude that takes no thinking behind a change",
-    )  # fmt: skip
-    what.add_argument(
-        "--provider", choices=PROVIDERS,
-        help="for whom a list of chat or plain messages is, where a gateway sends it on; "
-        "anthropic, also by a --model that is a Claude: what is kept begins with the user",
-    )  # fmt: skip
+    add_shape_options(what)
 
     how = parser.add_argument_group("how to judge")
-    how.add_argument(
-        "--scoring", metavar="PROFILE", default="balanced", choices=list(PROFILES),
-        help="balanced (default), or chitta: the plain three-signal formula",
-    )  # fmt: skip
-    how.add_argument(
-        "--counter", metavar="NAME", choices=COUNTERS,
-        help="o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
-    )  # fmt: skip
-    add_format_option(how)
-    embedding = how.add_mutually_exclusive_group()
-    embedding.add_argument(
-        "--embedder", metavar="MODEL", default="auto",
-        help="beside the built-in model, for a --query: the name or folder of an ONNX model, "
-        "such as those that `rehydrate model list` shows",
-    )  # fmt: skip
-    embedding.add_argument(
-        "--no-embedding", action="store_true", help="compare words only, without the built-in model"
-    )
+    add_judging_options(how)
 
     memory = parser.add_argument_group("what is remembered")
     add_memory_options(memory)
@@ -195,22 +136,10 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
         with opened_memory(options) as memory:
             return compact_context(
                 document.entries,
-                options.query,
-                options.ratio,
-                budget_tokens=options.budget,
                 memory=memory,
-                scoring=options.scoring,
-                embedder=None if options.no_embedding else options.embedder,
-                counter=options.counter,
-                format=options.format,
-                granularity=options.granularity,
-                excerpt_inputs=options.excerpt_inputs,
-                outline=options.outline,
-                thinking=options.thinking,
-                model=options.model,
-                provider=options.provider,
                 pin=options.pin,
                 archive=_archive(options),
+                **compact_options(options),
             )
     except InvalidMessageError as error:
         if error.index is None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._document import Document, document_of
 from rehydrate.cli.memory_store import add_memory_options, opened_memory
 from rehydrate.cli.options import add_command, add_format_option, some_tokens
-from rehydrate.cli.read import Document, document_of, text_of
+from rehydrate.cli.read import text_of
 from rehydrate.cli.terminal import Failure, Terminal, say, say_written, show, write
 from rehydrate.errors import BudgetExceededError, InvalidMessageError
 from rehydrate.formats import detect_format

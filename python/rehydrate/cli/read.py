@@ -1,128 +1,27 @@
-"""Reading a conversation from a file, so that kept entries can be written byte for byte.
-
-A `Document` holds the entries beside their exact text. Dropped entries are cut out of the text.
-Numbers, escapes, indentation and everything around the messages (an API request's `system` and
-`tools`) are never rewritten.
-"""
+"""Reading the conversation in a file, or in standard input."""
 
 from __future__ import annotations
 
-import json
-import re
 import sys
-from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from rehydrate._text import as_json
+from rehydrate._document import Document, decoded, document_of
 from rehydrate.cli.terminal import Failure
-
-EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
-
-# The keys under which an object keeps its messages, best first: a request, a Responses request, a
-# response, a trajectory of SWE-agent's.
-_LISTS = ("messages", "input", "output", "history")
-
-_decode = json.JSONDecoder().raw_decode
-_blank = re.compile(r"[ \t\r\n]*")
-
-
-class Span(NamedTuple):
-    """Position of an entry in the text; `lead` is where the white space before it begins."""
-
-    lead: int
-    start: int
-    end: int
-
-
-class Document(NamedTuple):
-    """A file's entries and the text they were read from.
-
-    `frame` is the inside of the brackets for an array, None for lines. `around` are the other keys
-    of the object around the messages.
-    """
-
-    name: str
-    text: str
-    entries: list[Any]
-    spans: list[Span]
-    frame: tuple[int, int] | None = None
-    around: tuple[str, ...] = ()
-
-    def keep(self, indices: Collection[int], changed: Mapping[int, Any] | None = None) -> str:
-        """Return the text with only these entries in it; with all of them, the same text.
-
-        They are written in the order of the indices. `changed` maps indices to new entries: kept in
-        part, or replaced by an outline.
-        """
-        changed = changed or {}
-        if len(indices) == len(self.entries) and not changed:
-            return self.text
-        order = [*indices]
-        kept = [self.spans[index] for index in order]
-        if self.frame is None:
-            return "".join(
-                [
-                    self.text[span.lead : span.start] + self._entry(index, changed)
-                    for index, span in zip(order, kept, strict=True)
-                ]
-            )
-        opened, closed = self.frame
-        if not kept:
-            return self.text[:opened] + self.text[closed:]
-        # The first kept entry goes where the first entry was. Each other follows its own white
-        # space, and the bracket closes as it did behind the last entry.
-        first, last = self.spans[0], self.spans[-1]
-        parts = [
-            (self.text[span.lead : span.start] if position else "") + self._entry(index, changed)
-            for position, (index, span) in enumerate(zip(order, kept, strict=True))
-        ]
-        return self.text[: first.start] + ",".join(parts) + self.text[last.end :]
-
-    def _entry(self, index: int, changed: Mapping[int, Any]) -> str:
-        """Return the text of one entry; in a file of lines with its line break."""
-        _, start, end = self.spans[index]
-        if index not in changed:
-            return self.text[start:end]
-        written = as_json(changed[index])
-        return written + "\n" if self.text[start:end].endswith("\n") else written
-
-    def line_of(self, index: int) -> int:
-        """Return the line on which an entry begins, from 1."""
-        return self.text.count("\n", 0, self.spans[index].start) + 1
 
 
 def read(path: str) -> Document:
-    """Read the conversation in a file, or in standard input for ``-``; raises Failure."""
+    """Read the conversation in a file, or in standard input for ``-``.
+
+    Raises Failure for a file that cannot be read, InvalidArgumentError for one that is none.
+    """
     return document_of(*text_of(path))
 
 
 def text_of(path: str) -> tuple[str, str]:
     """Return a file's name and its text, or those of standard input for ``-``."""
     name = "standard input" if path == "-" else path
-    return name, _text(_bytes(path), name)
-
-
-def document_of(name: str, text: str) -> Document:
-    """Read the conversation in a text; raises Failure."""
-    start = _skip(text, 0)
-    try:
-        match text[start : start + 1]:
-            case "":
-                raise Failure(f"{name} is empty; expected {EXPECTED}")
-            case "[":
-                return _array_document(name, text, start)
-            case "{":
-                return _object_or_lines(name, text, start)
-    except json.JSONDecodeError as error:
-        raise _not_json(name, text, error, error.lineno) from None
-    except RecursionError:
-        raise Failure(f"{name} is nested too deeply; expected {EXPECTED}") from None
-    except ValueError:  # more digits than Python reads
-        raise Failure(f"{name} holds a number of thousands of digits; shorten it") from None
-    opening = text[start : start + 30].splitlines()[0]
-    raise Failure(f"{name} is not JSON: it begins with {opening!r}; expected {EXPECTED}")
+    return name, decoded(_bytes(path), name)
 
 
 def _bytes(path: str) -> bytes:
@@ -160,151 +59,3 @@ def _similar_file(file: Path) -> Path | None:
         return None
     near = get_close_matches(file.name, names, n=1, cutoff=0.75)
     return file.parent / near[0] if near else None
-
-
-def _text(data: bytes, name: str) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        remedy = "convert it, for example with iconv -f UTF-16 -t UTF-8"
-        raise Failure(f"{name} is UTF-16, expected UTF-8; {remedy}")
-    if data.startswith(b"\x1f\x8b"):
-        raise Failure(f"{name} is compressed; unpack it: gunzip -c FILE | rehydrate compact -")
-    if b"\0" in data[:65_536]:
-        raise Failure(f"{name} is a binary file; expected {EXPECTED}")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Failure(
-            f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}); convert the "
-            "file, for example with iconv -f LATIN1 -t UTF-8"
-        ) from None
-
-
-def _object_or_lines(name: str, text: str, start: int) -> Document:
-    end = _decode(text, start)[1]
-    rest = _skip(text, end)
-    if rest == len(text):
-        return _object_document(name, text, start)
-    if "\n" in text[start:end]:
-        line = text.count("\n", 0, rest) + 1
-        raise Failure(
-            f"line {line} of {name} begins a second JSON value; put each on a line of its own "
-            "(jq -c .) or all in one array (jq -s .)"
-        )
-    return _lines_document(name, text)
-
-
-def _array_document(name: str, text: str, start: int) -> Document:
-    entries, spans, frame = _array(text, start)
-    _check_end(text, frame[1] + 1)
-    return Document(name, text, entries, spans, frame)
-
-
-def _object_document(name: str, text: str, start: int) -> Document:
-    """Read an object around the messages, or the only line of a file of lines."""
-    lists: dict[str, tuple[list[Any], list[Span], tuple[int, int]]] = {}
-    keys: dict[str, None] = {}
-    position = start + 1
-    while text[position := _skip(text, position)] != "}":
-        key, position = _decode(text, position)
-        position = _skip(text, _skip(text, position) + 1)  # the colon
-        keys[key] = None
-        if key in _LISTS and text[position] == "[":
-            lists[key] = _array(text, position)
-            position = lists[key][2][1] + 1
-        else:
-            position = _decode(text, position)[1]
-        position = _skip(text, position)
-        if text[position] == ",":
-            position += 1
-    is_entry = "role" in keys or "type" in keys
-    for key in _LISTS:
-        # An entry may have an output of its own; none has messages.
-        if key in lists and (key == "messages" or not is_entry):
-            return Document(name, text, *lists[key], tuple(other for other in keys if other != key))
-    if is_entry:
-        return _lines_document(name, text, whole=True)
-    shown = ", ".join(list(keys)[:6]) or "nothing"
-    raise Failure(
-        f"{name} is an object without a 'messages', 'input', 'output' or 'history' list (it holds "
-        f"{shown}); "
-        "pass one with it, or the list itself"
-    )
-
-
-def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
-    """Read one entry a line; `whole`: one entry on all the lines."""
-    entries: list[Any] = []
-    spans: list[Span] = []
-    lead = 0
-    number = 0
-    while lead < len(text):
-        number += 1
-        end = len(text) if whole else (text.find("\n", lead) + 1 or len(text))
-        start = _skip(text, lead)
-        if start < end:
-            try:
-                entry = json.loads(text[lead:end])
-            except json.JSONDecodeError as error:
-                raise _not_json(name, text, error, number) from None
-            if _is_conversation(entry):
-                raise Failure(
-                    f"line {number} of {name} holds a whole conversation; compact one at a time: "
-                    f"sed -n {number}p FILE | rehydrate compact -"
-                )
-            entries.append(entry)
-            spans.append(Span(lead, start, end))
-        lead = end
-    return Document(name, text, entries, spans)
-
-
-def _is_conversation(entry: object) -> bool:
-    if not isinstance(entry, dict) or {"role", "type"} & entry.keys():
-        return False
-    return "messages" in entry or any(isinstance(entry.get(key), list) for key in _LISTS)
-
-
-def _array(text: str, opening: int) -> tuple[list[Any], list[Span], tuple[int, int]]:
-    """Return the entries of the array whose bracket opens here, their positions, and its inside."""
-    entries: list[Any] = []
-    spans: list[Span] = []
-    lead = opening + 1
-    position = _skip(text, lead)
-    if text[position : position + 1] == "]":
-        return entries, spans, (lead, position)
-    while True:
-        entry, end = _decode(text, position)
-        entries.append(entry)
-        spans.append(Span(lead, position, end))
-        position = _skip(text, end)
-        match text[position : position + 1]:
-            case ",":
-                lead = position + 1
-                position = _skip(text, lead)
-            case "]":
-                return entries, spans, (opening + 1, position)
-            case _:
-                raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
-
-
-def _check_end(text: str, position: int) -> None:
-    rest = _skip(text, position)
-    if rest != len(text):
-        raise json.JSONDecodeError("Extra data", text, rest)
-
-
-def _skip(text: str, position: int) -> int:
-    """Return the position behind the white space that JSON allows."""
-    blank = _blank.match(text, position)
-    return blank.end() if blank else position
-
-
-def _not_json(name: str, text: str, error: json.JSONDecodeError, line: int) -> Failure:
-    problem = error.msg.removesuffix(" at")
-    if line > text.rstrip().count("\n"):
-        remedy = "it is the last line: the file may have been cut off there"
-    else:
-        remedy = "correct the line or delete it"
-    return Failure(
-        f"line {line} of {name} is not JSON: {problem} at column {error.colno}; {remedy}"
-    )

@@ -317,6 +317,20 @@ def _write_out(data: bytes) -> None:
         raise Failure(f"standard output cannot be written: {error.strerror}") from None
 
 
+def _duration(seconds: float) -> str:
+    """Return a time to read: 59 s, 12 min, 3 h 20 min.
+
+    >>> _duration(59), _duration(130), _duration(12_000)
+    ('59 s', '2 min 10 s', '3 h 20 min')
+    """
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
 BAR_CELLS = 30
 DRAWN_EVERY_SECONDS = 0.1
 SHOWN_AFTER_SECONDS = 0.3
@@ -331,12 +345,19 @@ class Progress:
     during a long step.
     """
 
-    def __init__(self, doing: str, unit: str, total: int | None = None) -> None:
-        """Take the name of the work, the unit that is counted, and the total if it is known."""
+    def __init__(
+        self, doing: str, unit: str, total: int | None = None, *, shows_rate: bool = False
+    ) -> None:
+        """Take the name of the work, the unit that is counted, and the total if it is known.
+
+        With `shows_rate` it also says how many a second, and how long the rest will take.
+        """
         self._doing = doing
         self._unit = unit
         self._total = total
         self._done = 0
+        self._skipped = 0
+        self._shows_rate = shows_rate
         self._started = time.monotonic()
         self._ended = threading.Event()
         self._drawing: threading.Thread | None = None
@@ -345,6 +366,11 @@ class Progress:
     def advance(self, steps: int) -> None:
         """Count finished steps."""
         self._done += steps
+
+    def skip(self, steps: int) -> None:
+        """Count steps that were finished before, and say nothing of how fast these are."""
+        self._done += steps
+        self._skipped += steps
 
     def __enter__(self) -> Self:
         """Start drawing, if standard error is a terminal."""
@@ -376,7 +402,13 @@ class Progress:
             if self._done:
                 figures += f": {self._done:,} {self._unit}"
             plain = f" {figures}"
-        line = f"{begin}{figures}  {seconds:.0f} s"
+        if self._shows_rate and (rate := (self._done - self._skipped) / max(seconds, 1e-9)):
+            figures += f"  {rate:,.0f} {self._unit}/s"
+            plain += f"  {rate:,.0f} {self._unit}/s"
+            if self._total:
+                left = f"{_duration((self._total - self._done) / rate)} left"
+                figures, plain = f"{figures}  {left}", f"{plain}  {left}"
+        line = f"{begin}{figures}  {_duration(seconds)}"
         # A line that wraps would leave its upper half behind.
         return line if len(plain) + 8 < terminal.width else terminal.cut(plain, terminal.width - 1)
 

@@ -10,7 +10,7 @@ use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, Int32Builder, L
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, BooleanArray, Int64Array, LargeStringArray, RecordBatch, RecordBatchIterator, StringArray,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, LargeStringArray, RecordBatch, RecordBatchIterator, StringArray,
 };
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use pyo3::exceptions::PyValueError;
@@ -171,7 +171,7 @@ pub struct ArrowColumns {
 
 #[pymethods]
 impl ArrowColumns {
-    /// Columns by name, each with the kind of its values: "whole", "truth", "text", "long_text" or "indices".
+    /// Columns by name, each with the kind of its values: "whole", "share", "truth", "text", "long_text" or "indices".
     #[new]
     fn new(columns: Vec<(String, String, Bound<'_, PyAny>)>) -> PyResult<Self> {
         let column = |(name, kind, values): (String, String, Bound<'_, PyAny>)| Ok((name, array(&kind, &values)?));
@@ -182,6 +182,7 @@ impl ArrowColumns {
 fn array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     Ok(match kind {
         "whole" => Arc::new(Int64Array::from(values.extract::<Vec<Option<i64>>>()?)),
+        "share" => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
         "truth" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
         "text" => Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?)),
         // One column of a batch may hold more than the 2 GB of a short one.

@@ -2,6 +2,7 @@
 
 RehydrateBatch      for ``map_batches``: what `compact_context` keeps of each conversation
 CountTokensBatch    the tokens of each conversation, or of each text
+RetentionBatch      how much of what is needed later a compaction of each keeps
 EmbedBatch          the built-in model's vector of each text
 """
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
         CountTokensBatch as CountTokensBatch,
         EmbedBatch as EmbedBatch,
         RehydrateBatch as RehydrateBatch,
+        RetentionBatch as RetentionBatch,
     )
 
 __all__, __dir__, __getattr__ = front(
-    __name__, {"batches": "CountTokensBatch EmbedBatch RehydrateBatch"}
+    __name__, {"batches": "CountTokensBatch EmbedBatch RehydrateBatch RetentionBatch"}
 )

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from rehydrate.batch.compaction import CompactOptions, compact_batch
+from rehydrate.batch.retention import RetentionOptions, retention_batch
 from rehydrate.batch.texts import count_tokens_batch, embed_batch
 from rehydrate.integrations.table_work import CACHE_BYTES, TableWork
 
@@ -83,6 +84,31 @@ class CountTokensBatch(TableWork):
             threads=threads,
         )
         super().__init__(work, column or of, keep=keep, cache_bytes=cache_bytes)
+
+
+class RetentionBatch(TableWork):
+    """`retention_batch` for the blocks of a dataset; other arguments as in `RehydrateBatch`.
+
+    >>> import json, pyarrow
+    >>> turns = [{"role": "user", "content": f"look at src/part_{n % 5}.py"} for n in range(40)]
+    >>> measure = RetentionBatch(target_ratio=0.5)
+    >>> found = measure(pyarrow.table({"id": ["a"], "messages": [json.dumps(turns)]}))
+    >>> found.select(["cuts", "needed", "used_later"]).to_pylist()
+    [{'cuts': 1, 'needed': 5, 'used_later': 1.0}]
+    """
+
+    def __init__(
+        self,
+        *,
+        target_ratio: float = 0.4,
+        keep: Iterable[str] = (),
+        threads: int = 1,
+        cache_bytes: int = CACHE_BYTES,
+        **options: Unpack[RetentionOptions],
+    ) -> None:
+        """Check the options."""
+        work = partial(retention_batch, target_ratio=target_ratio, threads=threads, **options)
+        super().__init__(work, "messages", keep=keep, cache_bytes=cache_bytes)
 
 
 class EmbedBatch(TableWork):

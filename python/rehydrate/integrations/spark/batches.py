@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.batch.compaction import CompactOptions, compact_batch
+from rehydrate.batch.retention import RetentionOptions, retention_batch
 from rehydrate.batch.texts import count_tokens_batch, embed_batch
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.table_work import CACHE_BYTES, TableWork, pyarrow
@@ -83,6 +84,27 @@ def count_tokens_batches(
         threads=threads,
     )
     return ArrowBatches(TableWork(work, column or of, keep=keep, cache_bytes=cache_bytes))
+
+
+def retention_batches(
+    *,
+    target_ratio: float = 0.4,
+    keep: Iterable[str] = (),
+    threads: int = 1,
+    cache_bytes: int = CACHE_BYTES,
+    **options: Unpack[RetentionOptions],
+) -> ArrowBatches:
+    """Return `retention_batch` for ``mapInArrow``; other arguments as in `compact_batches`.
+
+    >>> import json, pyarrow
+    >>> turns = [{"role": "user", "content": f"look at src/part_{n % 5}.py"} for n in range(40)]
+    >>> rows = pyarrow.record_batch({"id": ["a"], "messages": [json.dumps(turns)]})
+    >>> [found] = retention_batches(target_ratio=0.5)([rows])
+    >>> found.select(["cuts", "needed", "used_later"]).to_pylist()
+    [{'cuts': 1, 'needed': 5, 'used_later': 1.0}]
+    """
+    work = partial(retention_batch, target_ratio=target_ratio, threads=threads, **options)
+    return ArrowBatches(TableWork(work, "messages", keep=keep, cache_bytes=cache_bytes))
 
 
 def embed_batches(

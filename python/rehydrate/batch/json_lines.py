@@ -1,0 +1,121 @@
+"""A table in JSON Lines: an object a line, with ``id``, ``messages`` and perhaps ``query``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rehydrate._text import as_json, as_unicode
+from rehydrate.errors import InvalidArgumentError
+
+_HEAD_BYTES = 64 << 10
+_decode = json.JSONDecoder().raw_decode
+_blank = re.compile(r"[ \t\r\n]*")
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file of lines is a table: its first line is an object with messages and an
+    id, or one of several with messages.
+
+    A single object with messages is the body of a request, and so a conversation.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not head.startswith(b"{") or b'"messages"' not in head:
+            return False
+        file.seek(0)
+        line = next((line for line in file if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+        has_more = any(following.strip() for following in file)
+    try:
+        row = json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(row, dict) or {"role", "type"} & row.keys() or "messages" not in row:
+        return False
+    return has_more or "id" in row
+
+
+class LineRow(NamedTuple):
+    """What a line holds: its id as text, the JSON of its messages, and its query."""
+
+    id: str | None
+    messages: str
+    query: str | None
+
+    @classmethod
+    def read(cls, line: bytes) -> LineRow:
+        """Read a line; raises InvalidArgumentError for one that is no row.
+
+        >>> LineRow.read(b'{"id": 7, "messages": [{"role":"user"} ], "query": null}')
+        LineRow(id='7', messages='[{"role":"user"} ]', query=None)
+        """
+        try:
+            text = line.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InvalidArgumentError(
+                f"the line is no UTF-8 from byte {error.start} on; pass UTF-8"
+            ) from None
+        try:
+            fields = _fields(text)
+        except json.JSONDecodeError as error:
+            raise InvalidArgumentError(
+                f"the line is no JSON object: {error.msg} at character {error.pos}; pass an object "
+                "with id and messages on each line"
+            ) from None
+        except RecursionError:
+            raise InvalidArgumentError("the line is nested too deeply") from None
+        except ValueError:  # more digits than Python reads
+            raise InvalidArgumentError(
+                "the line holds a number of thousands of digits; shorten it"
+            ) from None
+        if "messages" not in fields:
+            raise InvalidArgumentError(
+                f"the line has no messages (it has {', '.join(list(fields)[:8]) or 'nothing'}); "
+                "pass an object with id and messages on each line"
+            )
+        value, written = fields["messages"]
+        name = fields.get("id", (None, ""))[0]
+        query = fields.get("query", (None, ""))[0]
+        if not isinstance(query, (str, type(None))):
+            raise InvalidArgumentError(f"query is of type {type(query).__name__}; pass a text")
+        return cls(
+            None if name is None else as_unicode(name if isinstance(name, str) else as_json(name)),
+            value if isinstance(value, str) else written,
+            query,
+        )
+
+
+def _fields(text: str) -> dict[str, tuple[Any, str]]:
+    """Return the values of an object's fields, each with its text letter for letter."""
+    fields: dict[str, tuple[Any, str]] = {}
+    position = _skip(text, 0)
+    if text[position : position + 1] != "{":
+        raise json.JSONDecodeError("Expecting '{'", text, position)
+    position = _skip(text, position + 1)
+    if text[position : position + 1] == "}":
+        return fields
+    while True:
+        key, position = _decode(text, position)
+        position = _skip(text, position)
+        if not isinstance(key, str) or text[position : position + 1] != ":":
+            raise json.JSONDecodeError("Expecting ':'", text, position)
+        start = _skip(text, position + 1)
+        value, end = _decode(text, start)
+        fields[key] = value, text[start:end]
+        position = _skip(text, end)
+        match text[position : position + 1]:
+            case ",":
+                position = _skip(text, position + 1)
+            case "}":
+                if _skip(text, position + 1) != len(text):
+                    raise json.JSONDecodeError("Extra data", text, position + 1)
+                return fields
+            case _:
+                raise json.JSONDecodeError("Expecting ',' or '}'", text, position)
+
+
+def _skip(text: str, position: int) -> int:
+    blank = _blank.match(text, position)
+    return blank.end() if blank else position

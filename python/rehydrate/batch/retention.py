@@ -1,0 +1,178 @@
+"""retention_batch: for each row of a table, how much of what is needed later a compaction keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+
+from rehydrate import _engine
+from rehydrate._check import check_whole
+from rehydrate.batch.compaction import check_columns, checked_text, row_error
+from rehydrate.batch.conversation import JsonConversation
+from rehydrate.batch.spreading import check_threads, spread, usable_threads
+from rehydrate.compact.api import compact_context
+from rehydrate.compact.outline import check_outline
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.retention.measure import Compact, score_cut
+from rehydrate.retention.sampling import MIN_NEEDED, sample_cases
+from rehydrate.retention.sessions import read_session
+from rehydrate.retention.strategies import compacted, exact_cost
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from rehydrate import _native
+    from rehydrate._engine import CounterName
+    from rehydrate.compact.arguments import Granularity, ThinkingPolicy
+    from rehydrate.compact.outline import OutlineSize
+    from rehydrate.compact.scoring import ProfileName, Scoring
+    from rehydrate.embedding.protocol import Model
+    from rehydrate.formats import FormatName
+
+
+class RetentionOptions(TypedDict, total=False):
+    """The options of `compact_context` that a measured compaction takes."""
+
+    scoring: ProfileName | Scoring
+    embedder: str | PathLike[str] | Model | Callable[[list[str]], Any] | None
+    counter: CounterName | Callable[[str], int] | None
+    format: FormatName | Literal["auto"]
+    granularity: Granularity
+    excerpt_inputs: bool
+    thinking: ThinkingPolicy
+    outline: OutlineSize
+
+
+_OPTIONS = frozenset(RetentionOptions.__annotations__)
+
+
+def retention_batch(
+    batch: object,
+    *,
+    target_ratio: float = 0.4,
+    min_needed: int = MIN_NEEDED,
+    threads: int | None = None,
+    **options: Unpack[RetentionOptions],
+) -> _native.ArrowTable:
+    """Return for each conversation of a table what `rehydrate.retention` measures on it.
+
+    A session is cut as `evaluate` cuts it: a long one at five points, a short one at one. What came
+    before a cut is compacted to ``target_ratio``. Left out are cuts after which fewer than
+    ``min_needed`` earlier names are used. The table and ``threads`` are as in `compact_batch`;
+    queries are not used. The options are those of `compact_context`, but ``thinking`` is ``"keep"``
+    unless another is passed: no request is made of what is left.
+
+    | column | |
+    |---|---|
+    | id | as it came |
+    | cuts | the number of cuts that were measured, int64; 0 for a conversation without any |
+    | needed | the names used later, over all cuts, int64 |
+    | used_later | the mean share of them that was kept |
+    | laid_down | the mean share of the user's binding instructions that was kept |
+    | last_turn | the share of cuts at which the last user turn was kept |
+    | cost_ratio | the mean share of the tokens that was kept |
+    | violations | provider's rules that outputs break and inputs did not, int64 |
+    | format | the format that was read |
+    | error | why there is no result; null if there is one |
+
+    Shares are double, and null where there was nothing to measure.
+
+    Raises InvalidArgumentError for a table without the columns ``id`` and ``messages``, and for an
+    option outside of its limits.
+
+    >>> import json, pyarrow
+    >>> turns = [{"role": "user", "content": f"look at src/part_{n % 5}.py"} for n in range(40)]
+    >>> table = pyarrow.table({"id": ["a"], "messages": [json.dumps(turns)]})
+    >>> found = pyarrow.table(retention_batch(table, target_ratio=0.5)).to_pylist()[0]
+    >>> found["cuts"], found["needed"], found["used_later"]
+    (1, 5, 1.0)
+    """
+    plan = _Plan.of(target_ratio, min_needed, threads, options)
+    return _engine.ArrowTable([plan.measured(rows) for rows in _engine.ArrowReader(batch)])
+
+
+class _Plan(NamedTuple):
+    """What is done with each row."""
+
+    compact: Compact
+    ratio: float
+    min_needed: int
+    threads: int | None
+
+    @classmethod
+    def of(
+        cls, ratio: float, min_needed: int, threads: int | None, options: Mapping[str, Any]
+    ) -> _Plan:
+        unknown = [name for name in options if name not in _OPTIONS]
+        if unknown:
+            raise InvalidArgumentError(
+                f"retention_batch has no option {unknown[0]!r}; choose from "
+                f"{', '.join(sorted(_OPTIONS))}"
+            )
+        check_threads(threads)
+        check_whole("min_needed", min_needed, 1, 1_000_000)
+        check_outline(options.get("outline", False))
+        compact_context([], target_ratio=ratio, **options)
+        return cls(compacted(**{"thinking": "keep", **options}), ratio, min_needed, threads)
+
+    def measured(self, rows: _native.ArrowRows) -> _native.ArrowRows:
+        """Return the results of a batch."""
+        check_columns(rows)
+
+        def work(start: int, end: int) -> list[_Row]:
+            return [self._row(text) for text in rows.texts("messages", start, end)]
+
+        found = spread(len(rows), work, usable_threads(self.threads, rows, "messages"))
+        columns = [
+            (name, kind, [row[position] for row in found])
+            for position, (name, kind) in enumerate(_COLUMNS.items())
+        ]
+        return rows.with_columns(["id"], _engine.ArrowColumns(columns))
+
+    def _row(self, text: str | bytes | None) -> _Row:
+        try:
+            read = JsonConversation.read(checked_text(text, "messages"))
+            session = read_session(read.messages)
+            cuts = sample_cases([session], min_needed=self.min_needed).cuts
+            cost = exact_cost()
+            scores = [score_cut(cut, self.compact, self.ratio, cost) for cut in cuts]
+            return _Row(
+                cuts=len(cuts),
+                needed=sum(len(cut.needed) for cut in cuts),
+                used_later=_mean([score.retained for score in scores]),
+                laid_down=_mean([score.laid_down for score in scores]),
+                last_turn=_mean([score.last_turn for score in scores]),
+                cost_ratio=_mean([score.cost_ratio for score in scores]),
+                violations=sum(score.violations for score in scores),
+                format=session.format,
+            )
+        except Exception as error:  # a row's error is its own
+            return _Row(error=row_error(error))
+
+
+def _mean(values: list[float | None] | list[float]) -> float | None:
+    measured = [value for value in values if value is not None]
+    return fmean(measured) if measured else None
+
+
+class _Row(NamedTuple):
+    """The result of one row; the columns of a batch's result are its fields."""
+
+    cuts: int | None = None
+    needed: int | None = None
+    used_later: float | None = None
+    laid_down: float | None = None
+    last_turn: float | None = None
+    cost_ratio: float | None = None
+    violations: int | None = None
+    format: str | None = None
+    error: str | None = None
+
+
+_KINDS = dict.fromkeys(("used_later", "laid_down", "last_turn", "cost_ratio"), "share")
+_COLUMNS = {
+    name: _KINDS.get(name, "text" if name in ("format", "error") else "whole")
+    for name in _Row._fields
+}

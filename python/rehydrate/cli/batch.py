@@ -1,0 +1,241 @@
+"""`rehydrate batch`: a folder of transcripts, or a table of them, to one Parquet file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rehydrate._text import as_json, plural
+from rehydrate.cli.compact_options import (
+    add_judging_options,
+    add_shape_options,
+    add_size_options,
+    compact_options,
+)
+from rehydrate.cli.options import add_command
+from rehydrate.cli.terminal import Failure, Progress, Terminal, show, write
+
+if TYPE_CHECKING:
+    from rehydrate.batch.run import BatchReport
+
+INTERRUPTED = 128 + 2
+
+_EXAMPLES = """\
+INPUT is a folder, which is searched for .jsonl, .json, .ndjson and .traj (a conversation each, in
+any shape that `rehydrate compact` reads) and for tables; or a single table. A table is .parquet,
+.arrow or .feather with the columns id, messages (the JSON of a list of messages) and, if rows have
+one, query; or JSON Lines with these keys.
+
+The result has a row for each conversation: its id (of a file, its path in the folder), the indices
+of what is kept, and the counts. docs/batches.md lists the columns. A conversation that cannot be
+read has an error there, and costs no other.
+
+Each worker is a process. One that is killed is replaced; a run that is killed goes on where it was
+when the same command is given again: finished parts are in FILE.parts until all is done.
+
+examples:
+  rehydrate batch ~/.claude/projects -o kept.parquet
+  rehydrate batch transcripts.parquet -o kept.parquet --ratio 0.3 --messages
+  rehydrate batch transcripts.parquet -o tokens.parquet --count
+  rehydrate batch ~/.claude/projects -o retention.parquet --retention --ratio 0.2
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command and its options."""
+    parser = add_command(
+        commands,
+        "batch",
+        help="compact a folder or a table of conversations, on all cores",
+        description="Compact many conversations to one Parquet file of results, on all cores.",
+        epilog=_EXAMPLES,
+        run=run,
+    )
+    parser.add_argument("input", metavar="INPUT", help="a folder, or a table of conversations")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True, help="the Parquet file to write"
+    )
+
+    work = parser.add_argument_group("what to do with each conversation (default: compact it)")
+    kind = work.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--messages", action="store_true", help="write the kept messages too, as JSON"
+    )
+    kind.add_argument("--count", action="store_true", help="only count its tokens")
+    kind.add_argument(
+        "--retention", action="store_true",
+        help="measure what of it is used later, and what of that a compaction keeps",
+    )  # fmt: skip
+
+    what = parser.add_argument_group("what to keep")
+    add_size_options(what)
+    add_shape_options(what)
+    add_judging_options(parser.add_argument_group("how to judge"))
+
+    how = parser.add_argument_group("how to run")
+    how.add_argument(
+        "--workers", type=_workers, metavar="N", help="processes (default: one for each core)"
+    )
+    how.add_argument(
+        "--restart", action="store_true", help="forget the finished parts of an earlier run"
+    )
+    how.add_argument("--json", action="store_true", help="print what was done as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the batch and print what it did."""
+    from rehydrate.batch.run import run_batch
+
+    if not str(options.input):
+        raise Failure("INPUT is empty; name a folder or a table")
+    job, passed = _job(options)
+    with _Watcher() as watcher:
+        try:
+            report = run_batch(
+                Path(options.input),
+                options.output,
+                job,
+                passed,
+                workers=options.workers,
+                restart=options.restart,
+                watcher=watcher,
+            )
+        except KeyboardInterrupt:
+            watcher.__exit__()
+            raise Failure(_interrupted(watcher, options.output), INTERRUPTED) from None
+    if options.json:
+        write(as_json(report.to_dict(), indent=2) + "\n")
+    else:
+        terminal = Terminal.of(sys.stdout)
+        show(_lines(report, options.input, terminal), terminal)
+    return 0
+
+
+def _job(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Return the job and its options; raises Failure for an option that it does not take."""
+    from rehydrate.batch import jobs
+
+    every = compact_options(options)
+    if not (options.count or options.retention):
+        return jobs.COMPACT, {**every, "messages": options.messages}
+    if options.count:
+        job, name, takes = jobs.COUNT, "--count", {"format"}
+    else:
+        job, name = jobs.RETENTION, "--retention"
+        takes = every.keys() - {"query", "budget_tokens", "model", "provider"}
+    passed = {key: value for key, value in every.items() if value != _DEFAULTS[key]}
+    for key in passed:
+        if key not in takes:
+            raise Failure(f"{name} takes no {_OPTION.get(key, '--' + key.replace('_', '-'))}")
+    if options.count:
+        passed["encoding"] = "o200k_base"
+    return job, passed
+
+
+_OPTION = {"target_ratio": "--ratio", "budget_tokens": "--budget", "embedder": "--embedder"}
+_DEFAULTS = {
+    "query": None, "target_ratio": 0.4, "budget_tokens": None, "scoring": "balanced",
+    "embedder": "auto", "counter": None, "format": "auto", "granularity": "message",
+    "excerpt_inputs": False, "outline": False, "thinking": "auto", "model": "", "provider": None,
+}  # fmt: skip
+
+
+class _Watcher:
+    """Shows the progress of a batch."""
+
+    def __init__(self) -> None:
+        self.rows: int | None = None
+        self.done = 0
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> _Watcher:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._progress is not None:
+            self._progress.__exit__()
+            self._progress = None
+
+    def begin(self, rows: int | None) -> None:
+        """Start the bar."""
+        self.rows = rows
+        self._progress = Progress("batch", "rows", rows, shows_rate=True).__enter__()
+
+    def take(self, rows: int) -> None:
+        """Count rows that were finished before."""
+        self.done += rows
+        if self._progress is not None:
+            self._progress.skip(rows)
+
+    def advance(self, rows: int) -> None:
+        """Count rows that are finished now."""
+        self.done += rows
+        if self._progress is not None:
+            self._progress.advance(rows)
+
+
+def _interrupted(watcher: _Watcher, output: Path) -> str:
+    of = f" of {watcher.rows:,}" if watcher.rows is not None else ""
+    return (
+        f"interrupted: {watcher.done:,}{of} rows are done, in {output}.parts; the same command "
+        "goes on from there"
+    )
+
+
+def _lines(report: BatchReport, name: str, terminal: Terminal) -> Iterator[str]:
+    """Yield what was done, in lines."""
+    yield terminal.paint(
+        f"{plural(report.rows, 'row')} of {terminal.safe(name)} in "
+        f"{terminal.safe(str(report.output))}, {_size(report.output_bytes)}",
+        "bold",
+    )
+    sums, means = report.sums, report.means
+    if "before_tokens" in sums:
+        before, after = sums["before_tokens"], sums["after_tokens"]
+        less = f" (-{1 - after / before:.1%})" if before else ""
+        arrow = terminal.glyph("→", "->")
+        yield f"  tokens     {before:,} {arrow} {after:,}{less}"
+    if "tokens" in sums:
+        yield f"  tokens     {sums['tokens']:,}"
+    if "cuts" in sums:
+        yield f"  measured   {plural(sums['cuts'], 'cut')}, {sums['needed']:,} names used later"
+    if "used_later" in means:
+        yield f"  used later {means['used_later']:.2f} of the names kept, the mean over rows"
+        yield f"  size       {means['cost_ratio']:.1%} of the tokens kept"
+    if report.errors:
+        yield f"  errors     {plural(report.errors, 'row')} without a result, in the column error:"
+        for error in report.first_errors:
+            line = f"             {terminal.safe(error.id)}: {terminal.safe(error.error)}"
+            yield terminal.cut(line, terminal.width)
+        if report.errors > len(report.first_errors):
+            yield f"             and {report.errors - len(report.first_errors):,} more"
+    if report.taken_rows:
+        yield f"  taken      {plural(report.taken_rows, 'row')} finished by an earlier run"
+    if report.lost_parts:
+        parts = plural(report.lost_parts, "part")
+        yield f"  made anew  {parts} of an earlier run: the files have changed since"
+    if report.use.ended:
+        ended = plural(report.use.ended, "worker process", "worker processes")
+        yield f"  replaced   {ended} that ended in the middle of a part"
+    yield (
+        f"  time       {report.seconds:,.1f} s, {report.rows_per_second:,.0f} rows/s, "
+        f"{report.cores:.2f} cores by {plural(report.workers, 'worker')}"
+    )
+    if report.use.peak_bytes:
+        yield f"  memory     {_size(report.use.peak_bytes)} at most in a worker"
+
+
+def _size(size: int) -> str:
+    for unit, shift in (("GB", 30), ("MB", 20), ("KB", 10)):
+        if size >= 1 << shift:
+            return f"{size / (1 << shift):,.1f} {unit}"
+    return f"{size} bytes"
+
+
+def _workers(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 1_024):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes from 1 to 1,024")
+    return int(text)
