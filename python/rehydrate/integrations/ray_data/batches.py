@@ -15,6 +15,7 @@ from rehydrate.batch.compaction import CompactOptions, compact_batch
 from rehydrate.batch.retention import RetentionOptions, retention_batch
 from rehydrate.batch.texts import count_tokens_batch, embed_batch
 from rehydrate.integrations.table_work import CACHE_BYTES, TableWork
+from rehydrate.retention.sampling import MIN_NEEDED
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -101,13 +102,20 @@ class RetentionBatch(TableWork):
         self,
         *,
         target_ratio: float = 0.4,
+        min_needed: int = MIN_NEEDED,
         keep: Iterable[str] = (),
         threads: int = 1,
         cache_bytes: int = CACHE_BYTES,
         **options: Unpack[RetentionOptions],
     ) -> None:
         """Check the options."""
-        work = partial(retention_batch, target_ratio=target_ratio, threads=threads, **options)
+        work = partial(
+            retention_batch,
+            target_ratio=target_ratio,
+            min_needed=min_needed,
+            threads=threads,
+            **options,
+        )
         super().__init__(work, "messages", keep=keep, cache_bytes=cache_bytes)
 
 

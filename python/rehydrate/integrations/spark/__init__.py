@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__, __dir__, __getattr__ = front(
     __name__,
     {
-        "batches": "ArrowBatches compact_batches count_tokens_batches embed_batches retention_batches"
+        "batches": "ArrowBatches compact_batches count_tokens_batches embed_batches "
+        "retention_batches"
     },
 )

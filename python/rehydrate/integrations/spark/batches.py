@@ -16,6 +16,7 @@ from rehydrate.batch.retention import RetentionOptions, retention_batch
 from rehydrate.batch.texts import count_tokens_batch, embed_batch
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.table_work import CACHE_BYTES, TableWork, pyarrow
+from rehydrate.retention.sampling import MIN_NEEDED
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -89,6 +90,7 @@ def count_tokens_batches(
 def retention_batches(
     *,
     target_ratio: float = 0.4,
+    min_needed: int = MIN_NEEDED,
     keep: Iterable[str] = (),
     threads: int = 1,
     cache_bytes: int = CACHE_BYTES,
@@ -103,7 +105,13 @@ def retention_batches(
     >>> found.select(["cuts", "needed", "used_later"]).to_pylist()
     [{'cuts': 1, 'needed': 5, 'used_later': 1.0}]
     """
-    work = partial(retention_batch, target_ratio=target_ratio, threads=threads, **options)
+    work = partial(
+        retention_batch,
+        target_ratio=target_ratio,
+        min_needed=min_needed,
+        threads=threads,
+        **options,
+    )
     return ArrowBatches(TableWork(work, "messages", keep=keep, cache_bytes=cache_bytes))
 
 
