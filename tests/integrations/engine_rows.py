@@ -77,7 +77,11 @@ def die_once(folder: Path, calls: int) -> None:
 
 
 def helpers_share(work: Callable[[], object]) -> float:
-    """Return the share of the work's CPU time that other threads of this process had."""
+    """Return the share of the work's CPU time that other threads of this process had.
+
+    With two threads it is a third of these rows' time, and with the engine's own helper as much of
+    the session's.
+    """
     own, all_threads = time.thread_time(), time.process_time()
     work()
     own, all_threads = time.thread_time() - own, time.process_time() - all_threads

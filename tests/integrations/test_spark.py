@@ -132,7 +132,7 @@ def test_a_worker_has_one_thread_and_a_small_cache(spark: Any, folder_of_rows: s
 
     found = rows_of(frame, watched, "share double, limit bigint")
     assert found
-    assert all(row["share"] < 0.2 and row["limit"] == 32 << 20 for row in found)
+    assert all(row["share"] < 0.1 and row["limit"] == 32 << 20 for row in found)
 
 
 @pytest.mark.parametrize("text_type", ["string", "binary", "varchar(100)"])
