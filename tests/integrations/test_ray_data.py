@@ -12,8 +12,14 @@ from typing import Any
 import pytest
 
 import rehydrate
+from rehydrate.batch import retention_batch
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.ray_data import CountTokensBatch, EmbedBatch, RehydrateBatch
+from rehydrate.integrations.ray_data import (
+    CountTokensBatch,
+    EmbedBatch,
+    RehydrateBatch,
+    RetentionBatch,
+)
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("ray", reason="ray is not installed; pip install 'rehydrate[ray]'")
@@ -148,6 +154,15 @@ def test_tokens_and_vectors(data: Any):
     assert [row["text"] for row in vectors] == texts
     assert len(vectors[0]["vector"]) == 256
     assert "text is null" in vectors[1]["error"]
+
+
+def test_retention_is_that_of_retention_batch(data: Any):
+    given = cases.table(cases.transcripts(rows=6)).select(["id", "messages"])
+    measure = RetentionBatch(target_ratio=0.3)
+    found = rows_of(dataset(data, given, 2).map_batches(measure, batch_format="pyarrow"))
+    expected = pa.table(retention_batch(given, target_ratio=0.3)).to_pylist()
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert any(row["cuts"] for row in expected)
 
 
 def test_a_dataset_without_rows_has_none(data: Any):

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 import rehydrate
+from rehydrate.batch import retention_batch
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.spark import (
     ArrowBatches,
     compact_batches,
     count_tokens_batches,
     embed_batches,
+    retention_batches,
 )
 
 pa = pytest.importorskip("pyarrow")
@@ -148,6 +150,15 @@ def test_tokens_and_vectors_of_texts_of_each_type(spark: Any, text_type: str):
     assert len(vectors[0]["vector"]) == 256
     assert vectors[0]["at"] == frame.first()["at"]
     assert "text is null" in vectors[1]["error"]
+
+
+def test_retention_is_that_of_retention_batch(spark: Any, folder_of_rows: str):
+    frame = spark.read.parquet(folder_of_rows).where("day < 8 or day > 118")
+    given = pa.table(frame.select("id", "messages").toArrow())
+    expected = pa.table(retention_batch(given, target_ratio=0.3)).to_pylist()
+    found = rows_of(frame, retention_batches(target_ratio=0.3))
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert any(row["cuts"] for row in expected)
 
 
 def test_a_frame_without_rows_has_none(spark: Any, folder_of_rows: str):
