@@ -127,16 +127,31 @@ def test_a_worker_has_one_thread_and_a_small_cache(data: Any):
         def __call__(self, table: Any) -> Any:
             super().__call__(table)  # loads what is loaded once
             rehydrate.process.clear_cache()
-            share = cases.helpers_share(lambda: self.done(table))
-            limit = rehydrate.process.cache_limit()
-            return pa.table({"share": [share], "limit": [limit]})
+            share = cases.helpers_share(lambda: super(Watched, self).__call__(table))
+            return pa.table({"share": [share], "limit": [rehydrate.process.cache_limit()]})
 
     given = dataset(data, cases.table(cases.transcripts(rows=40)), 2)
-    found = rows_of(
-        given.map_batches(Watched(cache_bytes=32 << 20), batch_format="pyarrow", batch_size=None)
+    tasks = given.map_batches(
+        Watched(cache_bytes=32 << 20), batch_format="pyarrow", batch_size=None
     )
-    assert len(found) == 2
-    assert all(row["share"] < 0.1 and row["limit"] == 32 << 20 for row in found)
+    actors = given.map_batches(
+        Watched,
+        fn_constructor_kwargs={"cache_bytes": 16 << 20},
+        batch_format="pyarrow",
+        batch_size=None,
+        compute=data.ActorPoolStrategy(size=1),
+        num_cpus=0.5,
+    )
+    for found, limit in ((tasks, 32 << 20), (actors, 16 << 20)):
+        results = rows_of(found)
+        assert len(results) == 2
+        assert all(row["share"] < 0.1 and row["limit"] == limit for row in results)
+
+
+def test_the_cache_of_the_callers_process_is_left_alone():
+    before = rehydrate.process.cache_limit()
+    RehydrateBatch(cache_bytes=1 << 20)(cases.table(cases.transcripts(rows=1)))
+    assert rehydrate.process.cache_limit() == before
 
 
 def test_tokens_and_vectors(data: Any):

@@ -23,9 +23,11 @@ class TableWork:
     """A function of `rehydrate.batch` that takes pyarrow tables and returns pyarrow tables.
 
     ``column`` is the column it reads beside ``id``. ``keep`` names columns that come along
-    unchanged behind the result's own. A process that calls it keeps at most ``cache_bytes`` of
-    analyses of texts, or less where `rehydrate.process.cache_limit` says so already.
+    unchanged behind the result's own. In a worker, which is where it comes out of a pickle, the
+    process keeps at most ``cache_bytes`` of analyses of texts. Elsewhere the cache is the caller's.
     """
+
+    is_in_worker = False
 
     def __init__(
         self,
@@ -56,12 +58,8 @@ class TableWork:
 
     def __call__(self, table: Any) -> Any:
         """Return a pyarrow.Table with a row for each row of a table or record batch."""
-        if cache_limit() > self._cache_bytes:
+        if self.is_in_worker and cache_limit() > self._cache_bytes:
             cache_limit(self._cache_bytes)
-        return self.done(table)
-
-    def done(self, table: Any) -> Any:
-        """Return the result, and leave the process's cache as it is."""
         found = pyarrow().table(self._work(table))
         for name in self.keep:
             if name not in table.schema.names:
@@ -70,6 +68,10 @@ class TableWork:
                 )
             found = found.append_column(table.schema.field(name), table.column(name))
         return found
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Come out of a pickle."""
+        self.__dict__.update(state, is_in_worker=True)
 
 
 def pyarrow() -> Any:

@@ -7,9 +7,10 @@ runs a task again whose worker died; nothing here has a state that would be lost
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.batch.compaction import CompactOptions, compact_batch
 from rehydrate.batch.retention import RetentionOptions, retention_batch
@@ -20,10 +21,29 @@ from rehydrate.retention.sampling import MIN_NEEDED
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from rehydrate._engine import ArrowTable
     from rehydrate.formats import FormatName
 
 
-class RehydrateBatch(TableWork):
+class RayTableWork(TableWork):
+    """A table work that is not pickled where Ray makes it in an actor."""
+
+    def __init__(
+        self,
+        work: Callable[[Any], ArrowTable],
+        column: str,
+        *,
+        keep: Iterable[str],
+        cache_bytes: int,
+    ) -> None:
+        """Find out where it is made."""
+        super().__init__(work, column, keep=keep, cache_bytes=cache_bytes)
+        ray = sys.modules.get("ray")
+        if ray is not None and ray.is_initialized():
+            self.is_in_worker = ray.get_runtime_context().get_actor_id() is not None
+
+
+class RehydrateBatch(RayTableWork):
     """`compact_batch` for the blocks of a dataset.
 
     The columns are ``id``, ``messages`` and, if rows have queries, ``query``; the result is that of
@@ -55,7 +75,7 @@ class RehydrateBatch(TableWork):
         super().__init__(work, "messages", keep=keep, cache_bytes=cache_bytes)
 
 
-class CountTokensBatch(TableWork):
+class CountTokensBatch(RayTableWork):
     """`count_tokens_batch` for the blocks of a dataset; other arguments as in `RehydrateBatch`.
 
     >>> import pyarrow
@@ -87,7 +107,7 @@ class CountTokensBatch(TableWork):
         super().__init__(work, column or of, keep=keep, cache_bytes=cache_bytes)
 
 
-class RetentionBatch(TableWork):
+class RetentionBatch(RayTableWork):
     """`retention_batch` for the blocks of a dataset; other arguments as in `RehydrateBatch`.
 
     >>> import json, pyarrow
@@ -119,7 +139,7 @@ class RetentionBatch(TableWork):
         super().__init__(work, "messages", keep=keep, cache_bytes=cache_bytes)
 
 
-class EmbedBatch(TableWork):
+class EmbedBatch(RayTableWork):
     """`embed_batch` for the blocks of a dataset; other arguments as in `RehydrateBatch`.
 
     >>> import pyarrow

@@ -153,7 +153,7 @@ class ArrowBatches:
         columns = {field.name: pa.nulls(0) for field in frame.schema.fields}
         for name in columns.keys() & {self._work.column, "query"}:
             columns[name] = pa.array([], _text_type(frame.schema[name]))
-        found = self._work.done(pa.table(columns))
+        found = self._work(pa.table(columns))
         own = {name: frame.schema[name] for name in ("id", *self._work.keep)}
         made = from_arrow_schema(_spark_types(found).schema)
         return StructType([own.get(field.name, field) for field in made.fields])
