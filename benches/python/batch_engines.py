@@ -100,8 +100,8 @@ def run_ray(source: str, target: str) -> Iterator[str]:
     yield "started"
     compact = RehydrateBatch(**OPTIONS, messages=True)
     # A task that reads holds its CPU while it waits for those behind it.
-    found = ray.data.read_parquet(source, num_cpus=0.1).map_batches(
-        compact, batch_format="pyarrow", batch_size=256, num_cpus=0.9
+    found = ray.data.read_parquet(source, num_cpus=0).map_batches(
+        compact, batch_format="pyarrow", batch_size=256
     )
     found.write_parquet(target)
     yield "done"
