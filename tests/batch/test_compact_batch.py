@@ -337,6 +337,22 @@ def test_a_stream_computes_a_batch_when_it_is_read_and_gives_the_same():
         pa.RecordBatchReader.from_stream(found)
 
 
+def test_polars_and_duckdb_read_a_stream():
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    given = table([TALK, TALK[:2], None])
+    kept = [row["kept"] for row in results(compact_batch(given))]
+
+    def stream() -> Any:
+        return compact_stream(given.to_reader(max_chunksize=1))
+
+    assert polars.DataFrame(stream())["kept"].to_list() == kept
+    found = stream()
+    with duckdb.connect() as connection:
+        rows = connection.sql("select kept from found").fetchall()
+        assert [row[0] for row in rows] == kept
+        del found
+
+
 def test_a_stream_raises_what_fails_in_the_middle_where_it_is_read():
     def broken() -> Any:
         yield table([TALK]).to_batches()[0]

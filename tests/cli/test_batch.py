@@ -148,3 +148,18 @@ def test_rows_of_a_table_come_with_their_ids(run: Run, tmp_path: Path):
     batch(run, "t.parquet", "-o", "o.parquet")
     rows: list[dict[str, Any]] = pq.read_table(tmp_path / "o.parquet").to_pylist()
     assert [row["id"] for row in rows] == [7, 8]
+
+
+def test_a_model_of_ones_own_judges_the_rows(run: Run, folder: Path, tmp_path: Path):
+    pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
+    pytest.importorskip("onnxruntime")
+    from tests.embedding.tiny_onnx import write_model
+
+    write_model(tmp_path / "model")
+    options = ("--embedder", "model", "--query", "part 3", "--ratio", "0.3")
+    batch(run, "talks", "-o", "out.parquet", *options)
+    row = pq.read_table(tmp_path / "out.parquet").to_pylist()[2]
+    alone = json.loads(run("compact", "talks/2.json", "--json", *options).stdout)
+    assert (row["error"], row["degraded"]) == (None, None)
+    assert row["after_tokens"] == alone["stats"]["after_tokens"]
+    batch(run, "talks", "-o", "out.parquet", "--embedder", "no-such-model", code=2)
