@@ -109,13 +109,16 @@ def main() -> None:
         found = pq.read_table(out, columns=["kept"])["kept"]
         assert [found[number].as_py() for number in numbers] == kept
     print(f"{report['rows']:,} rows, {report['errors']:,} of them bad; load before {load:.1f}")
-    print(
-        f"rehydrate batch, {report['workers']} workers  {report['rows_per_second']:8,.0f} rows/s  "
-        f"{report['cores']:.2f} cores  {report['seconds']:.0f} s"
-    )
-    print(
-        f"a loop, {len(rows):,} of the rows   {len(rows) / seconds:8,.0f} rows/s  {cores:.2f} cores"
-    )
+    command_cpu = report["use"]["cpu_seconds"]
+    ways = [
+        (f"rehydrate batch, {report['workers']} workers", report["rows"], report["seconds"]),
+        (f"a loop, {len(rows):,} of the rows", len(rows), seconds),
+    ]
+    for (name, count, took), cpu in zip(ways, (command_cpu, cores * seconds), strict=True):
+        print(
+            f"{name:32} {count / took:8,.0f} rows/s  {cpu / took:.2f} cores  "
+            f"{count / cpu:8,.0f} rows/s of a core  {took:.0f} s"
+        )
     print(f"the kept messages of these {len(rows):,} rows are equal")
     steps = [memory[at * len(memory) // QUARTERS :] for at in range(QUARTERS)]
     means = [

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
+ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
 
 VERSION = _native.__version__

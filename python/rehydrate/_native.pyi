@@ -1,6 +1,6 @@
 """Types of the Rust module; kept true by stubtest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, final
 
@@ -10,6 +10,7 @@ __all__ = [
     "ArrowColumns",
     "ArrowReader",
     "ArrowRows",
+    "ArrowStream",
     "ArrowTable",
     "Columns",
     "ItemIndex",
@@ -440,6 +441,15 @@ class ArrowColumns:
 class ArrowTable:
     def __new__(cls, batches: Sequence[ArrowRows]) -> ArrowTable: ...
     def __len__(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def __arrow_c_schema__(self) -> Any: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+
+# Batches that are made when they are read, once.
+@final
+class ArrowStream:
+    def __new__(cls, first: ArrowRows, rest: Iterator[ArrowRows]) -> ArrowStream: ...
     @property
     def column_names(self) -> list[str]: ...
     def __arrow_c_schema__(self) -> Any: ...

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
-from rehydrate.batch import compact_batch, count_tokens_batch, embed_batch
+from rehydrate.batch import compact_batch, compact_stream, count_tokens_batch, embed_batch
 from rehydrate.errors import InvalidArgumentError, UnknownFormatError
 from tests.compact.cases import scorings, talk
 from tests.strategies import BY_FORMAT, damaged
@@ -313,3 +313,56 @@ print(len(found), found.column_names[:2], [*nanoarrow.Array(found).iter_py()][0]
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
     )
     assert done.stdout == "1 ['id', 'kept'] 7\n", done.stderr
+
+
+def test_a_stream_computes_a_batch_when_it_is_read_and_gives_the_same():
+    given = table([TALK, None, TALK[:2], TALK[2:], "[{"])
+    read: list[int] = []
+
+    def batches() -> Any:
+        for batch in given.to_batches(max_chunksize=2):
+            read.append(batch.num_rows)
+            yield batch
+
+    source = pa.RecordBatchReader.from_batches(given.schema, batches())
+    found = compact_stream(source, messages=True, target_ratio=0.5)
+    assert (read, found.column_names[:2]) == ([2], ["id", "kept"])
+    reader = pa.RecordBatchReader.from_stream(found)
+    got = [reader.read_next_batch(), reader.read_next_batch()]
+    assert read == [2, 2]
+    got += reader
+    whole = pa.table(compact_batch(given, messages=True, target_ratio=0.5))
+    assert pa.Table.from_batches(got).equals(whole)
+    with pytest.raises(InvalidArgumentError, match="has been read"):
+        pa.RecordBatchReader.from_stream(found)
+
+
+def test_polars_and_duckdb_read_a_stream():
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    given = table([TALK, TALK[:2], None])
+    kept = [row["kept"] for row in results(compact_batch(given))]
+
+    def stream() -> Any:
+        return compact_stream(given.to_reader(max_chunksize=1))
+
+    assert polars.DataFrame(stream())["kept"].to_list() == kept
+    found = stream()
+    with duckdb.connect() as connection:
+        rows = connection.sql("select kept from found").fetchall()
+        assert [row[0] for row in rows] == kept
+        del found
+
+
+def test_a_stream_raises_what_fails_in_the_middle_where_it_is_read():
+    def broken() -> Any:
+        yield table([TALK]).to_batches()[0]
+        raise OSError("disk on fire")
+
+    source = pa.RecordBatchReader.from_batches(table([TALK]).schema, broken())
+    reader = pa.RecordBatchReader.from_stream(compact_stream(source))
+    assert reader.read_next_batch().num_rows == 1
+    with pytest.raises((OSError, pa.ArrowException), match="disk on fire"):
+        reader.read_next_batch()
+    with pytest.raises(InvalidArgumentError, match="target_ratio"):
+        compact_stream(table([TALK]), target_ratio=0)
+    assert pa.table(compact_stream(table([]))).num_rows == 0

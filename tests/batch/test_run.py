@@ -215,6 +215,23 @@ def test_inputs_that_are_none_are_refused_before_any_worker(tmp_path: Path, out:
     assert not out.with_name("out.parquet.parts").exists()
 
 
+def test_a_table_that_is_damaged_in_the_middle_gives_its_rows_before(tmp_path: Path, out: Path):
+    path = tmp_path / "t.parquet"
+    given = table([chat(n, 2) for n in range(2_500)])
+    pq.write_table(given, path, row_group_size=1_000, compression="zstd", use_dictionary=False)
+    column = pq.read_metadata(path).row_group(1).column(1)
+    data = bytearray(path.read_bytes())
+    data[column.data_page_offset : column.data_page_offset + 200] = b"\xff" * 200
+    path.write_bytes(data)
+    report = run_batch(path, out, COMPACT, OPTIONS, workers=1)
+    found = rows(out)
+    assert [row["id"] for row in found] == [*range(len(found) - 1), None]
+    assert all(row["error"] is None for row in found[:-1])
+    assert found[-1]["error"].startswith(f"from row {len(found) - 1} on, {path}: cannot be read: ")
+    assert (report.rows, report.errors) == (len(found), 1)
+    assert len(found) == 1_001
+
+
 def test_a_table_without_rows_gives_one_without_rows(tmp_path: Path, out: Path):
     pq.write_table(table([chat(1)]).slice(1), tmp_path / "t.parquet")
     assert run_batch(tmp_path / "t.parquet", out, COMPACT, OPTIONS).rows == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rehydrate.cli.terminal import Progress
+from rehydrate.cli.terminal import Progress, Terminal
 from tests.batch.folders import chat, table, tool_chat
 
 pa = pytest.importorskip("pyarrow")
@@ -132,11 +132,13 @@ def test_progress_says_how_fast_and_how_long(monkeypatch: pytest.MonkeyPatch):
     clock = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     progress = Progress("batch", "rows", 10_000, shows_rate=True)
+    progress._terminal = Terminal(width=80)
     assert progress.line().endswith("  0 s")
     progress.skip(4_000)
     clock[0] += 10
     progress.advance(1_000)
     assert progress.line().endswith(" 50%  5,000 of 10,000 rows  100 rows/s  50 s left  10 s")
+    assert len(progress.line()) < 80
     unknown = Progress("batch", "rows", shows_rate=True)
     clock[0] += 130
     unknown.advance(260)
@@ -148,3 +150,18 @@ def test_rows_of_a_table_come_with_their_ids(run: Run, tmp_path: Path):
     batch(run, "t.parquet", "-o", "o.parquet")
     rows: list[dict[str, Any]] = pq.read_table(tmp_path / "o.parquet").to_pylist()
     assert [row["id"] for row in rows] == [7, 8]
+
+
+def test_a_model_of_ones_own_judges_the_rows(run: Run, folder: Path, tmp_path: Path):
+    pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
+    pytest.importorskip("onnxruntime")
+    from tests.embedding.tiny_onnx import write_model
+
+    write_model(tmp_path / "model")
+    options = ("--embedder", "model", "--query", "part 3", "--ratio", "0.3")
+    batch(run, "talks", "-o", "out.parquet", *options)
+    row = pq.read_table(tmp_path / "out.parquet").to_pylist()[2]
+    alone = json.loads(run("compact", "talks/2.json", "--json", *options).stdout)
+    assert (row["error"], row["degraded"]) == (None, None)
+    assert row["after_tokens"] == alone["stats"]["after_tokens"]
+    batch(run, "talks", "-o", "out.parquet", "--embedder", "no-such-model", code=2)

@@ -104,6 +104,30 @@ stood in its row |
     return _engine.ArrowTable([plan.compacted(rows) for rows in _engine.ArrowReader(batch)])
 
 
+def compact_stream(
+    batch: object,
+    *,
+    messages: bool = False,
+    threads: int | None = None,
+    **options: Unpack[CompactOptions],
+) -> _native.ArrowStream:
+    """Return what `compact_batch` returns as a stream, for a table that is larger than the memory.
+
+    Each batch of the input is read and compacted when its results are read, the first one at once.
+    A stream is read once. Arguments, columns and errors are those of `compact_batch`; what fails in
+    the middle of the input is raised by what reads the stream, as an error of its own.
+
+    >>> import pyarrow
+    >>> table = pyarrow.table({"id": ["a"], "messages": ['[{"role": "user", "content": "hi"}]']})
+    >>> reader = pyarrow.RecordBatchReader.from_stream(compact_stream(table))
+    >>> [batch["kept"].to_pylist() for batch in reader]
+    [[[0]]]
+    """
+    plan = BatchPlan.of(options, with_messages=messages, threads=threads)
+    made = map(plan.compacted, _engine.ArrowReader(batch))
+    return _engine.ArrowStream(next(made), made)
+
+
 class BatchPlan(NamedTuple):
     """What is done with each row."""
 

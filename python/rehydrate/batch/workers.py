@@ -175,8 +175,17 @@ class Workers:
                 f"{_MOST_LOST_IN_A_ROW} rows one after the other ended their worker process",
                 "is there memory enough? Pass fewer --workers; the same command goes on",
             )
-        self._send(part, problem=problem)
-        self._receive()
+        for attempt in range(_STARTS):
+            try:
+                self._send(part, problem=problem)
+                self._receive()
+                break
+            except _EndedError as error:  # with nothing to compute
+                self._count_end()
+                if attempt == _STARTS - 1:
+                    raise InternalError(
+                        f"a worker process ends whatever it is to do ({error})"
+                    ) from None
         with self._lock:
             self._lost_in_a_row = lost
 

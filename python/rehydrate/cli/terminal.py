@@ -332,6 +332,7 @@ def _duration(seconds: float) -> str:
 
 
 BAR_CELLS = 30
+SHORTEST_BAR = 8
 DRAWN_EVERY_SECONDS = 0.1
 SHOWN_AFTER_SECONDS = 0.3
 """Work that ends sooner gets no bar."""
@@ -386,31 +387,38 @@ class Progress:
             self._drawing.join()
 
     def line(self) -> str:
-        """The line shown now."""
+        """The line shown now. A line that wraps would leave its upper half behind, so the bar gives
+        way first, then the end of the line."""
         terminal = self._terminal
         seconds = time.monotonic() - self._started
+        figures = self._figures(seconds)
+        time_taken = f"  {_duration(seconds)}"
         if self._total:
             share = min(self._done / self._total, 1.0)
-            bar = terminal.bar(share, BAR_CELLS)
-            figures = f"{share:4.0%}  {self._done:,} of {self._total:,} {self._unit}"
+            taken = display_width(f"{self._doing} {figures}{time_taken}") + 1
+            bar = terminal.bar(share, max(min(BAR_CELLS, terminal.width - taken), SHORTEST_BAR))
             begin = f"{self._doing} {terminal.paint(bar, 'green')}"
             plain = f"{self._doing} {bar}{figures}"
         else:
             wheel = terminal.glyph(_SPINNER, "|/-\\")
             begin = terminal.paint(wheel[int(seconds / DRAWN_EVERY_SECONDS) % len(wheel)], "cyan")
-            figures = f"  {self._doing}"
-            if self._done:
-                figures += f": {self._done:,} {self._unit}"
             plain = f" {figures}"
-        if self._shows_rate and (rate := (self._done - self._skipped) / max(seconds, 1e-9)):
+        if display_width(plain + time_taken) < terminal.width:
+            return f"{begin}{figures}{time_taken}"
+        return terminal.cut(plain, terminal.width - 1)
+
+    def _figures(self, seconds: float) -> str:
+        if self._total:
+            share = min(self._done / self._total, 1.0)
+            figures = f"{share:4.0%}  {self._done:,} of {self._total:,} {self._unit}"
+        else:
+            figures = f"  {self._doing}" + (f": {self._done:,} {self._unit}" if self._done else "")
+        rate = (self._done - self._skipped) / max(seconds, 1e-9)
+        if self._shows_rate and rate:
             figures += f"  {rate:,.0f} {self._unit}/s"
-            plain += f"  {rate:,.0f} {self._unit}/s"
             if self._total:
-                left = f"{_duration((self._total - self._done) / rate)} left"
-                figures, plain = f"{figures}  {left}", f"{plain}  {left}"
-        line = f"{begin}{figures}  {_duration(seconds)}"
-        # A line that wraps would leave its upper half behind.
-        return line if len(plain) + 8 < terminal.width else terminal.cut(plain, terminal.width - 1)
+                figures += f"  {_duration((self._total - self._done) / rate)} left"
+        return figures
 
     def _draw(self) -> None:
         if self._ended.wait(SHOWN_AFTER_SECONDS):

@@ -2,6 +2,7 @@
 //!
 //! A row without a text, or with bytes that are no UTF-8, is a row's matter and never the table's.
 mod import;
+mod stream;
 mod texts;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,7 @@ use rehydrate_core::interrupt;
 use crate::errors::{detached, to_py};
 use crate::tokens::named;
 use import::Source;
+pub use stream::ArrowStream;
 use texts::Texts;
 
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";

@@ -25,7 +25,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowTable, set_alone};
+    use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
     #[pymodule_export]
     use super::directives::directives;
     #[pymodule_export]
