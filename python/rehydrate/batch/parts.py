@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.batch.inputs import Rows
+from rehydrate.batch.tables import Rows
 from rehydrate.errors import FileError, InvalidArgumentError
 
 if TYPE_CHECKING:
