@@ -20,6 +20,9 @@ from rehydrate.errors import FileError
 CONVERSATIONS = (".jsonl", ".json", ".ndjson", ".traj")
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
+PARTS = ".parts"
+MANIFEST = "manifest.json"
+"""A folder of a batch's parts ends with the one and holds the other."""
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
 Kind = Literal["conversation", "parquet", "arrow", "lines"]
@@ -37,11 +40,11 @@ class Source(NamedTuple):
     """It was named itself; else its folder was."""
 
 
-def found_in(path: Path, *, without: tuple[Path, ...] = ()) -> Iterator[Source]:
+def found_in(path: Path, *, without: Path) -> Iterator[Source]:
     """Yield the files of a folder that may hold conversations, or the file itself; always in the
-    same order."""
+    same order. Left out are `without`, the result, and parts of batches."""
     if path.is_dir():
-        for name, file in _files(path, frozenset(without)):
+        for name, file in _files(path, without.resolve()):
             yield _source(name, file)
     elif path.exists():
         if not path.name.endswith((*CONVERSATIONS, *PARQUET, *ARROW)):
@@ -54,16 +57,16 @@ def found_in(path: Path, *, without: tuple[Path, ...] = ()) -> Iterator[Source]:
 _READS = f"name a folder, or a file {', '.join((*CONVERSATIONS, *PARQUET, *ARROW))}"
 
 
-def _files(folder: Path, without: frozenset[Path]) -> Iterator[tuple[str, Path]]:
+def _files(folder: Path, without: Path) -> Iterator[tuple[str, Path]]:
     unreadable: list[OSError] = []
     for root, folders, names in os.walk(folder, onerror=unreadable.append):
         at = Path(root)
-        folders[:] = sorted(
-            name for name in folders if name not in _SKIPPED_FOLDERS and at / name not in without
-        )
+        folders[:] = sorted(name for name in folders if not _is_skipped(at / name))
         for name in sorted(names):
             file = at / name
-            if name.endswith((*CONVERSATIONS, *PARQUET, *ARROW)) and file not in without:
+            if name.endswith((*CONVERSATIONS, *PARQUET, *ARROW)) and not (
+                name == without.name and file.resolve() == without
+            ):
                 yield file.relative_to(folder).as_posix(), file
         while unreadable:  # reading it says why, in a row
             denied = Path(str(unreadable.pop().filename))
@@ -71,6 +74,12 @@ def _files(folder: Path, without: frozenset[Path]) -> Iterator[tuple[str, Path]]
     while unreadable:
         denied = Path(str(unreadable.pop().filename))
         yield denied.relative_to(folder).as_posix(), denied
+
+
+def _is_skipped(folder: Path) -> bool:
+    if folder.name.endswith(PARTS):
+        return (folder / MANIFEST).exists()
+    return folder.name in _SKIPPED_FOLDERS
 
 
 def _source(name: str, path: Path) -> Source:
