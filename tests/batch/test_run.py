@@ -43,6 +43,14 @@ def test_each_conversation_of_a_folder_is_what_compact_context_makes_of_it(
 ):
     folder = tmp_path / "folder"
     write_every_shape(folder)
+    special = {}
+    if sys.platform != "win32":
+        (folder / "gone.json").symlink_to("nowhere")
+        os.mkfifo(folder / "pipe.json")
+        special = {
+            "gone.json": "gone.json: cannot be read: No such file or directory; make it readable",
+            "pipe.json": "pipe.json: no regular file; ",
+        }
     report = run_batch(folder, out, COMPACT, OPTIONS, workers=2)
     found = {row["id"]: row for row in rows(out)}
     lines = SESSION.read_text(encoding="utf-8").splitlines()
@@ -70,6 +78,7 @@ def test_each_conversation_of_a_folder_is_what_compact_context_makes_of_it(
         "empty.jsonl": "is empty",
         "other.parquet": "cannot be read",
         "columns.parquet": "no column 'id' (it has a)",
+        **special,
     }
     assert found.keys() == expected.keys() | errors.keys()
     for name, (messages, query) in expected.items():

@@ -123,9 +123,11 @@ def test_a_mistake_is_one_line(
 
 
 def test_its_own_result_in_the_folder_is_no_input(run: Run, folder: Path, tmp_path: Path):
-    for _ in range(2):
-        said = batch(run, "talks", "-o", "talks/out.parquet", "--messages")
-        assert said.startswith("5 rows of talks in talks/out.parquet, ")
+    (folder / "other.parquet.parts").mkdir()
+    (folder / "other.parquet.parts" / "manifest.json").write_text("{}", encoding="utf-8")
+    for out in ("talks/out.parquet", tmp_path / "talks" / "out.parquet"):
+        said = batch(run, "talks", "-o", out, "--messages")
+        assert said.startswith(f"5 rows of talks in {out}, ")
 
 
 def test_progress_says_how_fast_and_how_long(monkeypatch: pytest.MonkeyPatch):

@@ -43,7 +43,7 @@ __all__, __dir__, __getattr__ = front(
         "rehydrate._engine": "ArrowStream ArrowTable",
     },
     internal={
-        "inputs": "UnreadableTableError",
+        "tables": "UnreadableTableError",
         "jobs": "COMPACT COUNT RETENTION compacted",
         "parts": "OtherBatchError",
         "run": "BatchReport run_batch",

@@ -6,6 +6,7 @@ A worker process finds its job by name (``module:function``), so that a job may 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -135,10 +136,16 @@ def _with_errors(found: pa.Table, problems: Mapping[int, str]) -> pa.Table:
 def _text_of_file(path: Path) -> str:
     """Return the JSON of the messages in a file, each letter for letter as it stands there."""
     name = path.name
-    if not path.is_file():
-        path.open("rb").close() if path.is_dir() else None
-        raise FileError(path.name, "no regular file", "leave it out")
-    text = decoded(path.read_bytes(), name)
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder that cannot be read" if stat.S_ISDIR(mode) else "no regular file"
+            raise FileError(name, kind, "make it readable, or leave it out")
+        data = path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        raise FileError(name, problem, "make it readable, or leave it out") from None
+    text = decoded(data, name)
     if text.lstrip(" \t\r\n").startswith("["):
         return text
     document = document_of(name, text)

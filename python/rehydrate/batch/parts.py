@@ -17,13 +17,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.batch.inputs import Rows
+from rehydrate.batch.inputs import MANIFEST
+from rehydrate.batch.tables import Rows
 from rehydrate.errors import FileError, InvalidArgumentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST = "manifest.json"
 LOCK = "lock"
 _DRAFTS = ".*.tmp"
 _LAYOUT = 1

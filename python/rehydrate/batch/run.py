@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate import __version__
 from rehydrate._check import check_whole
-from rehydrate.batch.inputs import Source, found_in, id_type, row_count, rows_of
+from rehydrate.batch.inputs import PARTS, Source, found_in, row_count, rows_of
 from rehydrate.batch.jobs import JobPlan
 from rehydrate.batch.parts import Part, PartFolder, joined
 from rehydrate.batch.spreading import usable_cores
+from rehydrate.batch.tables import id_type
 from rehydrate.batch.workers import Workers, WorkerUse
 from rehydrate.errors import FileError, MissingPackageError
 
@@ -130,9 +131,8 @@ def run_batch(
     _check_output(source, output)
     started = time.perf_counter()
     plan = JobPlan(job, options)
-    parts_path = output.with_name(f"{output.name}.parts")
-    without = (output, parts_path)
-    found = _Found.of(found_in(source, without=without))
+    parts_path = output.with_name(output.name + PARTS)
+    found = _Found.of(found_in(source, without=output))
     if not found.files:
         raise FileError(source, "holds no file that a batch reads", "name another folder")
     empty = plan.empty(found.id_type)
@@ -150,7 +150,7 @@ def run_batch(
 
     def unfinished() -> Iterator[Part]:
         nonlocal taken_parts, taken_rows
-        for rows in rows_of(found_in(source, without=without), alone=found.is_table):
+        for rows in rows_of(found_in(source, without=output), alone=found.is_table):
             part = Part.of(rows, folder.key)
             keys.append(part.key)
             if old and folder.has(part):
