@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import (
@@ -24,13 +23,20 @@ from rehydrate.errors import (
     StoreBusyError,
     StoreClosedError,
     StoreError,
-    StoreFullError,
     StoreReadOnlyError,
 )
+from rehydrate.memory.postgres.failures import (
+    is_passing,
+    is_starting,
+    refused,
+    store_error,
+    was_lost,
+)
+from rehydrate.memory.postgres.pool import NoneFreeError, Pool
+from rehydrate.memory.postgres.server_url import shown, verify_url
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg_pool import ConnectionPool
 
     from rehydrate.memory.postgres.cursor import Cursor
 
@@ -39,7 +45,9 @@ T = TypeVar("T")
 STATEMENT_SECONDS = 30
 PATIENCE_SECONDS = 30
 LONG_SECONDS = 3_600
-_KEPT_CONNECTIONS = 8
+POOL_SIZE = 8
+_CONNECT_SECONDS = 10
+_OLDEST_SERVER = 150_000
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _KEYS_KEPT = "interval '1 hour'"
@@ -49,18 +57,6 @@ _VECTOR_SETTINGS = (
     ", set_config('hnsw.iterative_scan', 'relaxed_order', true), "
     "set_config('hnsw.ef_search', '64', true)"
 )
-
-
-def shown(url: str) -> str:
-    """Return a URL without its password and its options.
-
-    >>> shown("postgresql://app:secret@db:5432/memories?sslmode=require")
-    'postgresql://app@db:5432/memories'
-    """
-    parts = urlsplit(url)
-    user, _, host = parts.netloc.rpartition("@")
-    name = user.partition(":")[0]
-    return f"{parts.scheme}://{name + '@' if name else ''}{host}{parts.path}"
 
 
 class Connections:
@@ -73,42 +69,52 @@ class Connections:
         read_only: bool,
         statement_seconds: float = STATEMENT_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
+        pool_size: int = POOL_SIZE,
     ) -> None:
-        """Check that the packages are there; connect later."""
+        """Check the URL, and that the packages are there; connect later."""
         try:
             import psycopg  # noqa: F401
-            import psycopg_pool  # noqa: F401
         except ImportError:
-            raise MissingPackageError(
-                "psycopg[binary,pool]", "keeps a memory on PostgreSQL"
-            ) from None
+            raise MissingPackageError("psycopg[binary]", "keeps a memory on PostgreSQL") from None
         self.server = shown(url)
         self.read_only = read_only
         self.has_vectors = False
         """Whether pgvector's settings apply; the store says so."""
-        self._url = url
+        self._url = verify_url(url)
         self._statement_seconds = statement_seconds
         self._patience = patience_seconds
-        self._pool: ConnectionPool[Any] | None = None
+        self._pool_size = pool_size
+        self._pool: Pool | None = None
         self._home = 0
         self._closed = False
         self._lock = ForkSafeLock()
 
     @contextmanager
     def single(self) -> Iterator[Connection[Any]]:
-        """A connection of its own, for migrations."""
+        """A connection of its own, for migrations; a server that is starting is waited for."""
         import psycopg
 
+        end, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        while True:
+            try:
+                connection = self._connect()
+                break
+            except psycopg.OperationalError as error:
+                if not is_starting(error) or time.monotonic() > end:
+                    raise refused(error, self.server) from error
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
         try:
-            connection = psycopg.connect(self._url, autocommit=True, connect_timeout=10)
-        except psycopg.OperationalError as error:
-            raise self._unreachable(error) from error
-        with connection:
-            yield connection
+            with connection:
+                verify_version(connection.info.server_version, self.server)
+                yield connection
+        except psycopg.Error as error:
+            raise store_error(error, self.server, seconds=self._statement_seconds) from error
 
     def read(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a read-only transaction that sees one moment."""
-        return self._attempts(lambda _: self._once(namespace, work, reads=True, long=long))
+        seconds = self._seconds(long)
+        return self._attempts(lambda _: self._once(namespace, work, seconds, reads=True), seconds)
 
     def write(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a transaction and return its result, which JSON can hold."""
@@ -116,16 +122,16 @@ class Connections:
             raise StoreReadOnlyError(
                 self.server, "it was opened read-only", "open it with read_only=False"
             )
-        key = uuid.uuid4()
+        key, seconds = uuid.uuid4(), self._seconds(long)
 
         def keyed(attempt: int) -> T:
             return self._once(
                 namespace,
                 lambda cursor: _with_key(cursor, key, namespace, attempt, work),
-                long=long,
+                seconds,
             )
 
-        return self._attempts(keyed)
+        return self._attempts(keyed, seconds)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
@@ -135,17 +141,19 @@ class Connections:
         if pool is not None and self._home == os.getpid():
             pool.close()
 
+    def _seconds(self, long: bool) -> float:
+        return LONG_SECONDS if long else self._statement_seconds
+
     def _once(
         self,
         namespace: str,
         work: Callable[[Cursor], T],
+        seconds: float,
         *,
         reads: bool = False,
-        long: bool = False,
     ) -> T:
-        seconds = LONG_SECONDS if long else self._statement_seconds
         with (
-            self._opened().connection(timeout=self._patience) as connection,
+            self._opened().connection(self._patience) as connection,
             connection.transaction(),
             connection.cursor() as cursor,
         ):
@@ -159,79 +167,44 @@ class Connections:
             )
             return work(cast("Cursor", cursor))
 
-    def _attempts(self, attempt: Callable[[int], T]) -> T:
+    def _attempts(self, attempt: Callable[[int], T], seconds: float) -> T:
         import psycopg
-        from psycopg_pool import PoolClosed, PoolTimeout
 
-        errors = psycopg.errors
         end = time.monotonic() + self._patience
         pause = _FIRST_PAUSE
         for number in range(1, 1_000_000):
             try:
                 return attempt(number)
-            except PoolClosed as error:
-                raise self._is_closed() from error
-            except PoolTimeout as error:
-                raise self._unreachable(error) from error
-            except (errors.QueryCanceled, errors.LockNotAvailable) as error:
+            except NoneFreeError:
                 raise StoreBusyError(
                     self.server,
-                    f"a statement took longer than {self._statement_seconds:g} s",
-                    "try again, or give PostgresStore more statement_seconds",
-                ) from error
-            except errors.DiskFull as error:
-                raise StoreFullError(
-                    self.server, "no room left on its disk", "make room, then try again"
-                ) from error
-            except errors.ReadOnlySqlTransaction as error:
-                raise StoreReadOnlyError(
-                    self.server, "the server takes no writes", "use the primary server"
-                ) from error
-            except errors.InsufficientPrivilege as error:
-                raise StoreError(
-                    self.server, str(error).strip(), "grant the role what docs/postgres.md lists"
-                ) from error
+                    f"none of {self._pool_size} connections was free for {self._patience:g} s",
+                    "give PostgresStore a larger pool_size",
+                ) from None
             except psycopg.Error as error:
-                if not _is_passing(error):
-                    raise StoreError(
-                        self.server,
-                        str(error).strip(),
-                        "report it, if it is no fault of the server",
-                    ) from error
-                if time.monotonic() > end:
-                    raise self._unreachable(error) from error
+                if not is_passing(error) or time.monotonic() > end:
+                    raise store_error(error, self.server, seconds=seconds) from error
+                if was_lost(error):
+                    self._opened().drop_idle()  # they are lost too, as after a restart
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
 
-    def _opened(self) -> ConnectionPool[Any]:
-        from psycopg_pool import ConnectionPool
+    def _connect(self) -> Connection[Any]:
+        import psycopg
 
+        return psycopg.connect(self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+
+    def _opened(self) -> Pool:
         with self._lock:
             if self._closed:
-                raise self._is_closed()
+                raise StoreClosedError(self.server, "it was closed", "open it again")
             if self._pool is None or self._home != os.getpid():
                 # A child leaves the parent's connections alone: it does not even close them.
                 _inherited.append(self._pool)
                 self._home = os.getpid()
-                self._pool = ConnectionPool(
-                    self._url,
-                    min_size=0,
-                    max_size=_KEPT_CONNECTIONS,
-                    kwargs={"autocommit": True, "connect_timeout": 10},
-                    open=True,
-                    name="rehydrate",
-                    reconnect_timeout=self._patience,
-                )
+                self._pool = Pool(self._connect, self._pool_size)
             return self._pool
-
-    def _is_closed(self) -> StoreClosedError:
-        return StoreClosedError(self.server, "it was closed", "open it again")
-
-    def _unreachable(self, error: Exception) -> StoreError:
-        first = str(error).strip().splitlines()
-        problem = first[0] if first else type(error).__name__
-        return StoreBusyError(self.server, problem, "check that the server runs, then try again")
 
 
 _inherited: list[Any] = []
@@ -269,12 +242,11 @@ def _with_key(
     return result
 
 
-def _is_passing(error: Exception) -> bool:
-    """Return whether trying again may help: a conflict, or a lost connection."""
-    import psycopg
-
-    code: str | None = getattr(error, "sqlstate", None)
-    if code is not None:
-        # 40: conflicts; 08: connections; 57P: the server stops or starts; 53300: too many clients.
-        return code.startswith(("40", "08", "57P")) or code == "53300"
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+def verify_version(version: int, server: str) -> None:
+    """Refuse a server that is too old; a version is 150004 for 15.4."""
+    if version < _OLDEST_SERVER:
+        raise StoreError(
+            server,
+            f"it is PostgreSQL {version // 10_000}",
+            f"use PostgreSQL {_OLDEST_SERVER // 10_000} or later",
+        )

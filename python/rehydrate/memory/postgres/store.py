@@ -36,6 +36,7 @@ from rehydrate.memory.postgres.adding import (
 )
 from rehydrate.memory.postgres.connections import (
     PATIENCE_SECONDS,
+    POOL_SIZE,
     STATEMENT_SECONDS,
     Connections,
 )
@@ -72,7 +73,7 @@ class PostgresStore:
     Any number of processes and machines may use one server. ``language`` is the text search
     configuration of namespaces that are made through this store: "english", "german", "simple"...
     ``statement_seconds`` limits each statement, ``patience_seconds`` the time for which a call
-    tries again after a conflict or a lost connection.
+    tries again after a conflict or a lost connection, ``pool_size`` the connections of a process.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class PostgresStore:
         language: str = "english",
         statement_seconds: float = STATEMENT_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
+        pool_size: int = POOL_SIZE,
     ) -> None:
         """Connect, and make the tables if they are missing; raises StoreError."""
         self._connections = Connections(
@@ -92,6 +94,7 @@ class PostgresStore:
             read_only=read_only,
             statement_seconds=statement_seconds,
             patience_seconds=patience_seconds,
+            pool_size=pool_size,
         )
         self.path = self._connections.server
         self._threads = ThreadRecords(self._connections)
