@@ -38,8 +38,8 @@ class Cutting(Connections):
 
     cuts = 0
 
-    def _once(self, namespace: str, work: Any, **options: Any) -> Any:
-        found = super()._once(namespace, work, **options)
+    def _once(self, namespace: str, work: Any, seconds: float, **options: Any) -> Any:
+        found = super()._once(namespace, work, seconds, **options)
         if self.cuts:
             self.cuts -= 1
             raise psycopg.OperationalError("the connection is lost")

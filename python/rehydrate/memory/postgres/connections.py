@@ -161,7 +161,7 @@ class Connections:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             cursor.execute(
                 "SELECT set_config('rehydrate.namespace', %s, true), "
-                "set_config('statement_timeout', %s, true)"
+                "set_config('statement_timeout', %s, true), set_config('jit', 'off', true)"
                 + (_VECTOR_SETTINGS if self.has_vectors else ""),
                 [namespace, str(int(seconds * 1000))],
             )
@@ -193,7 +193,14 @@ class Connections:
     def _connect(self) -> Connection[Any]:
         import psycopg
 
-        return psycopg.connect(self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+        # Nothing is prepared: a pooler of transactions gives each one another session, and a plan
+        # that is made without the words of a query is a bad one.
+        return psycopg.connect(
+            self._url,
+            autocommit=True,
+            connect_timeout=_CONNECT_SECONDS,
+            prepare_threshold=None,
+        )
 
     def _opened(self) -> Pool:
         with self._lock:
