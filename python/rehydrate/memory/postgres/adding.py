@@ -253,9 +253,11 @@ class UseCounts:
                 del self._uses[key]
         if uses:
             cursor.execute(
-                "UPDATE memory_chunks SET uses = uses + counted, used = %(now)s FROM "
-                "unnest(%(handles)s::text[], %(counts)s::bigint[]) AS found(shown, counted) "
-                "WHERE namespace = %(namespace)s AND handle = shown",
+                "INSERT INTO memory_uses (id, namespace, uses, used) "
+                "SELECT id, namespace, counted, %(now)s FROM memory_chunks JOIN "
+                "unnest(%(handles)s::text[], %(counts)s::bigint[]) AS found(handle, counted) "
+                "USING (handle) WHERE namespace = %(namespace)s ORDER BY id ON CONFLICT (id) "
+                "DO UPDATE SET uses = memory_uses.uses + excluded.uses, used = excluded.used",
                 {
                     "now": now_ms(),
                     "handles": [handle for _, handle in uses],

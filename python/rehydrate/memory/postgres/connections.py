@@ -52,6 +52,8 @@ _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _KEYS_KEPT = "interval '1 hour'"
 _CLEANS_ONE_IN = 500
+# Each statement has a namespace, and an index for it: the rows of others are never read through.
+_READ_SETTINGS = ", set_config('enable_seqscan', 'off', true)"
 # A filtered HNSW search goes on until enough rows of the namespace are found.
 _VECTOR_SETTINGS = (
     ", set_config('hnsw.iterative_scan', 'relaxed_order', true), "
@@ -162,6 +164,7 @@ class Connections:
             cursor.execute(
                 "SELECT set_config('rehydrate.namespace', %s, true), "
                 "set_config('statement_timeout', %s, true), set_config('jit', 'off', true)"
+                + (_READ_SETTINGS if reads else "")
                 + (_VECTOR_SETTINGS if self.has_vectors else ""),
                 [namespace, str(int(seconds * 1000))],
             )

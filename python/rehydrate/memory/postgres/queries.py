@@ -20,8 +20,10 @@ PER_LEG = 48
 """Candidates that each leg names, or as many as the caller wants."""
 _RANKED = 4_000
 """Matches of a query's rarest words that are looked for."""
-_MANY = 20_000
-"""Beyond so many matches not all of them are ranked."""
+_MANY = 8_000
+"""Beyond so many matches not all of them are ranked: of words that common, any holder will do."""
+_NEWEST = 20_000
+"""Items that are looked through for such words, the newest ones."""
 _ALL_WORDS = 3
 _PARTS = 500
 """Items that hold a word as a part of words: of more, those that come first."""
@@ -154,15 +156,18 @@ def _shares(cursor: Cursor, row: Namespace, sample: HeldIndex, query: str) -> di
 
 
 def _by_words(where: str, name: str, sign: str, expected: float) -> str:
-    """Return the items that hold words, with a rank; of too many, those that come first."""
+    """Return the items that hold words, with a rank; of too many, some of the newest."""
     query = (
         f"replace(plainto_tsquery(%(language)s::regconfig, %({name})s)::text, ' & ', ' {sign} ')"
         "::tsquery"
     )
-    return (
-        f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM memory_chunks "
-        f"WHERE {where} AND words @@ {query}" + (f" LIMIT {_RANKED}" if expected > _MANY else "")
-    )
+    found = f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM"
+    if expected > _MANY:
+        return (
+            f"{found} (SELECT id, words FROM memory_chunks WHERE {where} "
+            f"ORDER BY id DESC LIMIT {_NEWEST}) AS newest WHERE words @@ {query} LIMIT {_RANKED}"
+        )
+    return f"{found} memory_chunks WHERE {where} AND words @@ {query}"
 
 
 def as_vector(vector: Any) -> str:

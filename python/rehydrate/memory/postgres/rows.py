@@ -31,7 +31,8 @@ _WORD = re.compile(r"\w+")
 
 COLUMNS = (
     *("id", "handle", "text", "kind", "tier", "source", "thread", "tool", "principal", "trust"),
-    *("parents", "time", "created", "confidence", "expires", "metadata", "redactions", "uses"),
+    *("parents", "time", "created", "confidence", "expires", "metadata", "redactions"),
+    "coalesce((SELECT uses FROM memory_uses WHERE memory_uses.id = memory_chunks.id), 0)",
 )
 
 
