@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rehydrate import Memory
 from rehydrate.memory import MemoryItem
@@ -27,14 +28,24 @@ from rehydrate.memory.postgres import TABLES
 from tests.memory.stress.tenants import TENANTS, check
 from tests.postgres_server import server
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 WRITERS = 8
 READERS = 2
 """The first has an index in its process, the second the server's candidates."""
 ROLE = "stress_app"
 WRITER = """
-import sys
+import sys, time
 from rehydrate import Memory
+from rehydrate.errors import StoreBusyError
 url, name, log = sys.argv[1:]
+while True:  # a server that is being restarted refuses whoever opens a memory
+    try:
+        Memory.open(url).close()
+        break
+    except StoreBusyError:
+        time.sleep(0.1)
 with Memory.open(url, namespace="crowd") as memory, open(log, "a") as done:
     for number in range(10_000_000):
         text = f"{name} item {number}"
@@ -89,6 +100,7 @@ def check_kills(
     """Kill clients and the server amid writes; raises AssertionError where something is wrong."""
     Memory.open(url).close()
     done, first, others, reports = _crowd(folder, url, trials, chance, tell)
+    connected(url).close()
     with Memory.open(url, namespace="crowd") as memory:
         texts = [item.text for item in memory.list(limit=None)]
         held = set(texts)
@@ -166,21 +178,25 @@ OTHER_PROCESS = (
 
 
 def _kill(url: str, process: str) -> bool:
-    """Kill a process of the server, as soon as it takes a connection; return whether there was one."""
+    """Kill a process of the server; return whether there was one."""
+    with connected(url) as connection:
+        row = connection.execute(process).fetchone()
+    if row is not None:
+        os.kill(row[0], signal.SIGKILL)
+    return row is not None
+
+
+def connected(url: str) -> Connection[Any]:
+    """Connect as soon as the server takes connections: it may recover from the last kill."""
     import psycopg
 
     end = time.monotonic() + 60
-    while time.monotonic() < end:
+    while True:
         try:
-            with psycopg.connect(url, autocommit=True) as connection:
-                row = connection.execute(process).fetchone()
+            return psycopg.connect(url, autocommit=True)
         except psycopg.OperationalError:
-            time.sleep(0.1)  # it recovers from the last kill
-            continue
-        if row is not None:
-            os.kill(row[0], signal.SIGKILL)
-        return row is not None
-    raise AssertionError("the server does not come back")
+            assert time.monotonic() < end, "the server does not come back"
+            time.sleep(0.1)
 
 
 def _tenants(
