@@ -14,7 +14,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -144,20 +144,27 @@ class Connections:
         long: bool = False,
     ) -> T:
         seconds = LONG_SECONDS if long else self._statement_seconds
-        with (
-            self._opened().connection(timeout=self._patience) as connection,
-            connection.transaction(),
-            connection.cursor() as cursor,
-        ):
-            if reads:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            cursor.execute(
-                "SELECT set_config('rehydrate.namespace', %s, true), "
-                "set_config('statement_timeout', %s, true)"
-                + (_VECTOR_SETTINGS if self.has_vectors else ""),
-                [namespace, str(int(seconds * 1000))],
-            )
-            return work(cast("Cursor", cursor))
+        with self._opened().connection(timeout=self._patience) as connection:
+            try:
+                # A statement is sent along with the next one whose rows are read, so a transaction
+                # waits for the network as often as it reads, and once more for its end.
+                with connection.pipeline(), connection.cursor() as cursor:
+                    cursor.execute(
+                        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if reads else "BEGIN"
+                    )
+                    cursor.execute(
+                        "SELECT set_config('rehydrate.namespace', %s, true), "
+                        "set_config('statement_timeout', %s, true)"
+                        + (_VECTOR_SETTINGS if self.has_vectors else ""),
+                        [namespace, str(int(seconds * 1000))],
+                    )
+                    result = work(cast("Cursor", cursor))
+                    cursor.execute("COMMIT")
+            except BaseException:
+                with suppress(Exception):  # the error that led here is the one to tell
+                    connection.rollback()
+                raise
+            return result
 
     def _attempts(self, attempt: Callable[[int], T]) -> T:
         import psycopg
@@ -249,10 +256,11 @@ def _with_key(
     if attempt > 1:
         # Waits for a transaction that is still being committed under this key.
         cursor.execute(
-            "INSERT INTO memory_writes (key, namespace) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+            "INSERT INTO memory_writes (key, namespace) VALUES (%s, %s) ON CONFLICT DO NOTHING "
+            "RETURNING true",
             [key, namespace],
         )
-        if cursor.rowcount == 0:
+        if cursor.fetchone() is None:
             cursor.execute("SELECT result FROM memory_writes WHERE key = %s", [key])
             row = cursor.fetchone()
             assert row is not None
