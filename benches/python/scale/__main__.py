@@ -14,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 
+from benches.python.scale.live import live
 from benches.python.scale.plan import Need, Prices, core_hours, live_threads, memories
 from benches.python.scale.rates import Rate, Rates, Sizes, measure
 from benches.python.scale.simulation import (
@@ -29,6 +30,7 @@ KEPT = Path("target/bench/scale.json")
 TRANSCRIPTS = 10_000_000
 MEMORIES = 100e6
 SECONDS = 600.0
+CHECKED_SECONDS = 40.0
 
 
 def main() -> None:
@@ -50,6 +52,7 @@ def main() -> None:
     else:
         url = os.environ.get("REHYDRATE_POSTGRES_URL") or sys.exit("run it under tools/postgres")
         rates = measure(url, threads=options.measured, units=100, users=50)
+        _print_checked(url, rates)
         KEPT.parent.mkdir(parents=True, exist_ok=True)
         KEPT.write_text(json.dumps(rates), encoding="utf-8")
     _print_rates(rates)
@@ -128,6 +131,22 @@ def _print_simulated(rates: Rates, people: Load, agents: Load, round_trip: float
     ):
         found = Simulation(load, machines, times, trouble).run(SECONDS)
         print(_simulated(name, machines, found))
+
+
+def _print_checked(url: str, rates: Rates) -> None:
+    """Hold the simulation against threads that are really run, by one process."""
+    print("\n| one process | calls | p50 ms | p99 ms | longest ms |\n|---|---|---|---|---|")
+    for threads in (100, 200, 300):
+        load = Load(threads, model_seconds=1.0, user_seconds=0.0)
+        ran = live(url, load, CHECKED_SECONDS)
+        p50, p99 = ran[len(ran) // 2], ran[int(len(ran) * 0.99)]
+        print(f"| {threads} run | {len(ran):,} | {p50:.1f} | {p99:.1f} | {ran[-1]:.0f} |")
+        found = Simulation(load, Machines(1, 1, 8), _times(rates, 0.0)).run(CHECKED_SECONDS)
+        print(
+            f"| {threads} simulated | {found.calls:,} | {found.p50_ms:.1f} | {found.p99_ms:.1f} "
+            f"| {found.longest_ms:.0f} |",
+            flush=True,
+        )
 
 
 def _simulated(name: str, machines: Machines, found: Outcome) -> str:

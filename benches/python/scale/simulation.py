@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+_SPREAD = 0.6
+"""Of the logarithm of a model's seconds."""
 
 
 class Load(NamedTuple):
@@ -31,6 +35,13 @@ class Load(NamedTuple):
         """As many as there are where nothing waits."""
         cycle = self.calls_a_turn * self.model_seconds + self.user_seconds
         return self.threads * self.calls_a_turn / cycle
+
+    def pause(self, dice: random.Random) -> float:
+        """Return the seconds from a prompt to the thread's next call."""
+        pause = dice.lognormvariate(0, _SPREAD) / math.exp(_SPREAD**2 / 2) * self.model_seconds
+        if self.user_seconds and dice.random() < 1 / self.calls_a_turn:
+            pause += dice.expovariate(1 / self.user_seconds)
+        return pause
 
 
 class Machines(NamedTuple):
@@ -155,11 +166,7 @@ class Simulation:
 
     def next_call(self, thread: int) -> None:
         """Let a thread wait for its model, or its user, and call again."""
-        dice, load = self._dice, self._load
-        pause = dice.lognormvariate(0, 0.6) / 1.1972 * load.model_seconds
-        if dice.random() < 1 / load.calls_a_turn:
-            pause += dice.expovariate(1 / load.user_seconds) if load.user_seconds else 0
-        self._at(self._now + pause, self._call_of(thread))
+        self._at(self._now + self._load.pause(self._dice), self._call_of(thread))
 
     def _outcome(self, seconds: float) -> Outcome:
         begin = seconds / 10
