@@ -154,10 +154,10 @@ def link(cursor: Cursor, namespace: str, handle: str, relation: str, other: str,
             raise UnknownHandleError(end, namespace)
     cursor.execute(
         "INSERT INTO memory_links (namespace, origin, relation, target) VALUES (%s, %s, %s, %s) "
-        "ON CONFLICT DO NOTHING",
+        "ON CONFLICT DO NOTHING RETURNING true",
         [namespace, ids[handle], encoded(relation), ids[other]],
     )
-    return cursor.rowcount > 0
+    return cursor.fetchone() is not None
 
 
 def set_vectors(

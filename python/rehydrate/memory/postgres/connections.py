@@ -14,7 +14,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rehydrate._concurrency.locks import ForkSafeLock
@@ -32,11 +32,11 @@ from rehydrate.memory.postgres.failures import (
     store_error,
     was_lost,
 )
-from rehydrate.memory.postgres.pool import NoneFreeError, Pool
 from rehydrate.memory.postgres.server_url import shown, verify_url
 
 if TYPE_CHECKING:
     from psycopg import Connection
+    from psycopg_pool import ConnectionPool
 
     from rehydrate.memory.postgres.cursor import Cursor
 
@@ -46,7 +46,15 @@ STATEMENT_SECONDS = 30
 PATIENCE_SECONDS = 30
 LONG_SECONDS = 3_600
 POOL_SIZE = 8
-_CONNECT_SECONDS = 10
+_ASK_SECONDS = 2.0
+"""How long a caller waits for the pool before it asks the server itself."""
+# Nothing is prepared: a pooler of transactions gives each one another session, and a plan that is
+# made without the words of a query is a bad one.
+_CONNECTION: dict[str, Any] = {
+    "autocommit": True,
+    "connect_timeout": 10,
+    "prepare_threshold": None,
+}
 _OLDEST_SERVER = 150_000
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
@@ -76,8 +84,11 @@ class Connections:
         """Check the URL, and that the packages are there; connect later."""
         try:
             import psycopg  # noqa: F401
+            import psycopg_pool  # noqa: F401
         except ImportError:
-            raise MissingPackageError("psycopg[binary]", "keeps a memory on PostgreSQL") from None
+            raise MissingPackageError(
+                "psycopg[binary,pool]", "keeps a memory on PostgreSQL"
+            ) from None
         self.server = shown(url)
         self.read_only = read_only
         self.has_vectors = False
@@ -86,7 +97,7 @@ class Connections:
         self._statement_seconds = statement_seconds
         self._patience = patience_seconds
         self._pool_size = pool_size
-        self._pool: Pool | None = None
+        self._pool: ConnectionPool[Any] | None = None
         self._home = 0
         self._closed = False
         self._lock = ForkSafeLock()
@@ -154,41 +165,70 @@ class Connections:
         *,
         reads: bool = False,
     ) -> T:
-        with (
-            self._opened().connection(self._patience) as connection,
-            connection.transaction(),
-            connection.cursor() as cursor,
-        ):
-            if reads:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            cursor.execute(
-                "SELECT set_config('rehydrate.namespace', %s, true), "
-                "set_config('statement_timeout', %s, true), set_config('jit', 'off', true)"
-                + (_READ_SETTINGS if reads else "")
-                + (_VECTOR_SETTINGS if self.has_vectors else ""),
-                [namespace, str(int(seconds * 1000))],
-            )
-            return work(cast("Cursor", cursor))
+        with self._lent() as connection:
+            try:
+                # A statement is sent along with the next one whose rows are read, so a transaction
+                # waits for the network as often as it reads, and once more for its end.
+                with connection.pipeline(), connection.cursor() as cursor:
+                    cursor.execute(
+                        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if reads else "BEGIN"
+                    )
+                    cursor.execute(
+                        "SELECT set_config('rehydrate.namespace', %s, true), "
+                        "set_config('statement_timeout', %s, true), "
+                        "set_config('jit', 'off', true)"
+                        + (_READ_SETTINGS if reads else "")
+                        + (_VECTOR_SETTINGS if self.has_vectors else ""),
+                        [namespace, str(int(seconds * 1000))],
+                    )
+                    result = work(cast("Cursor", cursor))
+                    cursor.execute("COMMIT")
+            except BaseException:
+                with suppress(Exception):  # the error that led here is the one to tell
+                    connection.rollback()
+                raise
+            return result
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection[Any]]:
+        """Lend a connection of the pool; raises what the server says where it gives none."""
+        from psycopg_pool import PoolTimeout
+
+        pool = self._opened()
+        try:
+            connection = pool.getconn(timeout=_ASK_SECONDS)
+        except PoolTimeout:
+            self._connect().close()  # the pool does not tell why; this does
+            raise
+        try:
+            yield connection
+        finally:
+            pool.putconn(connection)
 
     def _attempts(self, attempt: Callable[[int], T], seconds: float) -> T:
         import psycopg
+        from psycopg_pool import PoolClosed, PoolTimeout
 
         end = time.monotonic() + self._patience
         pause = _FIRST_PAUSE
         for number in range(1, 1_000_000):
             try:
                 return attempt(number)
-            except NoneFreeError:
-                raise StoreBusyError(
-                    self.server,
-                    f"none of {self._pool_size} connections was free for {self._patience:g} s",
-                    "give PostgresStore a larger pool_size",
-                ) from None
+            except PoolClosed as error:
+                raise self._is_closed() from error
+            except PoolTimeout:
+                if time.monotonic() > end:
+                    raise StoreBusyError(
+                        self.server,
+                        f"none of {self._pool_size} connections was free for {self._patience:g} s",
+                        "give PostgresStore a larger pool_size",
+                    ) from None
+                continue
             except psycopg.Error as error:
                 if not is_passing(error) or time.monotonic() > end:
                     raise store_error(error, self.server, seconds=seconds) from error
                 if was_lost(error):
-                    self._opened().drop_idle()  # they are lost too, as after a restart
+                    self._opened().drain()  # the idle ones are lost too, as after a restart
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
@@ -196,25 +236,31 @@ class Connections:
     def _connect(self) -> Connection[Any]:
         import psycopg
 
-        # Nothing is prepared: a pooler of transactions gives each one another session, and a plan
-        # that is made without the words of a query is a bad one.
-        return psycopg.connect(
-            self._url,
-            autocommit=True,
-            connect_timeout=_CONNECT_SECONDS,
-            prepare_threshold=None,
-        )
+        return psycopg.connect(self._url, **_CONNECTION)
 
-    def _opened(self) -> Pool:
+    def _opened(self) -> ConnectionPool[Any]:
+        from psycopg_pool import ConnectionPool
+
         with self._lock:
             if self._closed:
-                raise StoreClosedError(self.server, "it was closed", "open it again")
+                raise self._is_closed()
             if self._pool is None or self._home != os.getpid():
                 # A child leaves the parent's connections alone: it does not even close them.
                 _inherited.append(self._pool)
                 self._home = os.getpid()
-                self._pool = Pool(self._connect, self._pool_size)
+                self._pool = ConnectionPool(
+                    self._url,
+                    min_size=0,
+                    max_size=self._pool_size,
+                    kwargs=_CONNECTION,
+                    open=True,
+                    name="rehydrate",
+                    reconnect_timeout=_ASK_SECONDS / 2,  # callers ask again, and are told why
+                )
             return self._pool
+
+    def _is_closed(self) -> StoreClosedError:
+        return StoreClosedError(self.server, "it was closed", "open it again")
 
 
 _inherited: list[Any] = []
@@ -232,10 +278,11 @@ def _with_key(
     if attempt > 1:
         # Waits for a transaction that is still being committed under this key.
         cursor.execute(
-            "INSERT INTO memory_writes (key, namespace) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+            "INSERT INTO memory_writes (key, namespace) VALUES (%s, %s) ON CONFLICT DO NOTHING "
+            "RETURNING true",
             [key, namespace],
         )
-        if cursor.rowcount == 0:
+        if cursor.fetchone() is None:
             cursor.execute("SELECT result FROM memory_writes WHERE key = %s", [key])
             row = cursor.fetchone()
             assert row is not None

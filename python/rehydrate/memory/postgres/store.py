@@ -321,8 +321,12 @@ class PostgresStore:
             cursor.execute("DELETE FROM memory_threads WHERE namespace = %s", [namespace])
             if row is None:
                 return 0
-            cursor.execute("DELETE FROM memory_chunks WHERE namespace = %s", [namespace])
-            gone = cursor.rowcount
+            cursor.execute(
+                "WITH gone AS (DELETE FROM memory_chunks WHERE namespace = %s RETURNING true) "
+                "SELECT count(*) FROM gone",
+                [namespace],
+            )
+            gone: int = cursor.fetchone()[0]
             cursor.execute("DELETE FROM memory_namespaces WHERE namespace = %s", [namespace])
             return gone
 
