@@ -126,7 +126,7 @@ def test_processes_that_are_killed_lose_nothing_that_was_acknowledged(
     opened()
     draw = random.Random(2)
     running: dict[int, subprocess.Popen[bytes]] = {}
-    logs = []
+    logs: list[Path] = []
 
     def start(number: int) -> None:
         log = tmp_path / f"{number}.log"
@@ -136,16 +136,23 @@ def test_processes_that_are_killed_lose_nothing_that_was_acknowledged(
             stderr=subprocess.DEVNULL,
         )
 
+    def wait_for_writes(number: int) -> None:
+        end = time.monotonic() + 60
+        while not (logs[number].exists() and logs[number].stat().st_size):
+            assert running[number].poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+
     for number in range(3):
         start(number)
     for number in range(3, 9):
-        time.sleep(draw.uniform(0.3, 0.6))
         victim = draw.choice([*running])
+        wait_for_writes(victim)
+        time.sleep(draw.uniform(0, 0.2))
         running[victim].send_signal(signal.SIGKILL)
         running.pop(victim).wait()
         start(number)
-    time.sleep(1)
-    for process in running.values():
+    for number, process in running.items():
+        wait_for_writes(number)
         process.send_signal(signal.SIGKILL)
         process.wait()
     done = [line for log in logs if log.exists() for line in log.read_text().splitlines()]
