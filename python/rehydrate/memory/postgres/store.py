@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 _PAGE = 1_000
 _NO_VECTORS = (
     "the server has no pgvector 0.8 and the namespace is too large for an index in this process: "
-    "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION "
-    "vector as a superuser, open the memory again and rebuild()"
+    "search and recall found what shares words, not what shares a meaning alone. Install it, run "
+    "CREATE EXTENSION vector as a superuser, open the memory again and rebuild()"
 )
 
 
