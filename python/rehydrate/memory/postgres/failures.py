@@ -69,7 +69,8 @@ def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
         return StoreError(server, said, "grant the role what docs/postgres.md lists")
     if isinstance(error, errors.UndefinedTable):
         return StoreError(server, said, "open it once with read_only=False, which makes the tables")
-    if getattr(error, "sqlstate", None) is None or is_passing(error):
+    no_code = getattr(error, "sqlstate", None) is None
+    if is_passing(error) or (no_code and isinstance(error, psycopg.OperationalError)):
         return refused(error, server)
     return StoreError(server, said, "report it, if it is no fault of the server")
 

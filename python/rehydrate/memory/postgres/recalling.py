@@ -84,9 +84,7 @@ def sharing_words(
     return sorted(found)
 
 
-def _asked(
-    words: Sequence[str], sample: HeldIndex, row: Namespace
-) -> Iterator[tuple[str, str]]:
+def _asked(words: Sequence[str], sample: HeldIndex, row: Namespace) -> Iterator[tuple[str, str]]:
     """Yield what is looked for of a text's words, and what its holders are ranked by."""
     rare = sorted(words, key=lambda word: (sample.shares.get(word, 0.0), -len(word), word))
     if not rare:

@@ -102,7 +102,7 @@ class PostgresStore:
             make = verify_schema if read_only else migrate
             self._has_vectors = make(connection, self.path)
             known = connection.execute(
-                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [language]
+                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [encoded(language)]
             ).fetchone()
         if known is None or not known[0]:
             raise InvalidArgumentError(
