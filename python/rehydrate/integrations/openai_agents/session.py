@@ -38,8 +38,7 @@ class RehydrateSession:
         session_settings: SessionSettings | Mapping[str, Any] | None = None,
     ) -> None:
         """Open the file (or create it), or a postgresql:// URL; raises StoreError, and
-        MissingPackageError without the
-        SDK."""
+        MissingPackageError without the SDK."""
         try:
             from agents.memory import SessionSettings
         except ImportError:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine
-from rehydrate.memory.postgres.letters import encoded
-from rehydrate.memory.postgres.queries import near
-from rehydrate.memory.postgres.vectors import written
+from rehydrate.memory.postgres.escapes import encoded
+from rehydrate.memory.postgres.vectors import near, written
 
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.cursor import Cursor

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate import _engine
 from rehydrate.memory.items import Filters, Fusion, Hit, MemoryItem, Recalled
 from rehydrate.memory.postgres import queries
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.held import (
     ENTRY_COLUMNS,
     HeldIndex,
@@ -17,7 +18,6 @@ from rehydrate.memory.postgres.held import (
     number_of,
     step_of,
 )
-from rehydrate.memory.postgres.letters import encoded
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.recalling import nearest, sharing_words
 from rehydrate.memory.postgres.rows import (

@@ -40,8 +40,8 @@ from rehydrate.memory.postgres.connections import (
     STATEMENT_SECONDS,
     Connections,
 )
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.held import HeldIndexes
-from rehydrate.memory.postgres.letters import encoded
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
