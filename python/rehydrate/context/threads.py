@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Iterable
 from datetime import datetime
 from os import PathLike

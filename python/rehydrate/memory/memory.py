@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType

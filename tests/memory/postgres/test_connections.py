@@ -54,7 +54,11 @@ def test_a_url_is_shown_without_its_password():
 
 @pytest.mark.parametrize("url", [DEAD, f"{DEAD}?password={PASSWORD}", *MISREAD])
 def test_no_error_shows_a_password(url: str):
-    for opened in (Memory.open, Threads.open, lambda url: Context.open(url, thread="t", namespace="a")):
+    for opened in (
+        Memory.open,
+        Threads.open,
+        lambda url: Context.open(url, thread="t", namespace="a"),
+    ):
         with pytest.raises((StoreError, InvalidArgumentError)) as caught:
             opened(url)
         error: BaseException | None = caught.value

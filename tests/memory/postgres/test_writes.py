@@ -67,6 +67,19 @@ def test_a_write_whose_answer_is_lost_counts_once(postgres: str):
     memory.close()
 
 
+def test_searches_count_uses_and_write_no_item(postgres: str, opened: Callable[..., Memory]):
+    memory = opened(namespace="a")
+    (added,) = memory.add("an apple")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        before = connection.execute("SELECT ctid FROM memory_chunks").fetchall()
+        for _ in range(3):
+            memory.search("apple")
+        memory.close()  # which writes what was counted
+        after = connection.execute("SELECT ctid FROM memory_chunks").fetchall()
+        assert before == after
+    assert opened(namespace="a").get(added.handle).uses == 3
+
+
 def test_connections_that_the_server_ends_are_made_anew(
     postgres: str, opened: Callable[..., Memory]
 ):

@@ -147,7 +147,7 @@ def _crowd(
     first = others = 0
     every = 10
     for trial in range(trials):
-        time.sleep(chance.uniform(0.1, 0.6))
+        time.sleep(chance.uniform(0.3, 1.2))
         victim = running.pop(chance.randrange(len(running)))
         victim.send_signal(signal.SIGKILL)
         victim.wait()

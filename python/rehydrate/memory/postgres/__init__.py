@@ -18,6 +18,6 @@ __all__, __dir__, __getattr__ = front(
         "connections": "Connections verify_version",
         "server_url": "shown",
         "schema": "STEPS TABLES",
-        "letters": "encoded decoded",
+        "escapes": "encoded decoded",
     },
 )

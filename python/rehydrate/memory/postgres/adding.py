@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import UnknownHandleError
 from rehydrate.memory.items import MemoryItem, MemoryLimits
-from rehydrate.memory.postgres.letters import encoded
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.limits import enforce
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import now_ms, values_of

@@ -55,21 +55,33 @@ def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
     import psycopg
 
     errors, said = psycopg.errors, str(error).strip()
-    if isinstance(error, (errors.QueryCanceled, errors.LockNotAvailable)):
-        return StoreBusyError(
-            server,
-            f"a statement took longer than {seconds:g} s",
-            "try again, or give PostgresStore more statement_seconds",
-        )
-    if isinstance(error, errors.DiskFull):
-        return StoreFullError(server, "no room left on its disk", "make room, then try again")
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreReadOnlyError(server, "the server takes no writes", "use the primary server")
-    if isinstance(error, errors.InsufficientPrivilege):
-        return StoreError(server, said, "grant the role what docs/postgres.md lists")
-    if isinstance(error, errors.UndefinedTable):
-        return StoreError(server, said, "open it once with read_only=False, which makes the tables")
-    if getattr(error, "sqlstate", None) is None or is_passing(error):
+    slow = f"a statement took longer than {seconds:g} s"
+    more = "try again, or give PostgresStore more statement_seconds"
+    known: dict[type[Exception], tuple[type[StoreError], str, str]] = {
+        errors.QueryCanceled: (StoreBusyError, slow, more),
+        errors.LockNotAvailable: (StoreBusyError, slow, more),
+        errors.DiskFull: (StoreFullError, "no room left on its disk", "make room, then try again"),
+        errors.ReadOnlySqlTransaction: (
+            StoreReadOnlyError,
+            "the server takes no writes",
+            "use the primary server",
+        ),
+        errors.InsufficientPrivilege: (
+            StoreError,
+            said,
+            "grant the role what docs/postgres.md lists",
+        ),
+        errors.UndefinedTable: (
+            StoreError,
+            said,
+            "open it once with read_only=False, which makes the tables",
+        ),
+    }
+    if (found := known.get(type(error))) is not None:
+        kind, problem, remedy = found
+        return kind(server, problem, remedy)
+    no_code = getattr(error, "sqlstate", None) is None
+    if is_passing(error) or (no_code and isinstance(error, psycopg.OperationalError)):
         return refused(error, server)
     return StoreError(server, said, "report it, if it is no fault of the server")
 

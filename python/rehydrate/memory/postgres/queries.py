@@ -7,9 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.memory.postgres.letters import encoded
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.rows import COLUMNS, Conditions
-from rehydrate.memory.postgres.schema import DIMENSIONS, INDEXED_CHARS
+from rehydrate.memory.postgres.schema import INDEXED_CHARS
+from rehydrate.memory.postgres.vectors import as_vector, near
 
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.cursor import Cursor
@@ -168,16 +169,6 @@ def _by_words(where: str, name: str, sign: str, expected: float) -> str:
             f"ORDER BY id DESC LIMIT {_NEWEST}) AS newest WHERE words @@ {query} LIMIT {_RANKED}"
         )
     return f"{found} memory_chunks WHERE {where} AND words @@ {query}"
-
-
-def as_vector(vector: Any) -> str:
-    """Return a vector as pgvector reads it."""
-    return f"[{','.join(f'{float(x):.6g}' for x in vector)}]"
-
-
-def near(dim: int) -> str:
-    """Return the column of vectors, so that the index of their dimension is used."""
-    return f"(embedding::halfvec({dim}))" if dim in DIMENSIONS else "embedding"
 
 
 def _by_vector(where: str, dim: int) -> str:

@@ -13,7 +13,6 @@ _URL = re.compile(
     r"(?P<options>\?.*)?",
     re.DOTALL,
 )
-_PASSWORD_OPTION = re.compile(r"[?&](?:ssl)?password=")
 
 
 def shown(url: str) -> str:
@@ -29,18 +28,6 @@ def shown(url: str) -> str:
         return f"{url.partition('://')[0]}://***" if url.startswith("postgres") else "***"
     user = f"{parts['user']}@" if parts["user"] else ""
     return f"{parts['scheme']}{user}{parts['place']}"
-
-
-def has_password(url: str) -> bool:
-    """Return whether a URL holds a password, so that it belongs into no file and no list of processes.
-
-    >>> has_password("postgresql://app@db/memories"), has_password("postgresql://app:x@db/memories")
-    (False, True)
-    """
-    parts = _URL.fullmatch(url)
-    if parts is None:
-        return "@" in url
-    return len(parts["password"] or "") > 1 or bool(_PASSWORD_OPTION.search(parts["options"] or ""))
 
 
 def verify_url(url: str) -> str:

@@ -40,8 +40,8 @@ from rehydrate.memory.postgres.connections import (
     STATEMENT_SECONDS,
     Connections,
 )
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.held import HeldIndexes
-from rehydrate.memory.postgres.letters import encoded
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 _PAGE = 1_000
 _NO_VECTORS = (
     "the server has no pgvector 0.8 and the namespace is too large for an index in this process: "
-    "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION "
-    "vector as a superuser, open the memory again and rebuild()"
+    "search and recall found what shares words, not what shares a meaning alone. Install it, run "
+    "CREATE EXTENSION vector as a superuser, open the memory again and rebuild()"
 )
 
 
@@ -102,7 +102,7 @@ class PostgresStore:
             make = verify_schema if read_only else migrate
             self._has_vectors = make(connection, self.path)
             known = connection.execute(
-                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [language]
+                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [encoded(language)]
             ).fetchone()
         if known is None or not known[0]:
             raise InvalidArgumentError(
