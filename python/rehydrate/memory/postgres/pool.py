@@ -23,8 +23,8 @@ class NoneFreeError(Exception):
 class Pool:
     """Connections, made by the thread that needs one, so that it learns at once why it gets none.
 
-    psycopg's own pool connects in threads of its own, which wait ever longer between two attempts:
-    a search during a restart of the server waited 30 seconds. A forked child has none of them.
+    psycopg's pool connects in threads of its own, which wait twice as long after each failure: it
+    came back 6.5 s after a server that was away for 8. A forked child has none of them.
     """
 
     def __init__(self, connect: Callable[[], Connection[Any]], size: int) -> None:
