@@ -188,6 +188,8 @@ class Conditions(NamedTuple):
 
     sql: str
     parameters: dict[str, Any]
+    is_filtered: bool
+    """Whether it wants more than the namespace, and what has not expired."""
 
 
 def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
@@ -197,22 +199,15 @@ def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
         "(expires IS NULL OR expires > %(now)s)",
     ]
     parameters: dict[str, Any] = {"namespace": namespace, "now": now}
-    for name, column, hashed in (
-        ("kinds", "kind", False),
-        ("sources", "source", True),
-        ("threads", "thread", True),
-    ):
+    for name, column in (("kinds", "kind"), ("sources", "source"), ("threads", "thread")):
         values = filters.get(name)
         if values is None:
             continue
         parameters[name] = [encoded(value) for value in values]  # type: ignore[attr-defined]
-        part = f"{column} = ANY(%({name})s)"
-        if hashed:
-            part += (
-                f" AND hashtextextended({column}, 0) = ANY("
-                f"SELECT hashtextextended(one, 0) FROM unnest(%({name})s::text[]) AS one)"
-            )
-        parts.append(part)
+        parts.append(
+            f"{column} = ANY(%({name})s) AND hashtextextended({column}, 0) = ANY("
+            f"SELECT hashtextextended(one, 0) FROM unnest(%({name})s::text[]) AS one)"
+        )
     if (tiers := filters.get("tiers")) is not None:
         parts.append("tier = ANY(%(tiers)s)")
         parameters["tiers"] = [TIER_CODES[tier] for tier in tiers]
@@ -225,4 +220,4 @@ def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
     if (trust := filters.get("min_trust")) is not None:
         parts.append("trust >= %(min_trust)s")
         parameters["min_trust"] = float(trust)
-    return Conditions(" AND ".join(parts), parameters)
+    return Conditions(" AND ".join(parts), parameters, len(parts) > 2)
