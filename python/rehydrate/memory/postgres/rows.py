@@ -25,6 +25,7 @@ MAX_NAME_BYTES = 4_096
 MAX_NAMESPACE_BYTES = 1_024
 """A namespace stands in every index, and an entry of an index has 2,700 bytes at most."""
 MAX_TEXT_BYTES = 256 << 20
+_FEW_VALUES = 32
 _WHOLE_CHARS = 50_000
 _WORDS_BYTES = 250_000
 _WORD = re.compile(r"\w+")
@@ -204,9 +205,15 @@ def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
         if values is None:
             continue
         parameters[name] = [encoded(value) for value in values]  # type: ignore[attr-defined]
+        if len(parameters[name]) <= _FEW_VALUES:  # as constants, which the planner knows about
+            single = {f"{name}{at}": value for at, value in enumerate(parameters[name])}
+            parameters |= single
+            hashes = ", ".join(f"hashtextextended(%({one})s::text, 0)" for one in single)
+            hashed = f"ARRAY[{hashes}]::bigint[]"
+        else:
+            hashed = f"SELECT hashtextextended(one, 0) FROM unnest(%({name})s::text[]) AS one"
         parts.append(
-            f"{column} = ANY(%({name})s) AND hashtextextended({column}, 0) = ANY("
-            f"SELECT hashtextextended(one, 0) FROM unnest(%({name})s::text[]) AS one)"
+            f"{column} = ANY(%({name})s) AND hashtextextended({column}, 0) = ANY({hashed})"
         )
     if (tiers := filters.get("tiers")) is not None:
         parts.append("tier = ANY(%(tiers)s)")
