@@ -102,12 +102,12 @@ def candidates(
         "each": max(PER_LEG, limit),
         "some": encoded(" ".join(some)),
     }
-    legs = {"by_some": _by_words(where.sql, "some", "|", expected)}
+    legs = {"by_some": _by_words(where, "some", "|", expected)}
     if len(known) > 1:
         rarest = known[:_ALL_WORDS]
         parameters["most"] = encoded(" ".join(rarest))
         expected = row.items * math.prod(share[word] for word in rarest)
-        legs["by_most"] = _by_words(where.sql, "most", "&", expected)
+        legs["by_most"] = _by_words(where, "most", "&", expected)
     for number, word in enumerate(word for word in unknown[:_SUBSTRINGS] if len(word) >= 3):
         parameters[f"part{number}"] = f"%{like(word)}%"
         legs[f"by_part{number}"] = (
@@ -156,19 +156,22 @@ def _shares(cursor: Cursor, row: Namespace, sample: HeldIndex, query: str) -> di
     }
 
 
-def _by_words(where: str, name: str, sign: str, expected: float) -> str:
+def _by_words(where: Conditions, name: str, sign: str, expected: float) -> str:
     """Return the items that hold words, with a rank; of too many, some of the newest."""
     query = (
         f"replace(plainto_tsquery(%(language)s::regconfig, %({name})s)::text, ' & ', ' {sign} ')"
         "::tsquery"
     )
     found = f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM"
-    if expected > _MANY:
-        return (
-            f"{found} (SELECT id, words FROM memory_chunks WHERE {where} "
-            f"ORDER BY id DESC LIMIT {_NEWEST}) AS newest WHERE words @@ {query} LIMIT {_RANKED}"
-        )
-    return f"{found} memory_chunks WHERE {where} AND words @@ {query}"
+    all_of_them = f"{found} memory_chunks WHERE {where.sql} AND words @@ {query}"
+    if expected <= _MANY:
+        return all_of_them
+    if where.is_filtered:  # there may be few such items, and old ones
+        return f"{all_of_them} LIMIT {_RANKED}"
+    return (
+        f"{found} (SELECT id, words FROM memory_chunks WHERE {where.sql} "
+        f"ORDER BY id DESC LIMIT {_NEWEST}) AS newest WHERE words @@ {query} LIMIT {_RANKED}"
+    )
 
 
 def _by_vector(where: str, dim: int) -> str:

@@ -68,6 +68,9 @@ CREATE INDEX memory_chunks_source
     ON memory_chunks (namespace, hashtextextended(source, 0), id);
 CREATE INDEX memory_chunks_thread
     ON memory_chunks (namespace, hashtextextended(thread, 0), id);
+CREATE INDEX memory_chunks_kind
+    ON memory_chunks (namespace, hashtextextended(kind, 0), id);
+CREATE INDEX memory_chunks_time ON memory_chunks (namespace, time);
 CREATE INDEX memory_chunks_tier ON memory_chunks (namespace, tier, id);
 CREATE INDEX memory_chunks_expires ON memory_chunks (namespace, expires)
     WHERE expires IS NOT NULL;
