@@ -55,7 +55,6 @@ def require_psycopg() -> None:
     """Skip where the extra `postgres` is not installed; on CI, fail."""
     try:
         import psycopg
-        import psycopg_pool  # noqa: F401
     except ImportError as error:
         unavailable(f"{error}; pip install 'rehydrate[postgres]'")
     else:

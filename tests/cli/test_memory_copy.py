@@ -80,3 +80,39 @@ def test_a_server_that_is_not_there_is_an_error_without_the_password(run: Run, f
     error = ran(run, "copy", url, "--store", file, code=2)
     assert "postgresql://app@127.0.0.1:1/none" in error
     assert "hunter2" not in error
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://app:hunter2@127.0.0.1:1/none",
+        "postgresql://app:%zzhunter2@127.0.0.1:1/none",
+        "postgresql://app:1@hunter2@127.0.0.1:1/none",
+        "mysql://app:hunter2@127.0.0.1:1/none",
+    ],
+)
+def test_no_command_shows_a_password(run: Run, file: Path, url: str):
+    where = ("-n", "alice")
+    for command, code in (
+        (("memory", "list", "--store", url, *where), 2),
+        (("memory", "verify", "--store", url), 2),
+        (("memory", "copy", url, "--store", str(file)), 2),
+        (("memory", "copy", str(file), "--store", url), 2),
+        (("thread", "list", "--store", url, *where), 2),
+        (("rpc", "--memory", url, "--namespace", "alice"), 2),
+        (("memory", "--help"), 0),
+        (("mcp", "--help"), 0),
+        (("doctor", "--help"), 0),
+    ):
+        done = run(*command, env={"REHYDRATE_MEMORY": url})
+        assert done.returncode == code, (command, done.stderr)
+        assert b"hunter2" not in done.stdout + done.stderr
+
+
+def test_the_folder_of_hooks_is_no_server(run: Run):
+    env = {"REHYDRATE_HOME": "postgresql://app:hunter2@db/memories", "REHYDRATE_MEMORY": ""}
+    for command in (("claude", "status"), ("memory", "list", "-n", "alice")):
+        done = run(*command, env=env)
+        assert done.returncode == 2
+        assert b"REHYDRATE_HOME is an address; name a folder" in done.stderr
+        assert b"hunter2" not in done.stderr

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rehydrate.cli.memory_store import SERVER
 from rehydrate.cli.options import add_command
 from rehydrate.cli.terminal import Failure, say, write
 
@@ -48,8 +49,12 @@ def add_parser(commands: Any) -> None:
         epilog=_EXAMPLES,
         run=run,
     )
-    parser.add_argument("--memory", metavar="FILE", help="a memory's file; made if it is missing")
-    parser.add_argument("--threads", metavar="FILE", help="a file of stored conversations")
+    parser.add_argument(
+        "--memory", metavar="FILE", help=f"a memory's file, made if it is missing, or {SERVER}"
+    )
+    parser.add_argument(
+        "--threads", metavar="FILE", help=f"a file of stored conversations, or {SERVER}"
+    )
     parser.add_argument("--namespace", metavar="NAME", help="whose they are")
     parser.add_argument(
         "--tools",

@@ -19,13 +19,14 @@ from rehydrate._text import is_utf8
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
-from rehydrate.memory.opening import is_server
+from rehydrate.memory.opening import folder_named, is_server
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
     from rehydrate.memory.memory import Memory
 
 
+SERVER = "postgresql://user@host/database"
 STORE_VARIABLE = "REHYDRATE_MEMORY"
 NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
 ARCHIVED = ("dropped", "novel", "episode")
@@ -47,7 +48,7 @@ def default_store(environ: Mapping[str, str] = os.environ) -> Path:
     if named := environ.get(STORE_VARIABLE):
         return Path(named).expanduser()
     if home := environ.get("REHYDRATE_HOME"):
-        return Path(home).expanduser() / "memory.db"
+        return folder_named("REHYDRATE_HOME", home) / "memory.db"
     data = environ.get("XDG_DATA_HOME")
     if not data and sys.platform == "win32":
         data = environ.get("LOCALAPPDATA")
@@ -59,7 +60,7 @@ def add_store_options(parser: argparse.ArgumentParser, *, namespace: bool = True
     where = parser.add_argument_group("which memory")
     where.add_argument(
         "--store", metavar="PATH",
-        help="the file, or postgresql://user@host/database; default: "
+        help=f"the file, or {SERVER}; default: "
         f"${STORE_VARIABLE}, else {_short_path(default_store({}))}",
     )  # fmt: skip
     if namespace:
@@ -81,7 +82,7 @@ def shown_place(place: Path | str) -> str:
     """Return a file or a URL to be printed: without a password."""
     if isinstance(place, Path):
         return str(place)
-    from rehydrate.memory.postgres.connections import shown
+    from rehydrate.memory.postgres.server_url import shown
 
     return shown(place)
 
@@ -91,7 +92,8 @@ def place_of(name: str) -> Path | str:
     if is_server(name):
         return name
     if "://" in name:
-        raise Failure(f"{name} is an address; name a file, or postgresql://user@host/database")
+        scheme = name.partition("://")[0]  # the rest may hold a password
+        raise Failure(f"{scheme}://... is an address; name a file, or {SERVER}")
     try:
         return Path(name).expanduser() if name else default_store()
     except RuntimeError as error:  # a home that does not exist, as in ~stranger
@@ -318,7 +320,9 @@ def day(item: MemoryItem) -> str:
 def add_memory_options(parser: Any) -> None:
     """Declare --memory and --namespace."""
     parser.add_argument(
-        "--memory", metavar="FILE", help="a memory's file: what it holds already may go first"
+        "--memory",
+        metavar="FILE",
+        help=f"a memory's file, or {SERVER}: what it holds already may go first",
     )
     parser.add_argument("--namespace", metavar="NAME", help="whose memories are meant")
 

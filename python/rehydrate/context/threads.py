@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Iterable
 from datetime import datetime
 from os import PathLike
@@ -30,7 +29,7 @@ from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownTh
 from rehydrate.memory.arguments import checked_namespace, resolve_namespace
 from rehydrate.memory.items import MemoryLimits
 from rehydrate.memory.local import moment_of
-from rehydrate.memory.opening import open_store
+from rehydrate.memory.opening import open_store, verify_place
 from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
@@ -113,11 +112,11 @@ class Threads:
         ``path`` may be a URL, ``postgresql://user@host/database``: then the threads lie on a
         server, as those of `Memory.open` do.
         """
-        check_type("path", path, (str, os.PathLike), "pass the path of a file")
+        where = verify_place(path)
         check_choice("durability", durability, DURABILITIES)
         if namespace is not None:
             checked_namespace(namespace)
-        store = open_store(os.fspath(path), limits=MemoryLimits(), read_only=read_only)
+        store = open_store(where, limits=MemoryLimits(), read_only=read_only)
         return cls(store, namespace=namespace, durability=durability)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
@@ -40,7 +39,7 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
 )
-from rehydrate.memory.opening import is_server, open_store
+from rehydrate.memory.opening import open_store, verify_place
 from rehydrate.memory.redaction import Redactor, redactor_of
 
 if TYPE_CHECKING:
@@ -123,12 +122,7 @@ class Memory:
         Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
         """
-        check_type("path", path, (str, os.PathLike), "pass the path of a file")
-        where = os.fspath(path)
-        if not isinstance(where, str) or not where or ("://" in where and not is_server(where)):
-            raise InvalidArgumentError(
-                f"path is {path!r}; pass the path of a file, or postgresql://user@host/database"
-            )
+        where = verify_place(path)
         if not isinstance(limits, MemoryLimits):
             raise InvalidArgumentError(
                 f"limits is {limits!r}; pass rehydrate.memory.MemoryLimits(...)"

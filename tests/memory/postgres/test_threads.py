@@ -59,3 +59,19 @@ def test_a_purge_of_a_namespace_takes_its_threads(postgres: str, opened: Callabl
         with pytest.raises(UnknownThreadError):
             threads.history("t", namespace="a")
         assert len(threads.history("t", namespace="b")) == 1
+
+
+def test_the_stores_of_the_mcp_server_may_lie_on_a_server(postgres: str):
+    from rehydrate.integrations.mcp_server import Stores
+
+    with Threads.open(postgres, namespace="a") as threads:
+        context = Context(threads=threads, thread="t")
+        context.add({"role": "user", "content": "Staging listens on 8443."})
+        context.close()
+    stores = Stores(memory=postgres, threads=postgres, namespace="a", has_sessions=False)
+    assert stores.has_memory
+    assert stores.has_threads
+    stores.memory().add("The port is 8443.")
+    assert [hit.item.text for hit in stores.memory().search("port")] == ["The port is 8443."]
+    assert [info.name for info in stores.threads().list()] == ["t"]
+    stores.close()

@@ -38,8 +38,8 @@ class Cutting(Connections):
 
     cuts = 0
 
-    def _once(self, namespace: str, work: Any, **options: Any) -> Any:
-        found = super()._once(namespace, work, **options)
+    def _once(self, namespace: str, work: Any, seconds: float, **options: Any) -> Any:
+        found = super()._once(namespace, work, seconds, **options)
         if self.cuts:
             self.cuts -= 1
             raise psycopg.OperationalError("the connection is lost")
@@ -65,6 +65,19 @@ def test_a_write_whose_answer_is_lost_counts_once(postgres: str):
     assert [item.text for item in memory.list()] == ["one"]
     assert memory.verify().ok
     memory.close()
+
+
+def test_searches_count_uses_and_write_no_item(postgres: str, opened: Callable[..., Memory]):
+    memory = opened(namespace="a")
+    (added,) = memory.add("an apple")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        before = connection.execute("SELECT ctid FROM memory_chunks").fetchall()
+        for _ in range(3):
+            memory.search("apple")
+        memory.close()  # which writes what was counted
+        after = connection.execute("SELECT ctid FROM memory_chunks").fetchall()
+        assert before == after
+    assert opened(namespace="a").get(added.handle).uses == 3
 
 
 def test_connections_that_the_server_ends_are_made_anew(
@@ -126,7 +139,7 @@ def test_processes_that_are_killed_lose_nothing_that_was_acknowledged(
     opened()
     draw = random.Random(2)
     running: dict[int, subprocess.Popen[bytes]] = {}
-    logs = []
+    logs: list[Path] = []
 
     def start(number: int) -> None:
         log = tmp_path / f"{number}.log"
@@ -136,16 +149,23 @@ def test_processes_that_are_killed_lose_nothing_that_was_acknowledged(
             stderr=subprocess.DEVNULL,
         )
 
+    def wait_for_writes(number: int) -> None:
+        end = time.monotonic() + 60
+        while not (logs[number].exists() and logs[number].stat().st_size):
+            assert running[number].poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+
     for number in range(3):
         start(number)
     for number in range(3, 9):
-        time.sleep(draw.uniform(0.3, 0.6))
         victim = draw.choice([*running])
+        wait_for_writes(victim)
+        time.sleep(draw.uniform(0, 0.2))
         running[victim].send_signal(signal.SIGKILL)
         running.pop(victim).wait()
         start(number)
-    time.sleep(1)
-    for process in running.values():
+    for number, process in running.items():
+        wait_for_writes(number)
         process.send_signal(signal.SIGKILL)
         process.wait()
     done = [line for log in logs if log.exists() for line in log.read_text().splitlines()]

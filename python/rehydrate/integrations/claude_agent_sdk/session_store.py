@@ -42,8 +42,8 @@ class RehydrateSessionStore:
     """
 
     def __init__(self, path: str | PathLike[str], *, prefix: str = PREFIX) -> None:
-        """Open the file, or create it; raises StoreError, and MissingPackageError without the
-        SDK. ``prefix`` begins the names of its namespaces."""
+        """Open the file (or create it), or a postgresql:// URL; raises StoreError, and
+        MissingPackageError without the SDK. ``prefix`` begins the names of its namespaces."""
         try:
             from claude_agent_sdk import fold_session_summary
         except ImportError:

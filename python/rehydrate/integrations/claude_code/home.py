@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rehydrate.memory.opening import folder_named
+
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
     from rehydrate.memory.memory import Memory
@@ -28,7 +30,7 @@ class Home(NamedTuple):
     def of(cls, environ: Mapping[str, str] = os.environ) -> Home:
         """Return `$REHYDRATE_HOME`, else the platform's folder for data of programs."""
         if home := environ.get("REHYDRATE_HOME"):
-            return cls(Path(home).expanduser())
+            return cls(folder_named("REHYDRATE_HOME", home))
         data = environ.get("XDG_DATA_HOME")
         if not data and sys.platform == "win32":
             data = environ.get("LOCALAPPDATA")

@@ -14,6 +14,7 @@ from rehydrate.errors import InvalidArgumentError, UnknownThreadError
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.session_files import transcript_roots
 from rehydrate.integrations.mcp_server.session_index import SessionIndex, cache_folder
+from rehydrate.memory.opening import is_server, verify_place
 
 if TYPE_CHECKING:
     from rehydrate.context.thread_reader import ThreadReader
@@ -41,9 +42,12 @@ class Stores:
         has_sessions: bool = True,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Take the files; nothing is opened yet. ``environ`` tells where transcripts are."""
-        self._memory_file = None if memory is None else Path(memory)
-        self._threads_file = None if threads is None else Path(threads)
+        """Take files, or URLs of servers; nothing is opened yet.
+
+        ``environ`` tells where transcripts are.
+        """
+        self._memory_place = None if memory is None else verify_place(memory)
+        self._threads_place = None if threads is None else verify_place(threads)
         self._namespace = namespace
         self._has_sessions = has_sessions
         self._environ = environ
@@ -56,12 +60,13 @@ class Stores:
     @property
     def has_memory(self) -> bool:
         """Whether a memory is configured."""
-        return self._memory_file is not None
+        return self._memory_place is not None
 
     @property
     def has_threads(self) -> bool:
         """Whether there are stored threads to read by now."""
-        return self._threads_file is not None and self._threads_file.exists()
+        place = self._threads_place
+        return place is not None and (is_server(place) or Path(place).exists())
 
     def memory(self) -> Memory:
         """Return the memory, within its namespace; the file is made if it is missing."""
@@ -69,9 +74,9 @@ class Stores:
 
         with self._lock:
             if self._memory is None:
-                if self._memory_file is None:
+                if self._memory_place is None:
                     raise _not_configured("memory", "--memory FILE --namespace NAME")
-                self._memory = Memory.open(self._memory_file, namespace=self._namespace)
+                self._memory = Memory.open(self._memory_place, namespace=self._namespace)
             return self._memory
 
     def threads(self) -> Threads:
@@ -80,15 +85,15 @@ class Stores:
 
         with self._lock:
             if self._threads is None:
-                file = self._threads_file
-                if file is None:
+                place = self._threads_place
+                if place is None:
                     raise _not_configured("threads", "--threads FILE --namespace NAME")
-                if not file.exists():
+                if not self.has_threads:
                     raise InvalidArgumentError(
-                        f"{file} is not there yet; it is made by the first Context with "
+                        f"{place} is not there yet; it is made by the first Context with "
                         "threads=, and its conversations can be read from then on"
                     )
-                self._threads = Threads.open(file, namespace=self._namespace, read_only=True)
+                self._threads = Threads.open(place, namespace=self._namespace, read_only=True)
             return self._threads
 
     def reader(self, thread: str) -> ThreadReader:

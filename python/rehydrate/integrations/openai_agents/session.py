@@ -37,8 +37,8 @@ class RehydrateSession:
         namespace: str = NAMESPACE,
         session_settings: SessionSettings | Mapping[str, Any] | None = None,
     ) -> None:
-        """Open the file, or create it; raises StoreError, and MissingPackageError without the
-        SDK."""
+        """Open the file (or create it), or a postgresql:// URL; raises StoreError, and
+        MissingPackageError without the SDK."""
         try:
             from agents.memory import SessionSettings
         except ImportError:

@@ -14,5 +14,10 @@ if TYPE_CHECKING:
 __all__, __dir__, __getattr__ = front(
     __name__,
     {"store": "PostgresStore"},
-    internal={"connections": "Connections", "schema": "STEPS TABLES", "letters": "encoded decoded"},
+    internal={
+        "connections": "Connections verify_version",
+        "server_url": "shown",
+        "schema": "STEPS TABLES",
+        "escapes": "encoded decoded",
+    },
 )

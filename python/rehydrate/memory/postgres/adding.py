@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import UnknownHandleError
 from rehydrate.memory.items import MemoryItem, MemoryLimits
-from rehydrate.memory.postgres.letters import encoded
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.limits import enforce
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import now_ms, values_of
@@ -154,10 +154,10 @@ def link(cursor: Cursor, namespace: str, handle: str, relation: str, other: str,
             raise UnknownHandleError(end, namespace)
     cursor.execute(
         "INSERT INTO memory_links (namespace, origin, relation, target) VALUES (%s, %s, %s, %s) "
-        "ON CONFLICT DO NOTHING",
+        "ON CONFLICT DO NOTHING RETURNING true",
         [namespace, ids[handle], encoded(relation), ids[other]],
     )
-    return cursor.rowcount > 0
+    return cursor.fetchone() is not None
 
 
 def set_vectors(
@@ -253,9 +253,11 @@ class UseCounts:
                 del self._uses[key]
         if uses:
             cursor.execute(
-                "UPDATE memory_chunks SET uses = uses + counted, used = %(now)s FROM "
-                "unnest(%(handles)s::text[], %(counts)s::bigint[]) AS found(shown, counted) "
-                "WHERE namespace = %(namespace)s AND handle = shown",
+                "INSERT INTO memory_uses (id, namespace, uses, used) "
+                "SELECT id, namespace, counted, %(now)s FROM memory_chunks JOIN "
+                "unnest(%(handles)s::text[], %(counts)s::bigint[]) AS found(handle, counted) "
+                "USING (handle) WHERE namespace = %(namespace)s ORDER BY id ON CONFLICT (id) "
+                "DO UPDATE SET uses = memory_uses.uses + excluded.uses, used = excluded.used",
                 {
                     "now": now_ms(),
                     "handles": [handle for _, handle in uses],

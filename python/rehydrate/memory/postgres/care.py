@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rehydrate import _engine
 from rehydrate.memory.items import MemoryLimits, MemoryStats
-from rehydrate.memory.postgres.letters import decoded
+from rehydrate.memory.postgres.escapes import decoded
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import words_of
 from rehydrate.memory.postgres.vectors import near_texts, written

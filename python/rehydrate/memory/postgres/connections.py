@@ -14,9 +14,8 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import (
@@ -24,9 +23,16 @@ from rehydrate.errors import (
     StoreBusyError,
     StoreClosedError,
     StoreError,
-    StoreFullError,
     StoreReadOnlyError,
 )
+from rehydrate.memory.postgres.failures import (
+    is_passing,
+    is_starting,
+    refused,
+    store_error,
+    was_lost,
+)
+from rehydrate.memory.postgres.server_url import shown, verify_url
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -39,28 +45,28 @@ T = TypeVar("T")
 STATEMENT_SECONDS = 30
 PATIENCE_SECONDS = 30
 LONG_SECONDS = 3_600
-_KEPT_CONNECTIONS = 8
+POOL_SIZE = 8
+_ASK_SECONDS = 2.0
+"""How long a caller waits for the pool before it asks the server itself."""
+# Nothing is prepared: a pooler of transactions gives each one another session, and a plan that is
+# made without the words of a query is a bad one.
+_CONNECTION: dict[str, Any] = {
+    "autocommit": True,
+    "connect_timeout": 10,
+    "prepare_threshold": None,
+}
+_OLDEST_SERVER = 150_000
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _KEYS_KEPT = "interval '1 hour'"
 _CLEANS_ONE_IN = 500
+# Each statement has a namespace, and an index for it: the rows of others are never read through.
+_READ_SETTINGS = ", set_config('enable_seqscan', 'off', true)"
 # A filtered HNSW search goes on until enough rows of the namespace are found.
 _VECTOR_SETTINGS = (
     ", set_config('hnsw.iterative_scan', 'relaxed_order', true), "
     "set_config('hnsw.ef_search', '64', true)"
 )
-
-
-def shown(url: str) -> str:
-    """Return a URL without its password and its options.
-
-    >>> shown("postgresql://app:secret@db:5432/memories?sslmode=require")
-    'postgresql://app@db:5432/memories'
-    """
-    parts = urlsplit(url)
-    user, _, host = parts.netloc.rpartition("@")
-    name = user.partition(":")[0]
-    return f"{parts.scheme}://{name + '@' if name else ''}{host}{parts.path}"
 
 
 class Connections:
@@ -73,8 +79,9 @@ class Connections:
         read_only: bool,
         statement_seconds: float = STATEMENT_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
+        pool_size: int = POOL_SIZE,
     ) -> None:
-        """Check that the packages are there; connect later."""
+        """Check the URL, and that the packages are there; connect later."""
         try:
             import psycopg  # noqa: F401
             import psycopg_pool  # noqa: F401
@@ -86,9 +93,10 @@ class Connections:
         self.read_only = read_only
         self.has_vectors = False
         """Whether pgvector's settings apply; the store says so."""
-        self._url = url
+        self._url = verify_url(url)
         self._statement_seconds = statement_seconds
         self._patience = patience_seconds
+        self._pool_size = pool_size
         self._pool: ConnectionPool[Any] | None = None
         self._home = 0
         self._closed = False
@@ -96,19 +104,30 @@ class Connections:
 
     @contextmanager
     def single(self) -> Iterator[Connection[Any]]:
-        """A connection of its own, for migrations."""
+        """A connection of its own, for migrations; a server that is starting is waited for."""
         import psycopg
 
+        end, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        while True:
+            try:
+                connection = self._connect()
+                break
+            except psycopg.OperationalError as error:
+                if not is_starting(error) or time.monotonic() > end:
+                    raise refused(error, self.server) from error
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
         try:
-            connection = psycopg.connect(self._url, autocommit=True, connect_timeout=10)
-        except psycopg.OperationalError as error:
-            raise self._unreachable(error) from error
-        with connection:
-            yield connection
+            with connection:
+                verify_version(connection.info.server_version, self.server)
+                yield connection
+        except psycopg.Error as error:
+            raise store_error(error, self.server, seconds=self._statement_seconds) from error
 
     def read(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a read-only transaction that sees one moment."""
-        return self._attempts(lambda _: self._once(namespace, work, reads=True, long=long))
+        seconds = self._seconds(long)
+        return self._attempts(lambda _: self._once(namespace, work, seconds, reads=True), seconds)
 
     def write(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a transaction and return its result, which JSON can hold."""
@@ -116,16 +135,16 @@ class Connections:
             raise StoreReadOnlyError(
                 self.server, "it was opened read-only", "open it with read_only=False"
             )
-        key = uuid.uuid4()
+        key, seconds = uuid.uuid4(), self._seconds(long)
 
         def keyed(attempt: int) -> T:
             return self._once(
                 namespace,
                 lambda cursor: _with_key(cursor, key, namespace, attempt, work),
-                long=long,
+                seconds,
             )
 
-        return self._attempts(keyed)
+        return self._attempts(keyed, seconds)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
@@ -135,35 +154,61 @@ class Connections:
         if pool is not None and self._home == os.getpid():
             pool.close()
 
+    def _seconds(self, long: bool) -> float:
+        return LONG_SECONDS if long else self._statement_seconds
+
     def _once(
         self,
         namespace: str,
         work: Callable[[Cursor], T],
+        seconds: float,
         *,
         reads: bool = False,
-        long: bool = False,
     ) -> T:
-        seconds = LONG_SECONDS if long else self._statement_seconds
-        with (
-            self._opened().connection(timeout=self._patience) as connection,
-            connection.transaction(),
-            connection.cursor() as cursor,
-        ):
-            if reads:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            cursor.execute(
-                "SELECT set_config('rehydrate.namespace', %s, true), "
-                "set_config('statement_timeout', %s, true)"
-                + (_VECTOR_SETTINGS if self.has_vectors else ""),
-                [namespace, str(int(seconds * 1000))],
-            )
-            return work(cast("Cursor", cursor))
+        with self._lent() as connection:
+            try:
+                # A statement is sent along with the next one whose rows are read, so a transaction
+                # waits for the network as often as it reads, and once more for its end.
+                with connection.pipeline(), connection.cursor() as cursor:
+                    cursor.execute(
+                        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if reads else "BEGIN"
+                    )
+                    cursor.execute(
+                        "SELECT set_config('rehydrate.namespace', %s, true), "
+                        "set_config('statement_timeout', %s, true), "
+                        "set_config('jit', 'off', true)"
+                        + (_READ_SETTINGS if reads else "")
+                        + (_VECTOR_SETTINGS if self.has_vectors else ""),
+                        [namespace, str(int(seconds * 1000))],
+                    )
+                    result = work(cast("Cursor", cursor))
+                    cursor.execute("COMMIT")
+            except BaseException:
+                with suppress(Exception):  # the error that led here is the one to tell
+                    connection.rollback()
+                raise
+            return result
 
-    def _attempts(self, attempt: Callable[[int], T]) -> T:
+    @contextmanager
+    def _lent(self) -> Iterator[Connection[Any]]:
+        """Lend a connection of the pool; raises what the server says where it gives none."""
+        from psycopg_pool import PoolTimeout
+
+        pool = self._opened()
+        try:
+            connection = pool.getconn(timeout=_ASK_SECONDS)
+        except PoolTimeout:
+            self._connect().close()  # the pool does not tell why; this does
+            raise
+        try:
+            yield connection
+        finally:
+            pool.putconn(connection)
+
+    def _attempts(self, attempt: Callable[[int], T], seconds: float) -> T:
         import psycopg
         from psycopg_pool import PoolClosed, PoolTimeout
 
-        errors = psycopg.errors
         end = time.monotonic() + self._patience
         pause = _FIRST_PAUSE
         for number in range(1, 1_000_000):
@@ -171,38 +216,27 @@ class Connections:
                 return attempt(number)
             except PoolClosed as error:
                 raise self._is_closed() from error
-            except PoolTimeout as error:
-                raise self._unreachable(error) from error
-            except (errors.QueryCanceled, errors.LockNotAvailable) as error:
-                raise StoreBusyError(
-                    self.server,
-                    f"a statement took longer than {self._statement_seconds:g} s",
-                    "try again, or give PostgresStore more statement_seconds",
-                ) from error
-            except errors.DiskFull as error:
-                raise StoreFullError(
-                    self.server, "no room left on its disk", "make room, then try again"
-                ) from error
-            except errors.ReadOnlySqlTransaction as error:
-                raise StoreReadOnlyError(
-                    self.server, "the server takes no writes", "use the primary server"
-                ) from error
-            except errors.InsufficientPrivilege as error:
-                raise StoreError(
-                    self.server, str(error).strip(), "grant the role what docs/postgres.md lists"
-                ) from error
-            except psycopg.Error as error:
-                if not _is_passing(error):
-                    raise StoreError(
-                        self.server,
-                        str(error).strip(),
-                        "report it, if it is no fault of the server",
-                    ) from error
+            except PoolTimeout:
                 if time.monotonic() > end:
-                    raise self._unreachable(error) from error
+                    raise StoreBusyError(
+                        self.server,
+                        f"none of {self._pool_size} connections was free for {self._patience:g} s",
+                        "give PostgresStore a larger pool_size",
+                    ) from None
+                continue
+            except psycopg.Error as error:
+                if not is_passing(error) or time.monotonic() > end:
+                    raise store_error(error, self.server, seconds=seconds) from error
+                if was_lost(error):
+                    self._opened().drain()  # the idle ones are lost too, as after a restart
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
+
+    def _connect(self) -> Connection[Any]:
+        import psycopg
+
+        return psycopg.connect(self._url, **_CONNECTION)
 
     def _opened(self) -> ConnectionPool[Any]:
         from psycopg_pool import ConnectionPool
@@ -217,21 +251,16 @@ class Connections:
                 self._pool = ConnectionPool(
                     self._url,
                     min_size=0,
-                    max_size=_KEPT_CONNECTIONS,
-                    kwargs={"autocommit": True, "connect_timeout": 10},
+                    max_size=self._pool_size,
+                    kwargs=_CONNECTION,
                     open=True,
                     name="rehydrate",
-                    reconnect_timeout=self._patience,
+                    reconnect_timeout=_ASK_SECONDS / 2,  # callers ask again, and are told why
                 )
             return self._pool
 
     def _is_closed(self) -> StoreClosedError:
         return StoreClosedError(self.server, "it was closed", "open it again")
-
-    def _unreachable(self, error: Exception) -> StoreError:
-        first = str(error).strip().splitlines()
-        problem = first[0] if first else type(error).__name__
-        return StoreBusyError(self.server, problem, "check that the server runs, then try again")
 
 
 _inherited: list[Any] = []
@@ -249,10 +278,11 @@ def _with_key(
     if attempt > 1:
         # Waits for a transaction that is still being committed under this key.
         cursor.execute(
-            "INSERT INTO memory_writes (key, namespace) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+            "INSERT INTO memory_writes (key, namespace) VALUES (%s, %s) ON CONFLICT DO NOTHING "
+            "RETURNING true",
             [key, namespace],
         )
-        if cursor.rowcount == 0:
+        if cursor.fetchone() is None:
             cursor.execute("SELECT result FROM memory_writes WHERE key = %s", [key])
             row = cursor.fetchone()
             assert row is not None
@@ -269,12 +299,11 @@ def _with_key(
     return result
 
 
-def _is_passing(error: Exception) -> bool:
-    """Return whether trying again may help: a conflict, or a lost connection."""
-    import psycopg
-
-    code: str | None = getattr(error, "sqlstate", None)
-    if code is not None:
-        # 40: conflicts; 08: connections; 57P: the server stops or starts; 53300: too many clients.
-        return code.startswith(("40", "08", "57P")) or code == "53300"
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+def verify_version(version: int, server: str) -> None:
+    """Refuse a server that is too old; a version is 150004 for 15.4."""
+    if version < _OLDEST_SERVER:
+        raise StoreError(
+            server,
+            f"it is PostgreSQL {version // 10_000}",
+            f"use PostgreSQL {_OLDEST_SERVER // 10_000} or later",
+        )

@@ -12,12 +12,9 @@ class Cursor(Protocol):
     """psycopg's cursor, within a transaction.
 
     psycopg types a statement as a literal. Ours are put together of literals; every value of a
-    caller is a parameter.
+    caller is a parameter. A statement is sent with the next one whose rows are read, so its own
+    number of rows is not known here: count them by ``RETURNING``.
     """
-
-    @property
-    def rowcount(self) -> int:
-        """Rows of the last statement."""
 
     def execute(self, query: str, params: Parameters | None = None) -> object:
         """Run a statement."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.memory.postgres.letters import decoded
+from rehydrate.memory.postgres.escapes import decoded
 from rehydrate.memory.postgres.namespaces import Namespace
 
 if TYPE_CHECKING:

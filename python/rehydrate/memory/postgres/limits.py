@@ -55,8 +55,9 @@ def _chosen(
 ) -> tuple[list[int], list[int]]:
     """Return the ids of warm items that become cold, the worst first, and of cold ones that go."""
     cursor.execute(
-        "SELECT id, tier, bytes, greatest(time, used), trust, uses FROM memory_chunks "
-        "WHERE namespace = %s AND tier = ANY(%s) ORDER BY id",
+        "SELECT id, tier, bytes, greatest(time, used), trust, coalesce(uses, 0) "
+        "FROM memory_chunks LEFT JOIN memory_uses USING (id) "
+        "WHERE memory_chunks.namespace = %s AND tier = ANY(%s) ORDER BY id",
         [namespace.namespace, [_WARM, _COLD]],
     )
     rows = cursor.fetchall()

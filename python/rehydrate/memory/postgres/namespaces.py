@@ -125,9 +125,11 @@ class Namespace:
         cursor.execute(
             "WITH moved AS (SELECT id, row_number() OVER (ORDER BY id) AS number "
             "FROM memory_chunks "
-            f"WHERE namespace = %(namespace)s AND tier <> %(tier)s AND {condition}) "
-            "UPDATE memory_chunks SET tier = %(tier)s, sequence = %(sequence)s + moved.number "
-            "FROM moved WHERE memory_chunks.id = moved.id",
+            f"WHERE namespace = %(namespace)s AND tier <> %(tier)s AND {condition}), "
+            "changed AS (UPDATE memory_chunks SET tier = %(tier)s, "
+            "sequence = %(sequence)s + moved.number "
+            "FROM moved WHERE memory_chunks.id = moved.id RETURNING true) "
+            "SELECT count(*) FROM changed",
             {
                 "namespace": self.namespace,
                 "tier": tier,
@@ -135,8 +137,9 @@ class Namespace:
                 **parameters,
             },
         )
-        self.sequence += cursor.rowcount
-        return cursor.rowcount
+        count: int = cursor.fetchone()[0]
+        self.sequence += count
+        return count
 
     def save(self, cursor: Cursor) -> None:
         """Write what changed."""

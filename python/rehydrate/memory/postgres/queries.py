@@ -7,9 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.memory.postgres.letters import encoded
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.rows import COLUMNS, Conditions
-from rehydrate.memory.postgres.schema import DIMENSIONS, INDEXED_CHARS
+from rehydrate.memory.postgres.schema import INDEXED_CHARS
+from rehydrate.memory.postgres.vectors import as_vector, near
 
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.cursor import Cursor
@@ -20,8 +21,10 @@ PER_LEG = 48
 """Candidates that each leg names, or as many as the caller wants."""
 _RANKED = 4_000
 """Matches of a query's rarest words that are looked for."""
-_MANY = 20_000
-"""Beyond so many matches not all of them are ranked."""
+_MANY = 8_000
+"""Beyond so many matches not all of them are ranked: of words that common, any holder will do."""
+_NEWEST = 20_000
+"""Items that are looked through for such words, the newest ones."""
 _ALL_WORDS = 3
 _PARTS = 500
 """Items that hold a word as a part of words: of more, those that come first."""
@@ -99,12 +102,12 @@ def candidates(
         "each": max(PER_LEG, limit),
         "some": encoded(" ".join(some)),
     }
-    legs = {"by_some": _by_words(where.sql, "some", "|", expected)}
+    legs = {"by_some": _by_words(where, "some", "|", expected)}
     if len(known) > 1:
         rarest = known[:_ALL_WORDS]
         parameters["most"] = encoded(" ".join(rarest))
         expected = row.items * math.prod(share[word] for word in rarest)
-        legs["by_most"] = _by_words(where.sql, "most", "&", expected)
+        legs["by_most"] = _by_words(where, "most", "&", expected)
     for number, word in enumerate(word for word in unknown[:_SUBSTRINGS] if len(word) >= 3):
         parameters[f"part{number}"] = f"%{like(word)}%"
         legs[f"by_part{number}"] = (
@@ -153,26 +156,22 @@ def _shares(cursor: Cursor, row: Namespace, sample: HeldIndex, query: str) -> di
     }
 
 
-def _by_words(where: str, name: str, sign: str, expected: float) -> str:
-    """Return the items that hold words, with a rank; of too many, those that come first."""
+def _by_words(where: Conditions, name: str, sign: str, expected: float) -> str:
+    """Return the items that hold words, with a rank; of too many, some of the newest."""
     query = (
         f"replace(plainto_tsquery(%(language)s::regconfig, %({name})s)::text, ' & ', ' {sign} ')"
         "::tsquery"
     )
+    found = f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM"
+    all_of_them = f"{found} memory_chunks WHERE {where.sql} AND words @@ {query}"
+    if expected <= _MANY:
+        return all_of_them
+    if where.is_filtered:  # there may be few such items, and old ones
+        return f"{all_of_them} LIMIT {_RANKED}"
     return (
-        f"SELECT id, ts_rank_cd(words, {query}) AS rank FROM memory_chunks "
-        f"WHERE {where} AND words @@ {query}" + (f" LIMIT {_RANKED}" if expected > _MANY else "")
+        f"{found} (SELECT id, words FROM memory_chunks WHERE {where.sql} "
+        f"ORDER BY id DESC LIMIT {_NEWEST}) AS newest WHERE words @@ {query} LIMIT {_RANKED}"
     )
-
-
-def as_vector(vector: Any) -> str:
-    """Return a vector as pgvector reads it."""
-    return f"[{','.join(f'{float(x):.6g}' for x in vector)}]"
-
-
-def near(dim: int) -> str:
-    """Return the column of vectors, so that the index of their dimension is used."""
-    return f"(embedding::halfvec({dim}))" if dim in DIMENSIONS else "embedding"
 
 
 def _by_vector(where: str, dim: int) -> str:

@@ -16,7 +16,7 @@ from rehydrate.memory.items import (
     MemoryItem,
     Redaction,
 )
-from rehydrate.memory.postgres.letters import decoded, encoded
+from rehydrate.memory.postgres.escapes import decoded, encoded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -25,13 +25,15 @@ MAX_NAME_BYTES = 4_096
 MAX_NAMESPACE_BYTES = 1_024
 """A namespace stands in every index, and an entry of an index has 2,700 bytes at most."""
 MAX_TEXT_BYTES = 256 << 20
+_FEW_VALUES = 32
 _WHOLE_CHARS = 50_000
 _WORDS_BYTES = 250_000
 _WORD = re.compile(r"\w+")
 
 COLUMNS = (
     *("id", "handle", "text", "kind", "tier", "source", "thread", "tool", "principal", "trust"),
-    *("parents", "time", "created", "confidence", "expires", "metadata", "redactions", "uses"),
+    *("parents", "time", "created", "confidence", "expires", "metadata", "redactions"),
+    "coalesce((SELECT uses FROM memory_uses WHERE memory_uses.id = memory_chunks.id), 0)",
 )
 
 
@@ -187,6 +189,8 @@ class Conditions(NamedTuple):
 
     sql: str
     parameters: dict[str, Any]
+    is_filtered: bool
+    """Whether it wants more than the namespace, and what has not expired."""
 
 
 def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
@@ -196,22 +200,21 @@ def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
         "(expires IS NULL OR expires > %(now)s)",
     ]
     parameters: dict[str, Any] = {"namespace": namespace, "now": now}
-    for name, column, hashed in (
-        ("kinds", "kind", False),
-        ("sources", "source", True),
-        ("threads", "thread", True),
-    ):
+    for name, column in (("kinds", "kind"), ("sources", "source"), ("threads", "thread")):
         values = filters.get(name)
         if values is None:
             continue
         parameters[name] = [encoded(value) for value in values]  # type: ignore[attr-defined]
-        part = f"{column} = ANY(%({name})s)"
-        if hashed:
-            part += (
-                f" AND hashtextextended({column}, 0) = ANY("
-                f"SELECT hashtextextended(one, 0) FROM unnest(%({name})s::text[]) AS one)"
-            )
-        parts.append(part)
+        if len(parameters[name]) <= _FEW_VALUES:  # as constants, which the planner knows about
+            single = {f"{name}{at}": value for at, value in enumerate(parameters[name])}
+            parameters |= single
+            hashes = ", ".join(f"hashtextextended(%({one})s::text, 0)" for one in single)
+            hashed = f"ARRAY[{hashes}]::bigint[]"
+        else:
+            hashed = f"SELECT hashtextextended(one, 0) FROM unnest(%({name})s::text[]) AS one"
+        parts.append(
+            f"{column} = ANY(%({name})s) AND hashtextextended({column}, 0) = ANY({hashed})"
+        )
     if (tiers := filters.get("tiers")) is not None:
         parts.append("tier = ANY(%(tiers)s)")
         parameters["tiers"] = [TIER_CODES[tier] for tier in tiers]
@@ -224,4 +227,4 @@ def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
     if (trust := filters.get("min_trust")) is not None:
         parts.append("trust >= %(min_trust)s")
         parameters["min_trust"] = float(trust)
-    return Conditions(" AND ".join(parts), parameters)
+    return Conditions(" AND ".join(parts), parameters, len(parts) > 2)

@@ -55,27 +55,36 @@ CREATE TABLE memory_chunks (
     expires bigint,
     metadata json,
     redactions json,
-    uses bigint NOT NULL DEFAULT 0,
-    used bigint NOT NULL DEFAULT 0,
     bytes bigint NOT NULL,
     text text NOT NULL,
     words tsvector NOT NULL,
     vector bytea,
     UNIQUE (namespace, handle)
 );
-COMMENT ON COLUMN memory_chunks.time IS 'milliseconds since 1970, as are created, expires and used';
+COMMENT ON COLUMN memory_chunks.time IS 'milliseconds since 1970, as are created and expires';
 CREATE INDEX memory_chunks_order ON memory_chunks (namespace, id);
 CREATE INDEX memory_chunks_sequence ON memory_chunks (namespace, sequence);
 CREATE INDEX memory_chunks_source
     ON memory_chunks (namespace, hashtextextended(source, 0), id);
 CREATE INDEX memory_chunks_thread
     ON memory_chunks (namespace, hashtextextended(thread, 0), id);
+CREATE INDEX memory_chunks_kind
+    ON memory_chunks (namespace, hashtextextended(kind, 0), id);
+CREATE INDEX memory_chunks_time ON memory_chunks (namespace, time);
 CREATE INDEX memory_chunks_tier ON memory_chunks (namespace, tier, id);
 CREATE INDEX memory_chunks_expires ON memory_chunks (namespace, expires)
     WHERE expires IS NOT NULL;
 CREATE INDEX memory_chunks_words ON memory_chunks USING gin (namespace, words);
 CREATE INDEX memory_chunks_trigrams
     ON memory_chunks USING gin (namespace, left(text, {INDEXED_CHARS}) gin_trgm_ops);
+CREATE TABLE memory_uses (
+    id bigint PRIMARY KEY REFERENCES memory_chunks ON DELETE CASCADE,
+    namespace text NOT NULL,
+    uses bigint NOT NULL,
+    used bigint NOT NULL
+) WITH (fillfactor = 70);
+COMMENT ON TABLE memory_uses IS
+    'how often searches returned an item: a count in its own row would write all of its indexes';
 CREATE TABLE memory_links (
     namespace text NOT NULL REFERENCES memory_namespaces ON DELETE CASCADE,
     origin bigint NOT NULL REFERENCES memory_chunks ON DELETE CASCADE,
@@ -106,6 +115,7 @@ COMMENT ON TABLE memory_writes IS
 _TABLES_OF_NAMESPACES = (
     "memory_namespaces",
     "memory_chunks",
+    "memory_uses",
     "memory_links",
     "memory_deletions",
     "memory_writes",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate import _engine
 from rehydrate.memory.items import Filters, Fusion, Hit, MemoryItem, Recalled
 from rehydrate.memory.postgres import queries
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.held import (
     ENTRY_COLUMNS,
     HeldIndex,
@@ -17,8 +18,8 @@ from rehydrate.memory.postgres.held import (
     number_of,
     step_of,
 )
-from rehydrate.memory.postgres.letters import encoded
 from rehydrate.memory.postgres.namespaces import Namespace
+from rehydrate.memory.postgres.recalling import nearest, sharing_words
 from rehydrate.memory.postgres.rows import (
     TIER_CODES,
     ItemRow,
@@ -27,14 +28,13 @@ from rehydrate.memory.postgres.rows import (
     milliseconds,
     now_ms,
 )
-from rehydrate.memory.postgres.vectors import verify_space, written
+from rehydrate.memory.postgres.vectors import verify_space
 
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.cursor import Cursor
 
 WEIGHTED = (0.5, 0.3, 0.2)
 """Weights of words, trigrams and meaning in the statement of `fusion="weighted"`."""
-_RECALLED_PER_TEXT = 8
 
 Ranked = tuple[int, float, float, float, float]
 """Id, score, words, trigrams, cosine (NaN where there is none)."""
@@ -162,12 +162,14 @@ class Searcher:
                 return nothing
             verify_space(namespace, space, rows.shape[1])
         held = self._indexes.current(cursor, namespace)
-        index, arguments = held.index, {"now_ms": now_ms(), "vectors": rows}
+        now = now_ms()
+        index, arguments = held.index, {"now_ms": now, "vectors": rows}
         if not held.is_whole:
-            if not self._has_vectors:
+            if self._has_vectors:
+                ids = nearest(cursor, namespace, texts, rows, k, now)
+            else:
                 self.lacked_vectors = True
-                return nothing
-            ids = self._nearest(cursor, namespace, texts, rows, max(_RECALLED_PER_TEXT, k))
+                ids = sharing_words(cursor, namespace, held, texts, k, now)
             index = self._with_candidates(cursor, namespace, held, ids)
             arguments["allowed"] = ids
         if rows is not None:
@@ -186,27 +188,6 @@ class Searcher:
             [Recalled(handles[number], cosine) for number, cosine in row if number in handles][:k]
             for row in found
         ]
-
-    def _nearest(
-        self, cursor: Cursor, namespace: Namespace, texts: Sequence[str], rows: Any, each: int
-    ) -> list[int]:
-        """Return the ids of the nearest of each text, in one statement."""
-        near = _engine.embed(texts) if rows is None else rows
-        dim = near.shape[1]
-        column = queries.near(dim)
-        cursor.execute(
-            "SELECT DISTINCT near.id FROM unnest(%(vectors)s::text[]) AS asked(vector), "
-            "LATERAL (SELECT id FROM memory_chunks WHERE namespace = %(namespace)s "
-            f"AND (expires IS NULL OR expires > %(now)s) AND vector_dims(embedding) = {dim} "
-            f"ORDER BY {column} <=> asked.vector::halfvec({dim}) LIMIT %(each)s) AS near",
-            {
-                "vectors": [vector for vector in written(near) if vector],
-                "namespace": namespace.namespace,
-                "now": now_ms(),
-                "each": each,
-            },
-        )
-        return [number for (number,) in cursor.fetchall()]
 
     def _near(self, query: str, rows: Any) -> Any:
         """Return the query's vector for the server; None where it has no vectors."""

@@ -36,11 +36,12 @@ from rehydrate.memory.postgres.adding import (
 )
 from rehydrate.memory.postgres.connections import (
     PATIENCE_SECONDS,
+    POOL_SIZE,
     STATEMENT_SECONDS,
     Connections,
 )
+from rehydrate.memory.postgres.escapes import encoded
 from rehydrate.memory.postgres.held import HeldIndexes
-from rehydrate.memory.postgres.letters import encoded
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
 _PAGE = 1_000
 _NO_VECTORS = (
     "the server has no pgvector 0.8 and the namespace is too large for an index in this process: "
-    "search named no candidates by meaning, recall found nothing. Install it, run CREATE EXTENSION "
-    "vector as a superuser, open the memory again and rebuild()"
+    "search and recall found what shares words, not what shares a meaning alone. Install it, run "
+    "CREATE EXTENSION vector as a superuser, open the memory again and rebuild()"
 )
 
 
@@ -72,7 +73,7 @@ class PostgresStore:
     Any number of processes and machines may use one server. ``language`` is the text search
     configuration of namespaces that are made through this store: "english", "german", "simple"...
     ``statement_seconds`` limits each statement, ``patience_seconds`` the time for which a call
-    tries again after a conflict or a lost connection.
+    tries again after a conflict or a lost connection, ``pool_size`` the connections of a process.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class PostgresStore:
         language: str = "english",
         statement_seconds: float = STATEMENT_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
+        pool_size: int = POOL_SIZE,
     ) -> None:
         """Connect, and make the tables if they are missing; raises StoreError."""
         self._connections = Connections(
@@ -92,6 +94,7 @@ class PostgresStore:
             read_only=read_only,
             statement_seconds=statement_seconds,
             patience_seconds=patience_seconds,
+            pool_size=pool_size,
         )
         self.path = self._connections.server
         self._threads = ThreadRecords(self._connections)
@@ -99,7 +102,7 @@ class PostgresStore:
             make = verify_schema if read_only else migrate
             self._has_vectors = make(connection, self.path)
             known = connection.execute(
-                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [language]
+                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [encoded(language)]
             ).fetchone()
         if known is None or not known[0]:
             raise InvalidArgumentError(
@@ -318,8 +321,12 @@ class PostgresStore:
             cursor.execute("DELETE FROM memory_threads WHERE namespace = %s", [namespace])
             if row is None:
                 return 0
-            cursor.execute("DELETE FROM memory_chunks WHERE namespace = %s", [namespace])
-            gone = cursor.rowcount
+            cursor.execute(
+                "WITH gone AS (DELETE FROM memory_chunks WHERE namespace = %s RETURNING true) "
+                "SELECT count(*) FROM gone",
+                [namespace],
+            )
+            gone: int = cursor.fetchone()[0]
             cursor.execute("DELETE FROM memory_namespaces WHERE namespace = %s", [namespace])
             return gone
 

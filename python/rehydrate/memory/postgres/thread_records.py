@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorruptError
 from rehydrate.memory.postgres.connections import Connections
-from rehydrate.memory.postgres.letters import decoded, encoded
+from rehydrate.memory.postgres.escapes import decoded, encoded
 from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
 from rehydrate.memory.store import ThreadInfo
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
-from rehydrate.memory.postgres.queries import as_vector
+from rehydrate.memory.postgres.schema import DIMENSIONS
 
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.namespaces import Namespace
@@ -39,6 +39,16 @@ def verify_space(namespace: Namespace, space: str, dim: int) -> None:
             f"a vector of {space!r} ({dim} components) where this namespace has those of "
             f"{namespace.space!r} ({namespace.dim}); use that model"
         )
+
+
+def as_vector(vector: Any) -> str:
+    """Return a vector as pgvector reads it."""
+    return f"[{','.join(f'{float(x):.6g}' for x in vector)}]"
+
+
+def near(dim: int) -> str:
+    """Return the column of vectors, so that the index of their dimension is used."""
+    return f"(embedding::halfvec({dim}))" if dim in DIMENSIONS else "embedding"
 
 
 def written(rows: Any) -> list[str]:

@@ -1,0 +1,100 @@
+"""What a server refuses, as errors of a store: what to do, and whether trying again may help."""
+
+from __future__ import annotations
+
+import re
+
+from rehydrate.errors import (
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+
+_STARTING = re.compile(r"starting up|shutting down|recovery mode|not yet accepting connections")
+_TOO_MANY = re.compile(r"too many (?:clients|connections)|connection slots are reserved")
+_REMEDIES = (
+    (
+        re.compile(r"password|pg_hba|role .* (?:does not exist|is not permitted)|authentication"),
+        "check the user and the password of the URL, or ~/.pgpass",
+    ),
+    (re.compile(r"database .* does not exist"), "create it with createdb, or name another one"),
+    (re.compile(r"SSL|certificate"), "check sslmode and sslrootcert of the URL"),
+)
+"""By what a server says when it refuses a connection: no code comes with it."""
+_NO_CONNECTION = "check the host and the port of the URL, and that the server runs; then try again"
+_NO_ROOM = "raise max_connections, or give PostgresStore a smaller pool_size; then try again"
+
+
+def is_passing(error: Exception) -> bool:
+    """Return whether trying again may help: a conflict, or a lost connection."""
+    import psycopg
+
+    code: str | None = getattr(error, "sqlstate", None)
+    if code is not None:
+        # 40: conflicts; 08: connections; 57P: the server stops or starts; 53300: too many clients.
+        return code.startswith(("40", "08", "57P")) or code == "53300"
+    if any(pattern.search(str(error)) for pattern, _ in _REMEDIES):
+        return False
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+
+
+def was_lost(error: Exception) -> bool:
+    """Return whether it was the connection that failed, not a statement."""
+    code: str | None = getattr(error, "sqlstate", None)
+    return code is None or code.startswith(("08", "57P"))
+
+
+def is_starting(error: Exception) -> bool:
+    """Return whether a server that refuses a connection will soon take one."""
+    return bool(_STARTING.search(str(error)) or _TOO_MANY.search(str(error)))
+
+
+def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
+    """Return the store's error for a failure of a statement that had so many seconds."""
+    import psycopg
+
+    errors, said = psycopg.errors, str(error).strip()
+    slow = f"a statement took longer than {seconds:g} s"
+    more = "try again, or give PostgresStore more statement_seconds"
+    known: dict[type[Exception], tuple[type[StoreError], str, str]] = {
+        errors.QueryCanceled: (StoreBusyError, slow, more),
+        errors.LockNotAvailable: (StoreBusyError, slow, more),
+        errors.DiskFull: (StoreFullError, "no room left on its disk", "make room, then try again"),
+        errors.ReadOnlySqlTransaction: (
+            StoreReadOnlyError,
+            "the server takes no writes",
+            "use the primary server",
+        ),
+        errors.InsufficientPrivilege: (
+            StoreError,
+            said,
+            "grant the role what docs/postgres.md lists",
+        ),
+        errors.UndefinedTable: (
+            StoreError,
+            said,
+            "open it once with read_only=False, which makes the tables",
+        ),
+    }
+    if (found := known.get(type(error))) is not None:
+        kind, problem, remedy = found
+        return kind(server, problem, remedy)
+    no_code = getattr(error, "sqlstate", None) is None
+    if is_passing(error) or (no_code and isinstance(error, psycopg.OperationalError)):
+        return refused(error, server)
+    return StoreError(server, said, "report it, if it is no fault of the server")
+
+
+def refused(error: Exception, server: str) -> StoreError:
+    """Return the store's error for a connection that was refused or lost."""
+    lines = str(error).strip().splitlines()
+    said = lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
+    if _TOO_MANY.search(said):
+        return StoreBusyError(server, said, _NO_ROOM)
+    if _STARTING.search(said):
+        return StoreBusyError(server, said, "try again when it has started")
+    for pattern, remedy in _REMEDIES:
+        if pattern.search(said):
+            return StoreError(server, said, remedy)
+    return StoreBusyError(server, said, _NO_CONNECTION)

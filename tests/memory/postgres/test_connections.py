@@ -1,0 +1,214 @@
+"""Connections: a pool of them, what a server refuses, and URLs without their passwords."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehydrate import Context, Memory
+from rehydrate.context import Threads
+from rehydrate.errors import (
+    InvalidArgumentError,
+    RehydrateError,
+    StoreBusyError,
+    StoreError,
+    StoreReadOnlyError,
+)
+from rehydrate.memory.postgres import PostgresStore, shown, verify_version
+from tests.memory.stress.postgres import check_kills
+from tests.postgres_server import server
+
+psycopg = pytest.importorskip("psycopg")
+
+PASSWORD = "hunter2"
+DEAD = f"postgresql://app:{PASSWORD}@127.0.0.1:1/none"
+MISREAD = [
+    f"postgresql://app:%zz{PASSWORD}@127.0.0.1:1/none",
+    f"postgresql://app:1@{PASSWORD}@127.0.0.1:1/none",
+    f"postgresql://app:1/{PASSWORD}@127.0.0.1:1/none",
+    f"postgresql://app:1?{PASSWORD}@127.0.0.1:1/none",
+    f"postgresql://app:1#{PASSWORD}@127.0.0.1:1/none",
+    f"postgresql://app:{PASSWORD}",
+    f"postgresql://[::1:{PASSWORD}/none",
+    f"mysql://app:{PASSWORD}@127.0.0.1:1/none",
+]
+
+
+def test_a_url_is_shown_without_its_password():
+    assert shown(DEAD) == "postgresql://app@127.0.0.1:1/none"
+    assert shown(f"postgres://db/m?password={PASSWORD}") == "postgres://db/m"
+    assert shown("postgresql://a@[::1]:5432,b:1/m") == "postgresql://a@[::1]:5432,b:1/m"
+    assert shown("postgresql:///m?host=/run") == "postgresql:///m"
+    for url in MISREAD[:-1]:
+        assert PASSWORD not in shown(url)
+
+
+@pytest.mark.parametrize("url", [DEAD, f"{DEAD}?password={PASSWORD}", *MISREAD])
+def test_no_error_shows_a_password(url: str):
+    for opened in (
+        Memory.open,
+        Threads.open,
+        lambda url: Context.open(url, thread="t", namespace="a"),
+    ):
+        with pytest.raises((StoreError, InvalidArgumentError)) as caught:
+            opened(url)
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert PASSWORD not in f"{error} {error!r} {error.args}"
+            error = None if error.__suppress_context__ else error.__cause__ or error.__context__
+
+
+def test_a_path_that_was_a_url_is_refused():
+    for opened in (Memory.open, Threads.open):
+        with pytest.raises(InvalidArgumentError, match="pass the URL as a string"):
+            opened(Path("postgresql://app@db/none"))
+
+
+def test_objects_do_not_show_the_password(postgres: str):
+    url = postgres.replace("postgres@", f"postgres:{PASSWORD}@")
+    with Memory.open(url, namespace="a") as memory, Threads.open(url, namespace="a") as threads:
+        store = PostgresStore(url)
+        for one in (memory, threads, store, store.threads, store._connections, threads.path):
+            assert PASSWORD not in f"{one!r} {one}"
+        assert store.path == postgres
+        store.close()
+
+
+@contextmanager
+def _refused(match: str, kind: type[RehydrateError] = StoreError) -> Iterator[None]:
+    started = time.monotonic()
+    with pytest.raises(kind, match=match):
+        yield
+    assert time.monotonic() - started < 20  # no full wait
+
+
+def test_what_cannot_be_opened_is_told_at_once_and_how_to_mend_it(postgres: str):
+    with _refused("check the host and the port", StoreBusyError):
+        Memory.open(DEAD)
+    with _refused("check the host and the port", StoreBusyError):
+        Memory.open("postgresql://app@no-such-host.invalid/none")
+    with _refused("create it with createdb"):
+        Memory.open(f"{postgres}_missing")
+    with _refused("check the user and the password"):
+        Memory.open(postgres.replace("postgres@", "nobody@"))
+    with _refused("it is PostgreSQL 14; use PostgreSQL 15"):
+        verify_version(140_011, "postgresql://db")
+    verify_version(150_000, "postgresql://db")
+
+
+def test_a_wrong_password_is_told_at_once():
+    with server("--fast") as url, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE with_password LOGIN PASSWORD '{PASSWORD}'")
+        (file,) = connection.execute("SHOW hba_file").fetchone()
+        connection.execute(
+            "COPY (VALUES ('host all with_password 127.0.0.1/32 scram-sha-256'), "
+            f"('host all all 127.0.0.1/32 trust')) TO '{file}'"
+        )
+        connection.execute("SELECT pg_reload_conf()")
+        right = url.replace("postgres@", f"with_password:{PASSWORD}@")
+        end = time.monotonic() + 60
+        while time.monotonic() < end:  # until the server has read it
+            try:
+                Memory.open(right.replace(PASSWORD, "wrong"), read_only=True)
+            except StoreError as error:
+                if "check the user and the password" in str(error):
+                    break
+        else:
+            pytest.fail("a wrong password is not told")
+        with _refused("it has no memory tables"):
+            Memory.open(right, read_only=True)
+
+
+def test_a_server_without_room_is_busy(postgres: str, opened: Callable[..., Memory]):
+    opened()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS few")
+        connection.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 1")
+        url = postgres.replace("postgres@", "few@")
+        with psycopg.connect(url), _refused("raise max_connections", StoreBusyError):
+            PostgresStore(url, patience_seconds=0.3)
+
+
+def test_a_server_that_takes_no_writes_is_read_from(postgres: str, opened: Callable[..., Memory]):
+    name = postgres.rpartition("/")[2]
+    read_only = f'ALTER DATABASE "{name}" SET default_transaction_read_only'
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"{read_only} = on")
+        with pytest.raises(StoreReadOnlyError, match="use the primary"):
+            opened()
+        connection.execute(f"{read_only} = off")
+        opened(namespace="a").add("an apple")
+        connection.execute(f"{read_only} = on")
+        memory = opened(namespace="a")
+        assert len(memory.search("apple")) == 1
+        with pytest.raises(StoreReadOnlyError, match="use the primary"):
+            memory.add("a pear")
+
+
+def test_many_threads_share_a_small_pool(postgres: str):
+    store = PostgresStore(postgres, pool_size=3)
+    memory = Memory(store, namespace="a")
+
+    def work(number: int) -> int:
+        memory.add(f"item {number}")
+        return len(memory.search(f"item {number}", 1))
+
+    with ThreadPoolExecutor(50) as threads:
+        assert sum(threads.map(work, range(150))) == 150
+    with psycopg.connect(postgres) as connection:
+        (count,) = connection.execute(
+            "SELECT count(*) - 1 FROM pg_stat_activity WHERE datname = current_database()"
+        ).fetchone()
+    assert 1 <= count <= 3
+    memory.close()
+
+
+def test_a_pool_that_stays_in_use_is_busy(postgres: str):
+    store = PostgresStore(postgres, pool_size=1, patience_seconds=0.2)
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold(_: Any) -> None:
+        is_held.set()
+        may_end.wait(60)
+
+    holder = threading.Thread(target=store._connections.read, args=["a", hold])
+    holder.start()
+    is_held.wait(60)
+    with pytest.raises(StoreBusyError, match="larger pool_size"):
+        store.namespaces()
+    may_end.set()
+    holder.join()
+    assert store.namespaces() == []
+    store.close()
+
+
+def test_statements_are_not_prepared(postgres: str, opened: Callable[..., Memory]):
+    memory = opened(namespace="a")
+    for number in range(20):  # psycopg prepares a statement that it has seen five times
+        memory.add(f"item {number}")
+        memory.search("item")
+
+    def prepared(cursor: Any) -> list[Any]:
+        cursor.execute("SELECT statement FROM pg_prepared_statements")
+        return cursor.fetchall()
+
+    store = memory._store
+    assert isinstance(store, PostgresStore)
+    assert store._connections.read("a", prepared) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_kills_of_clients_and_of_the_server_lose_no_write(tmp_path: Path):
+    with server("--fast", "--restart") as url:
+        seen = check_kills(tmp_path, url, 10, random.Random(4), lambda _: None)
+    assert "1 of the server's first process" in seen
+    assert " 0 acknowledged" not in seen
