@@ -38,6 +38,8 @@ PARTS: tuple[str, ...] = (
     "hosts",
     "claude_hooks",
     "agent_stores",
+    "postgres",
+    "batch",
     "retention_peers",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""

@@ -29,6 +29,8 @@ class Size:
     growth_messages: tuple[int, ...]
     growth_bytes: tuple[int, ...]
     memory_items: tuple[int, ...]
+    postgres_items: int
+    batch_rows: int
     searches: int
     peer_searches: int
     locomo_conversations: int
@@ -64,6 +66,8 @@ FULL = Size(
     growth_messages=(1_000, 10_000, 100_000, 1_000_000),
     growth_bytes=(125_000, 500_000, 2_000_000, 8_000_000),
     memory_items=(10_000, 100_000, 1_000_000),
+    postgres_items=100_000,
+    batch_rows=20_000,
     searches=1_000,
     peer_searches=200,
     locomo_conversations=100,
@@ -91,6 +95,8 @@ QUICK = Size(
     growth_messages=(1_000, 10_000, 100_000),
     growth_bytes=(125_000, 500_000, 2_000_000),
     memory_items=(100_000,),
+    postgres_items=10_000,
+    batch_rows=2_000,
     searches=300,
     peer_searches=40,
     locomo_conversations=2,
@@ -117,6 +123,8 @@ QUICK = Size(
             "hosts",
             "claude_hooks",
             "agent_stores",
+            "postgres",
+            "batch",
             "retention_peers",
             "memory_loop",
         }
@@ -128,7 +136,8 @@ QUICK = Size(
         "fifth question of LoCoMo, a memory is searched for two of its five conversations: compare "
         "such a share with another quick run's only. Left out: Criterion's benches (the core by "
         "itself, `select` of 10,000 units), a million items or messages, the peers of retention, "
-        "the laws, and the hour's memory."
+        "other agents, PostgreSQL, batches, the laws, and "
+        "the hour's memory."
     ),
 )
 

@@ -14,8 +14,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 import rehydrate
+from benches.python.batch.transcripts import Transcript, as_batch, generated
 from benches.python.inputs import recorded_session
-from benches.python.many_transcripts import Transcript, as_batch, generated
 
 OPTIONS: dict[str, Any] = {"target_ratio": 0.3, "outline": True}
 STATS = (

@@ -26,7 +26,7 @@ MAX_THREADS = 4
 _TAKEN_ROWS = 8
 _SAMPLED_ROWS = 64
 _SHORT_CHARS = 8_000
-"""Rows whose mean is shorter are done sooner by one thread (benches/python/batches.py)."""
+"""Rows whose mean is shorter are done sooner by one thread (benches/python/batch/threads.py)."""
 
 
 def check_threads(threads: int | None) -> None:

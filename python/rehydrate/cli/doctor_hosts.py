@@ -1,4 +1,4 @@
-"""The doctor's checks of the agent frameworks that have an adapter."""
+"""The doctor's checks of the agent frameworks and engines that have an adapter."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ ADAPTERS = {
     "mcp": ["mcp_server"],
     "openai-agents": ["openai_agents"],
     "pydantic-ai": ["pydantic_ai"],
+    "ray": ["ray_data"],
+    "spark": ["spark"],
 }
 """Packages of `rehydrate.integrations`, by the extra that brings their host."""
 
 _REQUIREMENT = re.compile(
-    r"^(?P<package>[\w.-]+)(?P<bounds>[^;]*);.*extra == ['\"](?P<extra>[^'\"]+)"
+    r"^(?P<package>[\w.-]+)(\[[\w,-]+\])?(?P<bounds>[^;]*);.*extra == ['\"](?P<extra>[^'\"]+)"
 )
 _BOUND = re.compile(r"(>=|<)\s*([\d.]+)")
 

@@ -1,6 +1,6 @@
 """Batches beside a plain loop: rows a second, and the cores that were used.
 
-    python -m benches.python.batches [--rows 2000] [--units 30] [--bytes 30000]
+    python -m benches.python.batch.threads [--rows 2000] [--units 30] [--bytes 30000]
 
 Each way gets transcripts of its own, so that none finds another's texts in the cache.
 """

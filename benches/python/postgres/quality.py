@@ -1,33 +1,31 @@
-"""What a memory on PostgreSQL finds, beside the file: `python -m benches.python.postgres_quality`.
+"""What a memory on PostgreSQL finds in LoCoMo, beside the file.
 
-Needs LoCoMo (`REHYDRATE_DATA`) and a server: `tools/postgres python -m ...`. Three ways on the
-server: an index in this process, the server's candidates ranked by the engine (what a large
-namespace gets), and the contract's one statement.
+Three ways on the server: an index in this process, the server's candidates ranked by the engine
+(what a large namespace gets), and the contract's one statement.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from benches.report.rows import Row
 from rehydrate import Memory
 from rehydrate.memory import Fusion
 from rehydrate.retention import Conversation, read_locomo
 
 FIRST = (5, 10)
+WITHIN = 0.005
+HELD, SERVER = "index in this process", "the server's candidates, ranked by the engine"
+RANKED = (HELD, SERVER)
 SERVER_ONLY = 1
 """Bytes for indexes in this process: none fits."""
 
 
-def main() -> None:
-    """Print the share of evidence among the first 5 and 10, for each way."""
-    data, url = os.environ.get("REHYDRATE_DATA"), os.environ.get("REHYDRATE_POSTGRES_URL")
-    if not data or not url:
-        sys.exit("postgres_quality: set REHYDRATE_DATA, and run it under tools/postgres")
-    conversations = read_locomo(Path(data) / "locomo_dev.json")
+def rows(url: str, locomo: Path) -> list[Row]:
+    """Return the share of evidence among the first 5 and 10, for each way."""
+    conversations = read_locomo(locomo)
     with (
         tempfile.TemporaryDirectory() as folder,
         Memory.open(f"{folder}/m.db", redact=False) as file,
@@ -36,10 +34,10 @@ def main() -> None:
     ):
         ways: list[tuple[str, Memory, Fusion | None]] = [
             ("file", file, None),
-            ("server, index in this process", held, None),
-            ("server, its candidates ranked by the engine", server, None),
-            ("server, the contract's statement", server, "weighted"),
-            ("file, weighted", file, "weighted"),
+            (HELD, held, None),
+            (SERVER, server, None),
+            ("the contract's statement", server, "weighted"),
+            ("the file with its weights", file, "weighted"),
         ]
         shares = {name: [0.0] * len(FIRST) for name, _, _ in ways}
         questions = 0
@@ -53,10 +51,20 @@ def main() -> None:
                     for at, most in enumerate(FIRST):
                         evidence = set(question.evidence)
                         shares[name][at] += len(evidence.intersection(found[:most])) / len(evidence)
-            print(f"  {conversation.name}", file=sys.stderr, flush=True)
-    print(f"LoCoMo, {questions} questions: share of the evidence among the first 5 / 10")
-    for name, found in shares.items():
-        print(f"{name:45} {found[0] / questions:.4f} / {found[1] / questions:.4f}")
+    found = {name: [share / questions for share in row] for name, row in shares.items()}
+    return [
+        Row(
+            f"LoCoMo, evidence among the first {most}, {name}",
+            found[name][at],
+            "",
+            found["file"][at] - WITHIN if name in RANKED else None,
+            more_is_better=True,
+            beside=f"{questions} questions; the file {found['file'][at]:.4f}",
+            limit="A large namespace's words are counted in a sample" if name == SERVER else "",
+        )
+        for at, most in enumerate(FIRST)
+        for name, _, _ in ways[1:]
+    ]
 
 
 def _added(conversation: Conversation, memories: tuple[Memory, ...]) -> dict[str, int]:
@@ -77,7 +85,3 @@ def _asking(
         return [places[hit.handle] for hit in hits]
 
     return ask
-
-
-if __name__ == "__main__":
-    main()

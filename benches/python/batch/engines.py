@@ -1,8 +1,8 @@
 """Ray Data and Spark on two workers beside a plain loop over `compact_context`: rows a second.
 
-    REHYDRATE_DATA=... python -m benches.python.batch_engines [ROWS] [--engine ray] [--killed]
+    REHYDRATE_DATA=... python -m benches.python.batch.engines [ROWS] [--engine ray] [--killed]
 
-The rows are those of `many_transcripts`, and the real ones. Each engine runs in a process of its
+The rows are those of `transcripts`, and the real ones. Each engine runs in a process of its
 own, and reads and writes Parquet; the loop reads a slice. Cores are CPU seconds by wall seconds. A
 worker's memory is what it holds alone (RssAnon), at its most in each quarter of the run. Then each
 engine runs on a fifth of the rows while one of its workers is killed. All results must be equal.
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rehydrate
-from benches.python.many_transcripts import as_batch, real_transcripts, write_parquet
-from benches.python.process_tree import Sample, Watch
+from benches.python.batch.process_tree import Sample, Watch
+from benches.python.batch.transcripts import as_batch, real_transcripts, write_parquet
 
 ENGINES = ("ray", "spark")
 OPTIONS: Any = {"target_ratio": 0.3}
@@ -200,52 +200,90 @@ def main() -> None:
         if not source.is_dir():
             source.mkdir()
             write_rows(source, options.rows)
-        fifth = Path(temporary) / "fifth"
-        fifth.mkdir()
-        files = sorted(source.glob("*.parquet"))
-        for file in files[::5]:
-            (fifth / file.name).symlink_to(file.resolve())
-        rate, expected = loop(source, min(LOOP_ROWS, options.rows))
+        rate, runs = measured_all(source, options.rows, options.engine or ENGINES)
         print(
             f"a loop over compact_context: {rate.rows_s:,.0f} rows/s, {rate.rows_cpu_s:,.0f} by "
-            f"CPU second ({len(expected):,} rows)",
+            "CPU second",
             flush=True,
         )
-        whole: dict[str, dict[str, Any]] = {}
-        for engine in options.engine or ENGINES:
+        for run in runs:
+            print(line(run, rate), flush=True)
+
+
+class Run(NamedTuple):
+    """A run of an engine, its results compared."""
+
+    engine: str
+    rows: int
+    killed: int
+    """The process that was killed, 0 for none."""
+    equal: int
+    """Rows that were compared with the loop's; both engines' are compared with each other."""
+    figures: dict[str, Any]
+
+    @property
+    def rows_second(self) -> float:
+        """Rows by second on the clock."""
+        return float(self.rows / self.figures["wall"])
+
+    @property
+    def rows_core_second(self) -> float:
+        """Rows by processor second of the workers."""
+        return float(self.rows / self.figures["worker_cpu"])
+
+    @property
+    def cores(self) -> float:
+        """Cores that the workers had."""
+        return float(self.figures["worker_cpu"] / self.figures["wall"])
+
+    @property
+    def quarters(self) -> str:
+        """The most memory of a worker in each quarter of the run, MB."""
+        return " ".join(f"{size:.0f}" for size in self.figures["worker_mb"])
+
+
+def measured_all(
+    source: Path, rows: int, chosen: Sequence[str] = ENGINES
+) -> tuple[Rate, list[Run]]:
+    """Run the loop and the engines, each also on a fifth while a worker is killed."""
+    rate, expected = loop(source, min(LOOP_ROWS, rows))
+    runs: list[Run] = []
+    whole: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        fifth, target = Path(temporary) / "fifth", Path(temporary) / "found"
+        fifth.mkdir()
+        for file in sorted(source.glob("*.parquet"))[::5]:
+            (fifth / file.name).symlink_to(file.resolve())
+        for engine in chosen:
             cpu = 0.0
             for kill, folder in ((False, source), (True, fifth)):
-                target = Path(temporary) / "found"
-                kill_at = cpu * 0.1 if kill else None
-                figures = measured(engine, folder, target, kill_at)
+                figures = measured(engine, folder, target, cpu * 0.1 if kill else None)
                 cpu = figures["worker_cpu"]
                 found = results(target)
-                equal = check(found, expected, folder)
                 shutil.rmtree(target)
-                if kill:
-                    assert figures["killed"], "no worker was killed"
-                else:
-                    whole[engine] = found
-                print(line(engine, len(found), figures, rate, equal), flush=True)
-        if len(whole) == len(ENGINES):
-            assert whole["ray"] == whole["spark"]
-            print(f"Ray's and Spark's {len(whole['ray']):,} results are equal")
+                equal = check(found, expected, folder)
+                assert bool(figures["killed"]) == kill, "no worker was killed"
+                runs.append(Run(engine, len(found), figures["killed"], equal, figures))
+                if not kill:
+                    whole.append(found)
+    assert all(found == whole[0] for found in whole), "the engines' results differ"
+    return rate, runs
 
 
-def line(engine: str, rows: int, figures: dict[str, Any], rate: Rate, equal: int) -> str:
+def line(run: Run, rate: Rate) -> str:
     """Return a run's figures as text."""
-    made = rows / figures["wall"]
-    killed = f", worker {figures['killed']} killed" if figures["killed"] else ""
-    quarters = " ".join(f"{size:.0f}" for size in figures["worker_mb"])
+    figures = run.figures
+    killed = f", worker {run.killed} killed" if run.killed else ""
     return (
-        f"{engine}{killed}: {made:,.0f} rows/s ({made / rate.rows_s:.2f} of the loop), {rows:,} "
-        f"rows in {figures['wall']:.0f} s after {figures['startup']:.0f} s; {equal:,} equal to "
-        "the loop's\n"
-        f"    rows by CPU second: workers {rows / figures['worker_cpu']:,.0f}, all "
-        f"{rows / figures['all_cpu']:,.0f}\n"
-        f"    cores: workers {figures['worker_cpu'] / figures['wall']:.2f}, all "
-        f"{figures['all_cpu'] / figures['wall']:.2f}; {figures['workers']} workers, busiest "
-        f"{figures['busiest']:.2f}; MB of a worker by quarters: {quarters}"
+        f"{run.engine}{killed}: {run.rows_second:,.0f} rows/s "
+        f"({run.rows_second / rate.rows_s:.2f} of the loop), {run.rows:,} rows in "
+        f"{figures['wall']:.0f} s after {figures['startup']:.0f} s; {run.equal:,} equal to the "
+        "loop's\n"
+        f"    rows by CPU second: workers {run.rows_core_second:,.0f}, all "
+        f"{run.rows / figures['all_cpu']:,.0f}\n"
+        f"    cores: workers {run.cores:.2f}, all {figures['all_cpu'] / figures['wall']:.2f}; "
+        f"{figures['workers']} workers, busiest {figures['busiest']:.2f}; MB of a worker by "
+        f"quarters: {run.quarters}"
     )
 
 

@@ -1,47 +1,42 @@
-"""Adds a second of many processes: `tools/postgres python -m benches.python.postgres_writers`.
+"""Adds a second of many processes on one server.
 
 Each process adds batches, in a namespace of its own, then all of them in one. A namespace has one
-writer at a time, so the second figure is about what one process does. `--items 1` waits for the
+writer at a time, so the second figure is about what one process does. Batches of one wait for the
 disk with each item.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from benches.python.memory_texts import texts
+from benches.report.rows import Row
 from rehydrate import Memory
 from rehydrate.memory import MemoryItem, MemoryLimits
 
+PROCESSES, SECONDS = 8, 10.0
+IN_A_BATCH = (100, 1)
 LIMITS = MemoryLimits(max_items=None, max_bytes=None)
 
 
-def main() -> None:
-    """Print a line for each way."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--items", type=int, nargs="+", default=[100, 1], help="in a batch")
-    options = parser.parse_args()
-    url = os.environ.get("REHYDRATE_POSTGRES_URL") or sys.exit("run it under tools/postgres")
+def rows(url: str) -> list[Row]:
+    """Return the adds a second of each way."""
+    found = []
     with Memory.open(url) as memory:
         memory.namespaces()
     context = multiprocessing.get_context("spawn")
     for shares in (False, True):
-        for items in options.items:
-            start, out = context.Barrier(options.processes + 1), context.Queue()
+        for items in IN_A_BATCH:
+            start, out = context.Barrier(PROCESSES + 1), context.Queue()
             processes = [
                 context.Process(
                     target=_write,
-                    args=(url, number, items, shares, options.seconds, start, out),
+                    args=(url, number, items, shares, SECONDS, start, out),
                 )
-                for number in range(options.processes)
+                for number in range(PROCESSES)
             ]
             for process in processes:
                 process.start()
@@ -50,11 +45,16 @@ def main() -> None:
             for process in processes:
                 process.join()
             where = "one namespace" if shares else "a namespace each"
-            print(
-                f"{options.processes} processes, {where}, batches of {items}: "
-                f"{added / options.seconds:,.0f} adds a second",
-                flush=True,
+            found.append(
+                Row(
+                    f"adds a second of {PROCESSES} processes, {where}, batches of {items}",
+                    added / SECONDS,
+                    "",
+                    more_is_better=True,
+                    limit="The indexes of words" if items > 1 else "The disk's sync",
+                )
             )
+    return found
 
 
 def _write(
@@ -78,7 +78,3 @@ def _numbered(kept: list[str], process: int) -> Iterator[str]:
     while True:
         yield f"{kept[number % len(kept)]} [{process}.{number}]"
         number += 1
-
-
-if __name__ == "__main__":
-    main()

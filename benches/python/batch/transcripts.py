@@ -1,6 +1,6 @@
 """Many transcripts: a table of rows that no two runs of a cache have in common, made by number.
 
-    python -m benches.python.many_transcripts out.parquet [--rows 100000] [--seed 0] [--real]
+    python -m benches.python.batch.transcripts out.parquet [--rows 100000] [--seed 0] [--real]
 
 Row `number` of a seed is always the same, whoever makes it. Its JSON is about as long as a
 lognormal draw with a median of 12 KB and a sigma of 0.8 (mean 16 KB), from 500 bytes to 200 KB.
