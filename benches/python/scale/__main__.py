@@ -77,7 +77,8 @@ def _print_rates(rates: Rates) -> None:
             f"| {one.wal_bytes:,.0f} | {one.disk_bytes:,.0f} |"
         )
     print(
-        f"\na live context: {rates.sizes.context / 1e6:.2f} MB; a memory in an index: "
+        f"\na live context: {rates.sizes.context / 1e6:.2f} MB, and "
+        f"{rates.sizes.collection_ms:.2f} ms of a full garbage collection; a memory in an index: "
         f"{rates.sizes.held_item:,.0f} bytes; a call waits for {rates.trips:.1f} round trips"
     )
     print("\n| a transcript of | a second and core | core-hours of 10 M |\n|---|---|---|")

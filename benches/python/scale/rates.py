@@ -72,10 +72,12 @@ class Rate(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Bytes of memory in the process."""
+    """Bytes of memory in the process, and what Python does about them."""
 
     context: float
     """A live context, its share of the caches included."""
+    collection_ms: float
+    """Its share of a full garbage collection, which stops the process."""
     held_item: float
     """A memory in an index that the process holds."""
 
@@ -108,15 +110,15 @@ def measure(url: str, *, threads: int, units: int, users: int) -> Rates:
 
     with psycopg.connect(url, autocommit=True) as connection:
         meter = Meter(connection)
-        call, reopen, context_bytes = _threads(url, meter, threads, units)
+        call, reopen, context_bytes, collection_ms = _threads(url, meter, threads, units)
         add, load, search, held_item = _own_memories(url, meter, users)
         far_search = _team_memory(url, meter, connection)
-    sizes = Sizes(context_bytes, held_item)
+    sizes = Sizes(context_bytes, collection_ms, held_item)
     rates = {size: _transcripts(size) for size in (4_000, 12_000, 30_000, 100_000, 500_000)}
     return Rates(call, reopen, load, search, far_search, add, sizes, _trips(url), rates)
 
 
-def _threads(url: str, meter: Meter, count: int, units: int) -> tuple[Rate, Rate, float]:
+def _threads(url: str, meter: Meter, count: int, units: int) -> tuple[Rate, Rate, float, float]:
     """Threads whose agents work in turn: each entry is added, each answer has its prompt."""
     with Threads.open(url, namespace="scale", durability="turn") as stored:
 
@@ -130,7 +132,7 @@ def _threads(url: str, meter: Meter, count: int, units: int) -> tuple[Rate, Rate
 
         sessions = [generated_session(units, units * 2_000, number=n) for n in range(count)]
         opened(count).prompt("Hello.")  # tables and models are made by the first
-        gc.collect()
+        empty = _collection_ms()
         before = resident_bytes()
         contexts = [opened(number) for number in range(count)]
         calls = Taken()
@@ -141,6 +143,7 @@ def _threads(url: str, meter: Meter, count: int, units: int) -> tuple[Rate, Rate
                         _step(context, session, step, calls)
         call = Rate.of("call", meter.cost, calls)
         gc.collect()
+        collection_ms = (_collection_ms() - empty) / count
         context_bytes = (resident_bytes() - before) / count
         for context in contexts:
             context.close()
@@ -148,7 +151,13 @@ def _threads(url: str, meter: Meter, count: int, units: int) -> tuple[Rate, Rate
         with meter:
             for number in range(count):
                 again.time(lambda number=number: opened(number).prompt("Go on."))
-        return call, Rate.of("reopen", meter.cost, again), context_bytes
+        return call, Rate.of("reopen", meter.cost, again), context_bytes, collection_ms
+
+
+def _collection_ms() -> float:
+    began = time.process_time()
+    gc.collect()
+    return (time.process_time() - began) * 1e3
 
 
 def _step(context: Context, session: list[Any], step: int, taken: Taken) -> None:
