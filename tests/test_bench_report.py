@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benches.report import figures, load, quick, running
+from benches.report import figures, load, machine, quick, running
 from benches.report.__main__ import blemishes
 from benches.report.figures import Figures, part_file
 from benches.report.growing import exponent, of_n_log_n
@@ -157,6 +158,25 @@ def test_the_report_names_the_machine_that_the_figures_were_made_on_not_the_one_
     text = "\n".join(preamble(nothing_measured(run=run)))
     assert "- commit: abc1234\n- packages: usearch 1.0" in text
     assert "Noisy" not in text
+
+
+def test_steps_that_are_measured_again_are_told_with_their_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "KEPT", tmp_path)
+    steps = [Step(name, (sys.executable, "-c", f"print('{name}')")) for name in ("jit", "growth")]
+    monkeypatch.setattr(running, "steps", lambda data, size: steps)
+    monkeypatch.setattr(load, "wait_until_quiet", lambda patience: 0.0)
+    monkeypatch.setattr(machine, "about", lambda: {"commit": "abc1234"})
+    assert running.run(None, QUICK)
+    monkeypatch.setattr(machine, "about", lambda: {"commit": "def5678"})
+    (tmp_path / "growth.json").write_text("as it was")
+    assert running.again(["jit"], None, QUICK)
+    assert (tmp_path / "growth.json").read_text() == "as it was"
+    run = json.loads((tmp_path / "run.json").read_text())
+    text = "\n".join(preamble(nothing_measured(run=run)))
+    assert "- commit: abc1234\n- again at def5678: jit\n" in text
+    assert set(run["seconds"]) == {"jit", "growth"}
+    with pytest.raises(SystemExit, match="no step 'nope'; choose from jit, growth"):
+        running.again(["nope"], None, QUICK)
 
 
 def test_the_report_says_how_long_each_step_took_and_which_ones_others_disturbed():

@@ -32,6 +32,9 @@ def main() -> None:
     parser.add_argument(
         "--render-only", action="store_true", help="write the report from the last run's figures"
     )
+    parser.add_argument(
+        "--again", nargs="+", metavar="STEP", help="measure these steps only; the others stay"
+    )
     parser.add_argument("--output", type=Path, default=OUTPUT)
     asked = parser.parse_args()
     data = Path(asked.data or figures.ROOT.parent / "shared" / "data")
@@ -39,7 +42,8 @@ def main() -> None:
     if not asked.render_only:
         if not data.is_dir():
             print(f"report: no conversations in {data}: retention is left out", file=sys.stderr)
-        went_well = running.run(data if data.is_dir() else None)
+        given = data if data.is_dir() else None
+        went_well = running.again(asked.again, given) if asked.again else running.run(given)
     of = figures.read(running.PARTS)
     if SIZE is FULL:
         lines = [line for section in SECTIONS for line in section(of)]

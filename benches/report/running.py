@@ -110,13 +110,40 @@ def run(data: Path | None, size: Size = SIZE) -> bool:
     KEPT.mkdir(parents=True, exist_ok=True)
     for stale in KEPT.glob("*.json"):
         stale.unlink()
-    if "core" not in size.left_out:
+    about, began = machine.about(), time.time()
+    ran = _run(steps(data, size), data, size)
+    commit = machine.about()["commit"]
+    if commit != about["commit"]:
+        about["commit"] += f" at its beginning, {commit} at its end"
+    _keep({"about": about, "began": began}, ran)
+    return not ran.failed
+
+
+def again(names: Sequence[str], data: Path | None, size: Size = SIZE) -> bool:
+    """Run some steps; the figures of the others stay. Return whether all succeeded."""
+    found = {step.name: step for step in steps(data, size)}
+    if unknown := [name for name in names if name not in found]:
+        raise SystemExit(f"report: no step {unknown[0]!r}; choose from {', '.join(found)}")
+    before = json.loads((KEPT / "run.json").read_text(encoding="utf-8"))
+    commit = machine.about()["commit"]
+    for name in names:  # one by one: what was measured is kept where a later one is broken off
+        ran = _run([found[name]], data, size)
+        before["again"] = {**before.get("again", {}), name: commit}
+        before["failed"].pop(name, None)
+        ran.seconds = {**before["seconds"], **ran.seconds}
+        ran.others = {**before["others"], **ran.others}
+        ran.failed = {**before["failed"], **ran.failed}
+        before = _keep(before, ran)
+    return not before["failed"]
+
+
+def _run(chosen: Sequence[Step], data: Path | None, size: Size) -> Ran:
+    if any(step.name == "core" for step in chosen):
         shutil.rmtree(CRITERION, ignore_errors=True)  # benches of other names stay there for ever
     if data is not None:
         os.environ["REHYDRATE_DATA"] = str(data)
-    about, began = machine.about(), time.time()
     ran, patience = Ran(), float(size.patience_seconds)
-    for step in steps(data, size):
+    for step in chosen:
         patience -= load.wait_until_quiet(patience)
         before = load.now()
         print(f"+ {step.name}: {' '.join(step.command)}", file=sys.stderr, flush=True)
@@ -129,11 +156,7 @@ def run(data: Path | None, size: Size = SIZE) -> bool:
             ran.failed[step.name] = why
             told += f"; it failed: {why}"
         print(f"  {told}", file=sys.stderr, flush=True)
-    commit = machine.about()["commit"]
-    if commit != about["commit"]:
-        about["commit"] += f" at its beginning, {commit} at its end"
-    _keep(about, began, ran)
-    return not ran.failed
+    return ran
 
 
 def measure(step: Step) -> str:
@@ -167,12 +190,7 @@ def _module(module: str, *arguments: str) -> Step:
     return _python(module, "-m", f"benches.python.{module}", *arguments)
 
 
-def _keep(about: Mapping[str, str], began: float, ran: Ran) -> None:
-    run_ = {
-        "about": about,
-        "began": began,
-        "seconds": ran.seconds,
-        "others": ran.others,
-        "failed": ran.failed,
-    }
-    (KEPT / "run.json").write_text(json.dumps(run_, indent=1), encoding="utf-8")
+def _keep(run_: Mapping[str, Any], ran: Ran) -> dict[str, Any]:
+    kept = {**run_, "seconds": ran.seconds, "others": ran.others, "failed": ran.failed}
+    (KEPT / "run.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    return kept

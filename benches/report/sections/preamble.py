@@ -31,6 +31,10 @@ def environment(of: Figures) -> Iterable[str]:
     """Yield a line for each fact about the machine and the run."""
     about = of.run.get("about") or machine.about()
     yield from (f"- {name}: {value}" for name, value in about.items())
+    steps_of: dict[str, list[str]] = {}
+    for step, commit in of.run.get("again", {}).items():
+        steps_of.setdefault(commit, []).append(step)
+    yield from (f"- again at {commit}: {', '.join(steps)}" for commit, steps in steps_of.items())
     seconds, others = of.run.get("seconds", {}), of.run.get("others", {})
     if not seconds:
         return
