@@ -48,7 +48,7 @@ def texts(value: Any) -> Iterator[str]:
         for key, each in value.items():
             if key not in ("signature", "encrypted_content", "id", "type", "description"):
                 yield from texts(each)
-    elif isinstance(value, list):
+    elif isinstance(value, (list, tuple)):
         for each in value:
             yield from texts(each)
 
