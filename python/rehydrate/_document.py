@@ -8,10 +8,10 @@ Numbers, escapes, indentation and everything around the messages (an API request
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from rehydrate._json_text import Span, check_end, decode, read_array, skip_blank
 from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError
 
@@ -20,17 +20,6 @@ EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
 # The keys under which an object keeps its messages, best first: a request, a Responses request, a
 # response, a trajectory of SWE-agent's.
 _LISTS = ("messages", "input", "output", "history")
-
-_decode = json.JSONDecoder().raw_decode
-_blank = re.compile(r"[ \t\r\n]*")
-
-
-class Span(NamedTuple):
-    """Position of an entry in the text; `lead` is where the white space before it begins."""
-
-    lead: int
-    start: int
-    end: int
 
 
 class Document(NamedTuple):
@@ -92,7 +81,7 @@ class Document(NamedTuple):
 
 def document_of(name: str, text: str) -> Document:
     """Read the conversation in a text; raises InvalidArgumentError."""
-    start = _skip(text, 0)
+    start = skip_blank(text, 0)
     try:
         match text[start : start + 1]:
             case "":
@@ -139,8 +128,8 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def _object_or_lines(name: str, text: str, start: int) -> Document:
-    end = _decode(text, start)[1]
-    rest = _skip(text, end)
+    end = decode(text, start)[1]
+    rest = skip_blank(text, end)
     if rest == len(text):
         return _object_document(name, text, start)
     if "\n" in text[start:end]:
@@ -153,8 +142,8 @@ def _object_or_lines(name: str, text: str, start: int) -> Document:
 
 
 def _array_document(name: str, text: str, start: int) -> Document:
-    entries, spans, frame = _array(text, start)
-    _check_end(text, frame[1] + 1)
+    entries, spans, frame = read_array(text, start)
+    check_end(text, frame[1] + 1)
     return Document(name, text, entries, spans, frame)
 
 
@@ -163,16 +152,16 @@ def _object_document(name: str, text: str, start: int) -> Document:
     lists: dict[str, tuple[list[Any], list[Span], tuple[int, int]]] = {}
     keys: dict[str, None] = {}
     position = start + 1
-    while text[position := _skip(text, position)] != "}":
-        key, position = _decode(text, position)
-        position = _skip(text, _skip(text, position) + 1)  # the colon
+    while text[position := skip_blank(text, position)] != "}":
+        key, position = decode(text, position)
+        position = skip_blank(text, skip_blank(text, position) + 1)  # the colon
         keys[key] = None
         if key in _LISTS and text[position] == "[":
-            lists[key] = _array(text, position)
+            lists[key] = read_array(text, position)
             position = lists[key][2][1] + 1
         else:
-            position = _decode(text, position)[1]
-        position = _skip(text, position)
+            position = decode(text, position)[1]
+        position = skip_blank(text, position)
         if text[position] == ",":
             position += 1
     is_entry = "role" in keys or "type" in keys
@@ -199,7 +188,7 @@ def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
     while lead < len(text):
         number += 1
         end = len(text) if whole else (text.find("\n", lead) + 1 or len(text))
-        start = _skip(text, lead)
+        start = skip_blank(text, lead)
         if start < end:
             try:
                 entry = json.loads(text[lead:end])
@@ -220,41 +209,6 @@ def _is_conversation(entry: object) -> bool:
     if not isinstance(entry, dict) or {"role", "type"} & entry.keys():
         return False
     return "messages" in entry or any(isinstance(entry.get(key), list) for key in _LISTS)
-
-
-def _array(text: str, opening: int) -> tuple[list[Any], list[Span], tuple[int, int]]:
-    """Return the entries of the array whose bracket opens here, their positions, and its inside."""
-    entries: list[Any] = []
-    spans: list[Span] = []
-    lead = opening + 1
-    position = _skip(text, lead)
-    if text[position : position + 1] == "]":
-        return entries, spans, (lead, position)
-    while True:
-        entry, end = _decode(text, position)
-        entries.append(entry)
-        spans.append(Span(lead, position, end))
-        position = _skip(text, end)
-        match text[position : position + 1]:
-            case ",":
-                lead = position + 1
-                position = _skip(text, lead)
-            case "]":
-                return entries, spans, (opening + 1, position)
-            case _:
-                raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
-
-
-def _check_end(text: str, position: int) -> None:
-    rest = _skip(text, position)
-    if rest != len(text):
-        raise json.JSONDecodeError("Extra data", text, rest)
-
-
-def _skip(text: str, position: int) -> int:
-    """Return the position behind the white space that JSON allows."""
-    blank = _blank.match(text, position)
-    return blank.end() if blank else position
 
 
 def _not_json(name: str, text: str, error: json.JSONDecodeError, line: int) -> InvalidArgumentError:

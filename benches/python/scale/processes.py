@@ -16,7 +16,6 @@ class Cost(NamedTuple):
 
     app_seconds: float
     server_seconds: float
-    wall_seconds: float
     wal_bytes: int
     disk_bytes: int
 
@@ -33,7 +32,7 @@ class Meter:
         self._connection = connection
         own = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
         self._server = int(_stat(own)[1])
-        self.cost: Cost = Cost(0, 0, 0, 0, 0)
+        self.cost: Cost = Cost(0, 0, 0, 0)
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -52,9 +51,7 @@ class Meter:
             "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, "
             "pg_database_size(current_database())"
         ).fetchone()
-        return Cost(
-            time.process_time(), self._server_seconds(), time.perf_counter(), *map(int, row)
-        )
+        return Cost(time.process_time(), self._server_seconds(), *map(int, row))
 
     def _server_seconds(self) -> float:
         total = 0

@@ -83,7 +83,6 @@ class Outcome(NamedTuple):
     busy_processes: float
     """Share of the time, 0 to 1."""
     busy_server: float
-    most_connections: int
     settled_seconds: float
     """From the trouble until calls were as quick as before; 0 without one."""
 
@@ -132,7 +131,6 @@ class Simulation:
         self._processes = [_Station(1) for _ in range(machines.processes)]
         self._server = _Station(machines.server_cores)
         self._connections = _Station(machines.connections)
-        self._most = 0
         self._away_until = 0.0
         self._is_cold = [False] * load.threads
         self._finished: list[tuple[float, float]] = []
@@ -179,7 +177,6 @@ class Simulation:
             waits[-1] * 1e3,
             busy,
             self._server.busy / self._machines.server_cores / seconds,
-            self._most,
             self._settled(begin),
         )
 
@@ -224,7 +221,6 @@ class _Call:
 
     def _connected(self) -> None:
         world = self._world
-        world._most = max(world._most, world._machines.connections - world._connections.free)
         if world._now < world._away_until:
             world._at(world._away_until + world._dice.uniform(0, 1), self._connected)
         else:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rehydrate._json_text import check_end, read_array, skip_blank
 from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError
-
-_decode = json.JSONDecoder().raw_decode
-_blank = re.compile(r"[ \t\r\n]*")
 
 
 class JsonConversation(NamedTuple):
@@ -61,37 +58,9 @@ class JsonConversation(NamedTuple):
 
 
 def _read(text: str) -> JsonConversation:
-    messages: list[Any] = []
-    spans: list[tuple[int, int]] = []
-    position = _skip(text, 0)
-    if text[position : position + 1] != "[":
-        raise json.JSONDecodeError("Expecting '['", text, position)
-    position = _skip(text, position + 1)
-    if text[position : position + 1] == "]":
-        _check_end(text, position + 1)
-        return JsonConversation(text, messages, spans)
-    while True:
-        message, end = _decode(text, position)
-        messages.append(message)
-        spans.append((position, end))
-        position = _skip(text, end)
-        match text[position : position + 1]:
-            case ",":
-                position = _skip(text, position + 1)
-            case "]":
-                _check_end(text, position + 1)
-                return JsonConversation(text, messages, spans)
-            case _:
-                raise json.JSONDecodeError("Expecting ',' or ']'", text, position)
-
-
-def _check_end(text: str, position: int) -> None:
-    rest = _skip(text, position)
-    if rest != len(text):
-        raise json.JSONDecodeError("Extra data", text, rest)
-
-
-def _skip(text: str, position: int) -> int:
-    """Return the position behind the white space that JSON allows."""
-    blank = _blank.match(text, position)
-    return blank.end() if blank else position
+    opening = skip_blank(text, 0)
+    if text[opening : opening + 1] != "[":
+        raise json.JSONDecodeError("Expecting '['", text, opening)
+    messages, spans, (_, closing) = read_array(text, opening, "',' or ']'")
+    check_end(text, closing + 1)
+    return JsonConversation(text, messages, [(span.start, span.end) for span in spans])

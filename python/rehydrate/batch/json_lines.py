@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rehydrate._json_text import decode, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
 
 _HEAD_BYTES = 64 << 10
-_decode = json.JSONDecoder().raw_decode
-_blank = re.compile(r"[ \t\r\n]*")
 
 
 def is_table(path: Path) -> bool:
@@ -90,32 +88,27 @@ class LineRow(NamedTuple):
 def _fields(text: str) -> dict[str, tuple[Any, str]]:
     """Return the values of an object's fields, each with its text letter for letter."""
     fields: dict[str, tuple[Any, str]] = {}
-    position = _skip(text, 0)
+    position = skip_blank(text, 0)
     if text[position : position + 1] != "{":
         raise json.JSONDecodeError("Expecting '{'", text, position)
-    position = _skip(text, position + 1)
+    position = skip_blank(text, position + 1)
     if text[position : position + 1] == "}":
         return fields
     while True:
-        key, position = _decode(text, position)
-        position = _skip(text, position)
+        key, position = decode(text, position)
+        position = skip_blank(text, position)
         if not isinstance(key, str) or text[position : position + 1] != ":":
             raise json.JSONDecodeError("Expecting ':'", text, position)
-        start = _skip(text, position + 1)
-        value, end = _decode(text, start)
+        start = skip_blank(text, position + 1)
+        value, end = decode(text, start)
         fields[key] = value, text[start:end]
-        position = _skip(text, end)
+        position = skip_blank(text, end)
         match text[position : position + 1]:
             case ",":
-                position = _skip(text, position + 1)
+                position = skip_blank(text, position + 1)
             case "}":
-                if _skip(text, position + 1) != len(text):
+                if skip_blank(text, position + 1) != len(text):
                     raise json.JSONDecodeError("Extra data", text, position + 1)
                 return fields
             case _:
                 raise json.JSONDecodeError("Expecting ',' or '}'", text, position)
-
-
-def _skip(text: str, position: int) -> int:
-    blank = _blank.match(text, position)
-    return blank.end() if blank else position
