@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from benches.python.inputs import ROOT, Message, generated_chat, generated_session
+from benches.python.resident import resident_bytes
 from benches.report.size import SIZE
 
 RUNS = SIZE.import_runs
@@ -120,11 +120,11 @@ def _grow(kind: str) -> dict[str, float]:
     compact(0)
     _native.clear_cache()
     _trim()
-    before = _resident_bytes()
+    before = resident_bytes()
     sizes = [compact(number) for number in range(1, CONVERSATIONS + 1)]
-    peak = _resident_bytes()
+    peak = resident_bytes()
     _trim()
-    after = _resident_bytes()
+    after = resident_bytes()
     text_bytes = sum(size for _, size in sizes)
     return {
         "messages": sizes[0][0],
@@ -149,11 +149,6 @@ def _trim() -> None:
 
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-
-
-def _resident_bytes() -> int:
-    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
 def _wheel(folder: Path) -> dict[str, Any] | None:

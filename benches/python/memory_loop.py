@@ -11,7 +11,6 @@ import argparse
 import ctypes
 import gc
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 import rehydrate
 from benches.python.inputs import QUERY, RATIO, Message, generated_chat, generated_session
+from benches.python.resident import resident_bytes
 from rehydrate.process import cache_limit
 
 STEPS = 4
@@ -48,7 +48,7 @@ def measure(seconds: float) -> Iterator[Sample]:
         elapsed = time.perf_counter() - started
         if elapsed >= next_sample:
             _trim()
-            yield Sample(round(elapsed, 3), _resident_bytes(), compactions)
+            yield Sample(round(elapsed, 3), resident_bytes(), compactions)
             next_sample = elapsed + seconds / SAMPLES
         if elapsed >= seconds:
             return
@@ -69,11 +69,6 @@ def _trim() -> None:
     """Give free memory back: what the allocator keeps for later comes and goes by the minute."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-
-
-def _resident_bytes() -> int:
-    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
 def main() -> None:

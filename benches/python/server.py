@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import socket
 import subprocess
@@ -21,10 +20,10 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import rehydrate
+from benches.python.resident import resident_bytes
 from rehydrate import Budget, Context
 
 CONVERSATIONS = 40
@@ -56,8 +55,7 @@ def share(values: list[float], part: float) -> float:
 
 def rss_mb() -> float:
     """Return the resident memory of the process."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
+    return round(resident_bytes() / 2**20, 1)
 
 
 async def heartbeat(lags: list[float]) -> None:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import rehydrate
 from benches.python.batch.transcripts import write_parquet
 from benches.python.inputs import ROOT
+from benches.python.resident import resident_bytes
 
 SAMPLED_EVERY_SECONDS = 0.25
 QUARTERS = 4
@@ -38,7 +39,7 @@ def run_command(given: Path, out: Path, workers: int | None) -> tuple[dict[str, 
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as run:
         assert run.stdout is not None
         while run.poll() is None:
-            memory.append(sum(map(resident_bytes, family(run.pid))))
+            memory.append(sum(map(memory_of, family(run.pid))))
             time.sleep(SAMPLED_EVERY_SECONDS)
         report: dict[str, Any] = json.loads(run.stdout.read())
     return report, memory
@@ -54,13 +55,12 @@ def family(pid: int) -> Iterator[int]:
             continue
 
 
-def resident_bytes(pid: int) -> int:
+def memory_of(pid: int) -> int:
     """Return the memory of a process; 0 if it has ended, or where there is no /proc."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return resident_bytes(pid)
     except OSError:
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def loop(rows: list[dict[str, Any]]) -> tuple[list[list[int] | None], float, float]:

@@ -4,7 +4,7 @@
 
 rates        what one call costs the process and the server, measured here on a real server
 round_trips  a relay that makes the server far away
-processes    processor time, memory and disk of this process and of the server's
+processes    processor time of this process and the server's, its log and disk
 simulation   live threads as a closed queueing network, event by event
 live         threads that are really run, to check the simulation
 plan         the needs of three aims, by arithmetic from the rates

@@ -1,4 +1,4 @@
-"""Processor time and memory of this process, and processor time and disk of the server's."""
+"""Processor time of this process, and processor time, log and disk of the server's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Cost(NamedTuple):
@@ -67,11 +66,6 @@ class Meter:
             elif int(fields[1]) == self._server:
                 total += sum(int(field) for field in fields[11:13])
         return total / _TICKS
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process."""
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
 
 
 def _stat(process: int) -> list[str]:

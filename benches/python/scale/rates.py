@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from benches.python.inputs import generated_session
 from benches.python.memory_texts import queries, texts
-from benches.python.scale.processes import Cost, Meter, resident_bytes
+from benches.python.resident import resident_bytes
+from benches.python.scale.processes import Cost, Meter
 from benches.python.scale.round_trips import distant
 from rehydrate import Budget, Memory
 from rehydrate.batch import compact_batch
