@@ -157,7 +157,12 @@ impl MessageParts {
     }
 
     pub fn for_packing(&self) -> Blocks<'_> {
-        Blocks { ends: &self.ends, text: &self.text_of, mark_tokens: &self.mark_tokens }
+        Blocks {
+            ends: &self.ends,
+            text: &self.text_of,
+            mark_tokens: &self.mark_tokens,
+            gap_charge: crate::tune::tune("GAP", 20.0) as u32,
+        }
     }
 }
 

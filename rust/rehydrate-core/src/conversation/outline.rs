@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::features::{
-    Class, DIGIT, JOINER, LOWER, MAX_RUN_BYTES, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, is_joiner, runs,
-    worth,
+    DIGIT, JOINER, LOWER, MAX_RUN_BYTES, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, is_joiner, runs,
 };
 use crate::analysis::stems::is_stop_word;
+use crate::scoring::coverage::worth_of_name;
 use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
 
@@ -87,7 +87,7 @@ pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
     }
     let newest = texts.last().map_or(0, |part| part.unit);
     let key = |seen: &Seen| {
-        let worth = worth(Class::Name, seen.acted.is_some(), newest - texts[seen.last].unit);
+        let worth = worth_of_name(seen.acted.is_some(), seen.uses, newest - texts[seen.last].unit);
         let worth = if seen.spoken { 0.0 } else { worth };
         (Reverse(seen.spoken), worth, seen.uses, Reverse(seen.number))
     };

@@ -3,25 +3,24 @@
 //! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
 //! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
 //! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
-use crate::analysis::features::{Class, PackedMentions, worth};
+use crate::analysis::features::{Class, PackedMentions};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::TextAnalysis;
 use crate::conversation::unit::PieceKind;
 use crate::interrupt::Pace;
 use crate::packing::feature_lists::FeatureLists;
 use crate::scoring::signals::Signals;
+use crate::tune::tune;
 
 /// Features of a conversation: lists by item to be packed, weights by feature.
 pub(crate) struct Features {
     pub of_item: FeatureLists,
     pub weight: Vec<f64>,
-    /// Those that the query names.
-    pub named: Vec<u32>,
 }
 
 impl Features {
     pub fn none(items: usize) -> Self {
-        Self { of_item: FeatureLists::none(items), weight: Vec::new(), named: Vec::new() }
+        Self { of_item: FeatureLists::none(items), weight: Vec::new() }
     }
 
     /// Per item, the summed weights of its features, whoever else mentions them.
@@ -47,27 +46,25 @@ impl Features {
 }
 
 impl Prepared {
-    /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
-    /// names.
-    pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
+    /// The features of all items but the system's, which are there anyway.
+    pub(crate) fn features(&self, signals: &[Signals]) -> Features {
         let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
         let mut interned = FeatureTable::with_room_for(mentions_in_all / 4);
         // The most that memory covers of any part that mentions a feature; most often there is no memory.
         let mut covered: Vec<f64> = Vec::new();
         let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
         let mut of_blocks = FeatureLists::default();
-        // Items in the order of their units, whose blocks follow them, so that the last to mention a feature is of the
-        // newest unit that does.
-        let mut unit_of_turn = Vec::with_capacity(self.units.len());
+        let mut items = 0;
         let mut ids = Vec::new();
         let mut pace = Pace::default();
+        // Items in the order of their units, whose blocks follow them.
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
-            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit)).map(|block| vec![block.part]);
+            let unit = u32::try_from(unit).expect("under 4 billion units");
+            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
-                let turn = u32::try_from(unit_of_turn.len()).expect("under 4 billion items");
-                assert!(turn < Feature::FREE.turn(), "under half a billion items");
-                unit_of_turn.push(unit);
+                let item = items;
+                items += 1;
                 for (part, piece) in members.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
                 {
                     let kind = self.kinds[piece];
@@ -76,7 +73,8 @@ impl Prepared {
                     }
                     let Some(mentions) = self.analyses[piece].mentions() else { continue };
                     pace.step_by(mentions.len());
-                    interned.mention_all(mentions, turn, kind == PieceKind::ToolInput, &mut ids);
+                    let by = Mentioner { item, unit, acts: kind == PieceKind::ToolInput };
+                    interned.mention_all(mentions, by, &mut ids);
                     let coverage = signals[part].coverage;
                     if coverage > 0.0 {
                         covered.resize(interned.len(), 0.0);
@@ -91,47 +89,73 @@ impl Prepared {
             }
         }
         of_units.append(of_blocks);
-        let newest = self.units.len().saturating_sub(1);
-        let mut weight = interned.worths(|turn| newest - unit_of_turn[turn], newest);
+        let mut weight = interned.worths(self.units.len().saturating_sub(1));
         for (weight, covered) in weight.iter_mut().zip(&covered) {
             *weight *= 1.0 - covered;
         }
-        let named = names.iter().filter_map(|&hash| interned.find(hash)).collect();
-        Features { of_item: of_units, weight, named }
+        Features { of_item: of_units, weight }
     }
 }
 
-/// One feature of a conversation, in one word: the item that mentioned it last, in the order in which items are read;
-/// whether it was acted on; its class.
+/// One feature of a conversation: who mentioned it, and what it is.
 #[derive(Clone, Copy)]
-struct Feature(u32);
-
-const CLASS_BITS: u32 = 0b11;
-const ACTED_ON: u32 = 0b100;
-const TURN_SHIFT: u32 = 3;
+struct Feature {
+    /// The item that mentioned it last, in the order in which items are read.
+    item: u32,
+    /// The unit of that item.
+    unit: u32,
+    /// How many units mentioned it.
+    units: u32,
+    /// The strongest class seen.
+    class: Class,
+    /// Whether it ever was in the input of a tool call.
+    acted_on: bool,
+}
 
 impl Feature {
     /// Nobody mentioned it yet. The weakest class, so that the first mention decides.
-    const FREE: Self = Self(u32::MAX << TURN_SHIFT | Class::Word as u32);
+    const FREE: Self = Self { item: u32::MAX, unit: u32::MAX, units: 0, class: Class::Line, acted_on: false };
 
     /// The same, mentioned once more.
-    fn mentioned(self, turn: u32, class: Class, acted_on: bool) -> Self {
-        let class = (self.0 & CLASS_BITS).min(class as u32);
-        let acted_on = self.0 & ACTED_ON | if acted_on { ACTED_ON } else { 0 };
-        Self(turn << TURN_SHIFT | acted_on | class)
+    fn mentioned(self, by: Mentioner, class: Class) -> Self {
+        Self {
+            item: by.item,
+            unit: by.unit,
+            units: self.units + u32::from(self.unit != by.unit),
+            class: self.class.min(class),
+            acted_on: self.acted_on | by.acts,
+        }
     }
+}
 
-    fn turn(self) -> u32 {
-        self.0 >> TURN_SHIFT
-    }
+/// Who mentions a feature.
+#[derive(Clone, Copy)]
+struct Mentioner {
+    item: u32,
+    unit: u32,
+    /// Whether it does so in the input of a tool call.
+    acts: bool,
+}
 
-    fn class(self) -> Class {
-        [Class::Name, Class::Number, Class::Word, Class::Word][(self.0 & CLASS_BITS) as usize]
+/// What a feature of a class is worth by itself.
+fn worth_of_class(class: Class) -> f64 {
+    match class {
+        Class::Name => 1.0,
+        Class::Number => tune("NUMBER", 0.1),
+        Class::Line => tune("LINE", 0.6),
     }
+}
 
-    fn is_acted_on(self) -> bool {
-        self.0 & ACTED_ON != 0
-    }
+/// The worth of a mention: of its class, how many units made it, whether one acted on it, and how long ago the last was.
+fn worth(class: Class, acted_on: bool, units: u32, age_units: usize) -> f64 {
+    let acted_on = if acted_on { tune("ACTED", 2.0) } else { 1.0 };
+    let often = if tune("LOG", 1.0) > 0.0 { f64::from(1 + units).ln() } else { 1.0 };
+    worth_of_class(class) * acted_on * often / (1.0 + age_units as f64 / tune("HALF", 10.0))
+}
+
+/// The worth of a name: as an outline ranks what was left out.
+pub(crate) fn worth_of_name(acted_on: bool, units: u32, age_units: usize) -> f64 {
+    worth(Class::Name, acted_on, units, age_units)
 }
 
 /// Where a feature stands: its hash, and its number in the order of first mentions. `NONE` marks a free slot.
@@ -143,8 +167,6 @@ struct Slot {
 
 const NONE: u32 = u32::MAX;
 const FREE: Slot = Slot { hash: 0, id: NONE };
-/// How many classes of features there are.
-const CLASSES: usize = 3;
 
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
 /// ascending hash too, so that each text walks through the table once, forwards. What is known of them lies by number.
@@ -175,9 +197,9 @@ impl FeatureTable {
         }
     }
 
-    /// Note the mentions of one text of the item whose turn it is; append to `ids` those it had not mentioned yet.
+    /// Note the mentions of one text; append to `ids` those that its item had not mentioned yet.
     #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
-    fn mention_all(&mut self, mentions: PackedMentions<'_>, turn: u32, acted_on: bool, ids: &mut Vec<u32>) {
+    fn mention_all(&mut self, mentions: PackedMentions<'_>, by: Mentioner, ids: &mut Vec<u32>) {
         self.reserve(mentions.len());
         let (mut taken, first) = (self.features.len(), ids.len());
         ids.resize(first + mentions.len(), 0);
@@ -194,9 +216,9 @@ impl FeatureTable {
             let number = id as u32;
             self.slots[slot] = Slot { hash: mention.hash, id: number };
             let there = self.features[id];
-            self.features[id] = there.mentioned(turn, mention.class, acted_on);
+            self.features[id] = there.mentioned(by, mention.class);
             new_ids[found] = number;
-            found += usize::from(there.turn() != turn);
+            found += usize::from(there.item != by.item);
         });
         self.features.truncate(taken);
         ids.truncate(first + found);
@@ -212,27 +234,12 @@ impl FeatureTable {
         slot
     }
 
-    /// The number of the feature with that hash.
-    fn find(&self, hash: u32) -> Option<u32> {
-        Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
-    }
-
-    /// By id, what each feature is worth. `age_of` says how many units ago a turn was, `oldest` at most.
-    fn worths(&self, age_of: impl Fn(usize) -> usize, oldest: usize) -> Vec<f64> {
-        let features = self.features.iter();
-        if 2 * CLASSES * oldest > self.len() {
-            let of = |feature: &Feature| worth(feature.class(), feature.is_acted_on(), age_of(feature.turn() as usize));
-            return features.map(of).collect();
-        }
-        // Many are of one age: the divisions are made once.
-        let kinds = [Class::Name, Class::Number, Class::Word].map(|class| [(class, false), (class, true)]);
-        let of_age = |age| kinds.as_flattened().iter().map(move |&(class, acted_on)| worth(class, acted_on, age));
-        let table: Vec<f64> = (0..=oldest).flat_map(of_age).collect();
+    /// By id, what each feature is worth where `newest` is the last unit.
+    fn worths(&self, newest: usize) -> Vec<f64> {
         let of = |feature: &Feature| {
-            let kind = 2 * feature.class() as usize + usize::from(feature.is_acted_on());
-            table[2 * CLASSES * age_of(feature.turn() as usize) + kind]
+            worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize)
         };
-        features.map(of).collect()
+        self.features.iter().map(of).collect()
     }
 
     fn len(&self) -> usize {

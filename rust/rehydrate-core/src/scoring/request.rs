@@ -49,6 +49,8 @@ pub struct Request<'a> {
     pub signals: SignalMode,
     /// How the budget is filled.
     pub packing: PackMode,
+    /// The unit with the reply that the last user turn answers, if it has a claim to be kept.
+    pub reply: Option<usize>,
     /// Tokens that the whole result may have, system messages included.
     pub target_tokens: u64,
 }

@@ -1,17 +1,21 @@
 //! Selection: score every message, pack the units, make sure that the first survivor may lead.
 use crate::conversation::message_parts::MessageParts;
 use crate::conversation::prepared::Prepared;
+use crate::conversation::unit::PieceKind;
 use crate::error::{Error, Result};
 use crate::packing::first_turn_repair;
 use crate::packing::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
-use crate::scoring::coverage;
-use crate::scoring::objective::{Objective, QueryGoal};
+use crate::scoring::coverage::Features;
+use crate::scoring::objective::{QUESTION_SHARE, on_one_scale};
 use crate::scoring::rank_fusion::rerank_count;
 use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
 use crate::scoring::request::{PackMode, Request, SignalMode, Vectors};
 use crate::scoring::signals::{Signals, Weights, clamp_coverage};
-use crate::selection::directive_worth;
 use crate::selection::outcome::Selection;
+use crate::tune::tune;
+
+/// The largest share of the budget that the reply may take whole.
+const REPLY_SHARE: f64 = 0.05;
 
 impl Prepared {
     /// Score every message, pack the units into `request.target_tokens`, and see to a valid first survivor.
@@ -40,53 +44,57 @@ impl Prepared {
         let part_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
 
         let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
-        let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
-        let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
-        let directives = match (request.packing, request.signals) {
-            (PackMode::Coverage, SignalMode::Calibrated) => self.directive_strengths(item_tokens.len(), &pinned),
-            _ => vec![0; item_tokens.len()],
-        };
-        let objective = match request.packing {
-            PackMode::Greedy => Objective {
-                item_worth: self.item_scores(&part_scores),
-                features: coverage::Features::none(item_tokens.len()),
-                query_share: 0.0,
-                naming_share: 0.0,
-                feature_share: 0.0,
-            },
-            PackMode::Coverage => {
+        let units = self.units.len();
+        let pinned_items = self.items_of(&pinned, &vec![false; units]);
+        let blocks = self.parts.as_ref().map(MessageParts::for_packing).unwrap_or_default();
+        let coverage = request.packing == PackMode::Coverage;
+        let features = if coverage { self.features(&signals) } else { Features::none(item_tokens.len()) };
+        let mut query_share = 0.0;
+        let mut item_worth = match request.packing {
+            PackMode::Greedy => self.item_scores(&part_scores),
+            PackMode::Coverage if request.query.is_some() => {
                 // A weight of 0 of the semantic signal switches the query off.
                 let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
-                let query = request.query.zip(measured.standing_out);
-                let asked = query.map(|(query, standing_out)| QueryGoal::new(query, standing_out, weight));
-                let pinned_items = self.items_of(&pinned, &vec![false; pinned.len()]);
-                self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
+                let standing = measured.standing_out.unwrap_or(0.0).powf(tune("STAND", 0.0));
+                query_share = (tune("SHARE", QUESTION_SHARE) * weight * standing).min(1.0);
+                self.worth_to_query(&signals, &request.weights, &item_tokens, &pinned_items)
             }
+            PackMode::Coverage => vec![0.0; item_tokens.len()],
         };
-        let Objective { mut item_worth, features, query_share, naming_share, feature_share } = objective;
-        if request.packing == PackMode::Coverage {
-            // A question narrows what counts: at a small budget it gets what it asks for before every directive does.
-            let weight = feature_share * (1.0 - query_share).powi(3);
-            directive_worth::add_worth(&mut item_worth, &directives, &item_tokens, free_tokens, weight);
-        }
-        // What is kept with all its blocks, before anything competes.
-        let whole: Vec<bool> = match request.packing {
-            _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
-            PackMode::Greedy => vec![false; self.units.len()],
-            PackMode::Coverage => {
-                self.reserved_user_turns(&unit_tokens, &pinned, &directives, free_tokens, feature_share)
-            }
-        };
-        let first: Vec<bool> = pinned.iter().zip(&whole).map(|(&pinned, &whole)| pinned || whole).collect();
+        let mut feature_weight = features.weight;
         let problem = Problem {
             token_cost: &item_tokens,
-            score: &item_worth,
-            pinned: &self.items_of(&first, &whole),
+            score: &[],
+            pinned: &pinned,
             features: &features.of_item,
-            feature_weight: &features.weight,
+            feature_weight: &[],
             budget_tokens: request.target_tokens,
         };
-        let blocks = self.parts.as_ref().map(MessageParts::for_packing).unwrap_or_default();
+        // What is kept before anything competes; where nothing needs to go, everything.
+        let mut first = pinned_items;
+        let directives = if coverage && request.signals == SignalMode::Calibrated {
+            self.items_with_directives(item_tokens.len())
+        } else {
+            vec![false; item_tokens.len()]
+        };
+        if self.fits_whole(request.target_tokens) {
+            first.fill(true);
+        } else if coverage {
+            if let Some(reply) = request.reply {
+                self.reserve_reply(reply, &unit_tokens, request.target_tokens, &mut first);
+            }
+            if tune("LEAD", 0.0) > 0.0 {
+                self.reserve_lead(&unit_tokens, (request.target_tokens as f64 * tune("LEAD", 0.0)) as u64, &mut first);
+            }
+            self.reserve_laid_down(&directives, &problem, &blocks, &mut first);
+        }
+        let pinned_tokens = (0..units).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
+        if coverage && query_share > 0.0 {
+            let problem =
+                Problem { score: &item_worth, feature_weight: &feature_weight, pinned: &first, ..problem };
+            (item_worth, feature_weight) = on_one_scale(&problem, &blocks, query_share);
+        }
+        let problem = Problem { score: &item_worth, feature_weight: &feature_weight, pinned: &first, ..problem };
         let packing = match request.packing {
             PackMode::Greedy => pack_greedy_with_blocks(&problem, &blocks),
             PackMode::Coverage => pack_coverage_with_blocks(&problem, &blocks),
@@ -99,7 +107,7 @@ impl Prepared {
             self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, repair);
 
         let has_directive = self.units_with_directives(&directives, &packing.kept, &kept_blocks);
-        let worth = features.worth_of_items(item_tokens.len());
+        let worth = Features { of_item: features.of_item, weight: feature_weight }.worth_of_items(item_tokens.len());
         let (message_signals, message_scores) = self.best_of_messages(signals, part_scores);
         let best_message = self.best_of_units(&message_scores);
         Ok(Selection {
@@ -107,7 +115,7 @@ impl Prepared {
             has_directive,
             feature_worth: self.units_of(&worth),
             unit_worth: self.units_of(&item_worth),
-            query_share: query_share + naming_share,
+            query_share,
             pinned_tokens,
             embedding: measured.embedding,
             packing,
@@ -167,6 +175,7 @@ impl Prepared {
             weights: Weights { recency: 0.0, semantic: USUAL_SEMANTIC_WEIGHT, novelty: 0.0 },
             signals: SignalMode::Calibrated,
             packing: PackMode::Greedy,
+            reply: None,
             target_tokens: 0,
         };
         self.verify(&request)?;
@@ -189,6 +198,36 @@ impl Prepared {
         ranked.sort_by(|&a, &b| relevance[b].total_cmp(&relevance[a]).then(b.cmp(&a)));
         ranked.truncate(rerank_count(ranked.len()));
         ranked
+    }
+
+    /// The reply that the user answers: of a unit in blocks, the last one of what it says; of another the whole, where it
+    /// takes little of the budget.
+    fn reserve_reply(&self, reply: usize, unit_tokens: &[u32], budget: u64, first: &mut [bool]) {
+        let said = |part: usize| {
+            self.messages[part].unit == reply
+                && self.messages[part].pieces.clone().any(|piece| self.kinds[piece] == PieceKind::Text)
+        };
+        let last = (0..self.messages.len()).rev().find(|&part| said(part));
+        let block = last.and_then(|part| self.parts.as_ref().and_then(|parts| parts.block[part]));
+        if let Some(block) = block {
+            first[reply] = true;
+            first[self.units.len() + block] = true;
+        } else if f64::from(unit_tokens[reply]) <= tune("REPLY", REPLY_SHARE) * budget as f64 {
+            first[reply] = true;
+        }
+    }
+
+    /// The first user's turn.
+    fn reserve_lead(&self, unit_tokens: &[u32], room: u64, first: &mut [bool]) {
+        let Some(part) = (0..self.messages.len()).find(|&part| self.messages[part].role == crate::conversation::unit::Role::User) else { return };
+        let unit = self.messages[part].unit;
+        let next = part + 1;
+        if next < self.messages.len() && self.is_block(next) && self.messages[next].unit == unit {
+            first[unit] = true;
+            first[self.units.len() + self.parts.as_ref().and_then(|parts| parts.block[next]).unwrap_or_default()] = true;
+        } else if u64::from(unit_tokens[unit]) <= room {
+            first[unit] = true;
+        }
     }
 
     /// Per unit, whether it is kept whatever it costs.
