@@ -71,11 +71,8 @@ CUT_METHODS = (
     "oracle names", "oracle lines", "oracle names, blocks", "oracle lines, blocks",
 )  # fmt: skip
 QUESTION_METHODS = ("whole", "excerpts", "whole, last turn", "excerpts, last turn", "last")
-MEASURES = {
-    "retained": "names used later",
-    "lines": "lines typed again",
-    "text": "share of the evidence's text",
-}
+CUT_MEASURES = {"retained": "names used later", "lines": "lines typed again"}
+ASKED_MEASURES = {"retained": "evidence present", "text": "share of the evidence's text"}
 INPUTS_ARE_OPTIONAL = "excerpt_inputs" in inspect.signature(rehydrate.compact_context).parameters
 
 Run = Callable[[float], Score]
@@ -131,9 +128,7 @@ def measure_cut(
     return found
 
 
-def plain_coverage(
-    cut: Cut, cost: Callable[[Message], int], names_of: NamesOf
-) -> Compact:
+def plain_coverage(cut: Cut, cost: Callable[[Message], int], names_of: NamesOf) -> Compact:
     """Keep what `compact_context` must keep, and steps by the new names that they have per token."""
 
     def compact(messages: list[Message], _: str | None, ratio: float) -> list[Message]:
@@ -290,11 +285,14 @@ def measure_source(
     }
     any_scores = next(iter(scores.values()), Retention(()))
     first = next(iter(any_scores.by_ratio().values()), [])
+    with_lines = [score.session for score in first if score.lines is not None]
     return {
         "title": source.title,
+        "measures": ASKED_MEASURES if source.chats else CUT_MEASURES,
         "sessions": len({score.session for score in first}),
         "cases": len(first),
-        "cases_with_lines": sum(score.lines is not None for score in first),
+        "sessions_with_lines": len(set(with_lines)),
+        "cases_with_lines": len(with_lines),
         "methods": {name: _figures(of) for name, of in scores.items()},
         "pairs": {
             f"{more} less {less}": _paired(scores[more], scores[less])
@@ -306,23 +304,22 @@ def measure_source(
 
 
 def _figures(of: Retention) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "asked": _keyed(of.means("asked")),
-        "got": _keyed(of.cost_ratios()),
-    }
-    for measure in MEASURES:
-        if hasattr(of.scores[0], measure) and (means := of.means(measure)):
-            found[measure] = {"mean": _keyed(means), "interval": _keyed(of.intervals(measure))}
+    found: dict[str, Any] = {"asked": _keyed(of.means("asked")), "got": _keyed(of.cost_ratios())}
+    for measure in {**CUT_MEASURES, **ASKED_MEASURES}:
+        if hasattr(of.scores[0], measure):
+            found[measure] = {
+                "mean": _keyed(of.means(measure)), "interval": _keyed(of.intervals(measure)),
+            }  # fmt: skip
     return found
 
 
 def _paired(more: Retention, less: Retention) -> dict[str, Any]:
     """Return the mean differences of two methods on the same cases, with their intervals."""
     found: dict[str, Any] = {}
-    for measure in ("retained", "lines"):
+    for measure in {**CUT_MEASURES, **ASKED_MEASURES}:
         pairs: dict[float, list[tuple[str, float]]] = {}
         for a, b in zip(more.scores, less.scores, strict=True):
-            values = getattr(a, measure), getattr(b, measure)
+            values = [getattr(score, measure, None) for score in (a, b)]
             if None not in values:
                 pairs.setdefault(a.ratio, []).append((a.session, values[0] - values[1]))
         found[measure] = {
@@ -357,42 +354,40 @@ def report(found: dict[str, Any]) -> Iterator[str]:
     """Yield the figures of all sources as tables."""
     for source in found.values():
         yield f"## {source['title']}"
-        for measure, title in MEASURES.items():
-            with_it = {n: m[measure] for n, m in source["methods"].items() if measure in m}
-            if not with_it:
-                continue
-            is_lines = measure == "lines"
-            cases = source["cases_with_lines"] if is_lines else source["cases"]
-            title = title if source["sizes"] or measure != "retained" else "evidence present"
-            yield f"\n{title}: {source['sessions']} sessions, {cases} cases"
-            ratios = list(next(iter(with_it.values()))["mean"])
-            lines = [
-                [name, *(_cell(each, ratio) for ratio in ratios)] for name, each in with_it.items()
+        methods, n = source["methods"], source["sessions"]
+        for measure, title in source["measures"].items():
+            of = {name: each[measure] for name, each in methods.items() if measure in each}
+            pairs = {name: each[measure] for name, each in source["pairs"].items()}
+            with_lines = source["sessions_with_lines"], source["cases_with_lines"]
+            sessions, cases = with_lines if measure == "lines" else (n, source["cases"])
+            yield f"\n{title}: {sessions} sessions, {cases} cases"
+            ratios = list(next(iter(of.values()), {"mean": ()})["mean"])
+            rows = [[name, *(_cell(each, ratio) for ratio in ratios)] for name, each in of.items()]
+            rows += [
+                [name, *(_cell(pair, ratio, "+.3f") for ratio in ratios)]
+                for name, pair in pairs.items()
+                if pair["mean"]
             ]
-            lines += [
-                [name, *(_cell(pair[measure], ratio, "+.3f") for ratio in ratios)]
-                for name, pair in source["pairs"].items()
-                if pair.get(measure, {}).get("mean")
-            ]
-            if measure != "text":
-                lines += [
-                    [
-                        f"asked / got: {name}",
-                        *(f"{each['asked'][r]:.3f} / {each['got'][r]:.3f}" for r in ratios),
-                    ]
-                    for name, each in source["methods"].items()
-                    if measure == "retained"
-                ]
-            yield from _plain(["", *ratios], lines)
+            yield from _plain(["", *ratios], rows)
+        yield "\nshare of the tokens, asked / got"
+        ratios = list(next(iter(methods.values()), {"got": ()})["got"])
+        rows = [
+            [name, *(f"{each['asked'][r]:.3f} / {each['got'][r]:.3f}" for r in ratios)]
+            for name, each in methods.items()
+        ]
+        yield from _plain(["", *ratios], rows)
         for granularity, sizes in source["sizes"].items():
-            yield f"\ntokens kept / asked for, {granularity}"
-            lines = [
+            yield f"\ntokens got / asked for, {granularity}"
+            rows = [
                 ["mean", *(f"{s['got']:.3f}" for s in sizes.values())],
-                ["mean where pins fit", *(_number(s["got_where_pins_fit"]) for s in sizes.values())],
-                ["most where pins fit", *(_number(s["most_where_pins_fit"]) for s in sizes.values())],
+                [
+                    "mean where the pins fit",
+                    *(_number(s["got_where_pins_fit"]) for s in sizes.values()),
+                ],
+                ["most there", *(_number(s["most_where_pins_fit"]) for s in sizes.values())],
                 ["pins are over", *(f"{s['pins_over']} of {s['cases']}" for s in sizes.values())],
             ]
-            yield from _plain(["", *sizes], lines)
+            yield from _plain(["", *sizes], rows)
         yield ""
 
 
@@ -445,7 +440,7 @@ def _mean(scores: Sequence[Score]) -> Score:
     )
 
 
-_BLOCK = re.compile(r"[\s\S]{1,300}(?:\n|\Z)|[\s\S]{1,300}\s|[\s\S]{300}")
+_BLOCK = re.compile(r"[\s\S]{1,300}(?:\n|\Z)|.{1,3000}(?:\n|\Z)|[\s\S]{3000}")
 
 
 @cache

@@ -108,6 +108,8 @@ QUESTION_RATIOS = (0.4, 0.2, 0.1, 0.05)
 CUT_RATIOS = (0.1, 0.2, 0.4)
 CODING_CUTS = (0.3, 0.45, 0.6, 0.75, 0.9)
 """Where a coding session is cut, in shares of its steps."""
+MIN_LINES = 3
+"""Lines typed again are measured where there are at least so many: a share of fewer says little."""
 SUPPORT_CUTS = (0.7,)
 """Where a support conversation is cut: it is short, and its needs are known late."""
 
@@ -247,9 +249,9 @@ def cut_sessions(
     """Cut each conversation at these shares of its steps, never between a tool call and its result.
 
     Left out: conversations under `min_messages`, and cuts after which fewer than `min_needed`
-    earlier names are used. `horizon_steps` is how far ahead to look; None: to the end. Names and
-    lines are used by the inputs of later tool calls; in a conversation without tool calls, by what
-    its assistant says later.
+    earlier names are used. `horizon_steps` is how far ahead to look; None: to the end. The inputs of
+    later tool calls use names and type lines again; in a conversation without tool calls, later
+    messages use names, and its assistant types lines.
     """
     cuts: list[Cut] = []
     for conversation in conversations:
@@ -275,10 +277,13 @@ def cut_before(
 ) -> Cut:
     """Cut this conversation between `before` and `ahead`."""
     calls = any(map(tool_inputs, conversation.messages))
-    used = "\n".join(map(tool_inputs if calls else said_by_assistant, ahead))
-    lines = lines_in(without_marks(used))
+    used = "\n".join(map(tool_inputs if calls else text_of, ahead))
+    typed = "\n".join(map(tool_inputs if calls else said_by_assistant, ahead))
+    lines = lines_in(without_marks(typed))
     shown = tool_texts if calls else text_of
-    typed = [find_lines(lines, without_marks(shown(message))) for message in before]
+    again = frozenset().union(
+        *(find_lines(lines, without_marks(shown(message))) for message in before)
+    )
     return Cut(
         name,
         before,
@@ -286,7 +291,7 @@ def cut_before(
         conversation.format,
         conversation.name,
         ahead,
-        frozenset().union(*typed),
+        again if len(again) >= MIN_LINES else frozenset(),
     )
 
 

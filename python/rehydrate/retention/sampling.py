@@ -113,7 +113,7 @@ def sample_cases(
     if without_calls:
         notes.append(
             f"{plural(without_calls, 'session')} without tool calls: measured by the names that "
-            "later replies mention"
+            "later messages mention"
         )
     chosen_cuts = _evenly(cuts, max_cuts, seed, "cut", notes)
     chosen = _evenly(questions, max_questions, seed, "question", notes)
