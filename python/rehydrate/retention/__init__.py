@@ -110,14 +110,15 @@ __all__, __dir__, __getattr__ = front(
         "strategies": "Strategy compacted exact_cost named_strategy standard_strategies",
     },
     internal={
-        "baselines": "Turns indices_of to_langchain trim trim_messages",
+        "baselines": "Measure Turns best_cover cover indices_of to_langchain trim trim_messages",
         "datasets": "locomo_turns",
         "evaluation": "SUMMARY",
         "judging": "Judged Judgement planned_requests",
         "losses": "TOO_OLD",
-        "measure": "by_session score_cut score_question",
+        "measure": "by_session mean_by_session score_cut score_question",
         "reading": (
-            "Message binding_instructions instructions_kept payload text_of tool_inputs user_text"
+            "Message binding_instructions instructions_kept is_system payload text_of tool_inputs "
+            "user_text without_marks"
         ),
         "recommendation": "ANSWERS GOAL NEAR_GOAL USED_LATER recommend",
         "sampling": "too_short",
