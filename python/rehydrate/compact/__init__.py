@@ -40,6 +40,6 @@ __all__, __dir__, __getattr__ = front(
         "query": "MAX_QUERY_CHARS last_user_text weighted_query",
         "scoring": "PROFILES ProfileName UNKNOWN_ROLE_WEIGHT",
         "signals": "MIN_EMBEDDED_TEXTS",
-        "tool_inputs": "open_turn_start split_inputs",
+        "tool_inputs": "split_inputs",
     },
 )

@@ -119,7 +119,7 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
         messages,
         arguments.pin,
         thoughts=binding.needs_thoughts,
-        reply=scoring.keeps_reply,
+        reply=False,
     )
     divisible = None
     if arguments.divides_texts:
@@ -129,7 +129,7 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
             pins,
             counter,
             kept_for_words=conversation.kept_for_words().difference(by_caller),
-            inputs=arguments.divides_inputs,
+            inputs=True,
         )
     with_handles = arguments.archive is not None and arguments.archive.archive.dropped
     prepared = _engine.prepare(
@@ -188,6 +188,7 @@ def _choose(source: _Source, signals: ExternalSignals, arguments: Arguments) -> 
         weights=(scoring.recency, scoring.semantic, scoring.novelty),
         calibrated=arguments.is_calibrated,
         coverage=arguments.packs_by_coverage,
+        reply=conversation.answered_reply() if scoring.keeps_reply else None,
     )
     plan, selection = source.plan.select(
         select,

@@ -73,12 +73,9 @@ def weighted_query(
     if unit is None:
         return None
     units_since = conversation.unit_count - 1 - unit
-    weight = 1 / (1 + units_since / _HALF_WEIGHT_UNITS)
     text = _head_and_tail(last_user_text(conversation))
-    question_share = _question_share(text)
-    weight *= _STATEMENT_WEIGHT + (1 - _STATEMENT_WEIGHT) * question_share
-    is_worth_it = text and weight >= _MIN_WEIGHT
-    return WeightedQuery(text, weight, question_share > 0) if is_worth_it else None
+    weight = min(1.0, 2 * _question_share(text)) / (1 + units_since) ** 2
+    return WeightedQuery(text, weight) if weight >= _MIN_WEIGHT else None
 
 
 def last_user_text(conversation: Conversation) -> str:

@@ -5,7 +5,7 @@
 //! that there are never more than [`super::MAX_BLOCKS`].
 use std::ops::Range;
 
-use super::cut::{MIN_BYTES, MIN_LINES, Measure};
+use super::cut::Measure;
 use super::{json, lines};
 
 /// A stretch of a text that is kept or omitted whole.
@@ -45,16 +45,11 @@ pub struct Division {
 /// ```
 #[must_use]
 pub fn divide(text: &str) -> Option<Division> {
-    let is_long = text.len() > MIN_BYTES
-        || (text.len() > MIN_LINES && memchr::memchr_iter(b'\n', text.as_bytes()).nth(MIN_LINES).is_some());
-    if !is_long {
+    if text.len() < crate::tune::tune("OMIT", 600.0) as usize {
         return None;
     }
     let (measure, candidates) = json::candidates(text).unwrap_or_else(|| lines::candidates(text));
-    let cuts = candidates.cuts(text.len());
-    if cuts.is_empty() {
-        return None;
-    }
+    let cuts = if text.len() < crate::tune::tune("DIV", 600.0) as usize { Vec::new() } else { candidates.cuts(text.len()) };
     let is_ascii = text.is_ascii();
     let total = candidates.total();
     let mut blocks = Vec::with_capacity(cuts.len() + 1);

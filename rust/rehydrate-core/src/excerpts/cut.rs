@@ -1,9 +1,9 @@
 //! Cuts: at the strongest of the possible places, in blocks of about one size.
 
-/// A text of more lines than this is divided, however short they are.
-pub const MIN_LINES: usize = 40;
-/// A text of more bytes than this is divided: about 1,000 tokens.
-pub const MIN_BYTES: usize = 4_000;
+/// A text of at least this many bytes is divided.
+pub const MIN_BYTES: usize = 600;
+/// A line, an element of JSON or a record of more bytes than this is cut inside.
+pub(super) const LONG_BYTES: usize = 1_200;
 /// A text has at most this many blocks.
 pub const MAX_BLOCKS: usize = 512;
 
@@ -21,11 +21,19 @@ pub enum Measure {
 }
 
 /// A block has at least this many bytes, so that leaving it out saves more than its marker costs.
-const MIN_BLOCK_BYTES: usize = 100;
+const MIN_BLOCK_BYTES: usize = 150;
 /// The size that is aimed at where all places are equally good.
-const USUAL_BLOCK_BYTES: usize = 200;
+const USUAL_BLOCK_BYTES: usize = 300;
 /// A block ends by then if there is any place to end it.
-const MAX_BLOCK_BYTES: usize = 400;
+const MAX_BLOCK_BYTES: usize = 600;
+
+use crate::tune::tune;
+fn min_block() -> usize {
+    tune("BLK_MIN", 150.0) as usize
+}
+pub(super) fn long_bytes() -> usize {
+    tune("LONG", 1200.0) as usize
+}
 
 /// How good a place is for a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,12 +69,12 @@ pub(super) struct Candidates {
 impl Candidates {
     /// None yet, for a text of so many bytes.
     pub fn new(text_bytes: usize) -> Self {
-        Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BLOCK_BYTES * MAX_BLOCKS).max(1) }
+        Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(min_block() * MAX_BLOCKS).max(1) }
     }
 
     /// The least bytes of a block.
     pub fn min_bytes(&self) -> usize {
-        MIN_BLOCK_BYTES * self.growth
+        min_block() * self.growth
     }
 
     /// Offer the place before byte `at`; `index` lines or elements begin before it. Of places that lie close together the
@@ -74,7 +82,7 @@ impl Candidates {
     pub fn offer(&mut self, at: usize, strength: Strength, index: usize) {
         let candidate = Candidate { at, strength, index };
         match self.candidates.last_mut() {
-            Some(last) if at - last.at < self.growth * MIN_BLOCK_BYTES / 8 => {
+            Some(last) if at - last.at < self.growth * min_block() / 8 => {
                 if strength > last.strength {
                     *last = candidate;
                 }
@@ -97,7 +105,7 @@ impl Candidates {
     /// The chosen places with their indices, ascending: every block but the last has at least the least size, and there
     /// are fewer than [`MAX_BLOCKS`].
     pub fn cuts(&self, text_bytes: usize) -> Vec<(usize, usize)> {
-        let (min, usual, max) = (self.min_bytes(), USUAL_BLOCK_BYTES * self.growth, MAX_BLOCK_BYTES * self.growth);
+        let (min, usual, max) = (self.min_bytes(), tune("BLK", 300.0) as usize * self.growth, tune("BLK_MAX", 600.0) as usize * self.growth);
         let mut cuts = Vec::new();
         let (mut start, mut from) = (0, 0);
         while text_bytes - start >= 2 * min {

@@ -57,6 +57,7 @@ impl Prepared {
         let mut items = 0;
         let mut ids = Vec::new();
         let mut pace = Pace::default();
+        let last_user = self.messages.iter().rfind(|m| m.role == crate::conversation::unit::Role::User && self.units[m.unit].pinned).map_or(usize::MAX, |m| m.unit);
         // Items in the order of their units, whose blocks follow them.
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
             let unit = u32::try_from(unit).expect("under 4 billion units");
@@ -83,6 +84,9 @@ impl Prepared {
                             covered[id] = covered[id].max(coverage);
                         }
                     }
+                }
+                if tune("NOCOVER", 0.0) > 0.0 && index == 0 && members.iter().any(|&m| self.messages[m].role == crate::conversation::unit::Role::User) && self.messages[members[0]].unit == last_user {
+                    ids.clear();
                 }
                 let lists = if index == 0 { &mut of_units } else { &mut of_blocks };
                 lists.push(ids.drain(..));

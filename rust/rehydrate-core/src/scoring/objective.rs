@@ -32,8 +32,13 @@ impl Prepared {
         let power = tune("POWER", 2.0);
         let relevant = |s: &Signals| s.semantic.max(0.0).powf(power) * (1.0 - novelty * s.coverage);
         let mut worth = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
-        for ((worth, &tokens), &pinned) in worth.iter_mut().zip(item_tokens).zip(pinned) {
-            *worth *= if pinned { 0.0 } else { f64::from(tokens).sqrt() };
+        // An answer may be long: a message is worth the root of its tokens, and each of its blocks its share of that.
+        let unit_tokens = self.unit_tokens();
+        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks).map(|block| self.messages[block.part].unit);
+        let x = tune("WEXP", 0.5);
+        for (item, unit) in (0..unit_tokens.len()).chain(blocks).enumerate() {
+            let long = f64::from(unit_tokens[unit].max(1)).powf(x - 1.0);
+            worth[item] *= if pinned[item] { 0.0 } else { f64::from(item_tokens[item]) * long };
         }
         worth
     }

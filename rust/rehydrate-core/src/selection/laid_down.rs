@@ -24,22 +24,34 @@ impl Prepared {
         found
     }
 
-    /// Mark in `first` the items in which users lay something down, the newest first, as far as their share goes.
-    pub(crate) fn reserve_laid_down(&self, directives: &[bool], problem: &Problem<'_>, blocks: &Blocks<'_>, first: &mut [bool]) {
+    /// Mark in `first` the items in which users lay something down, the newest first, as far as their share goes. What
+    /// says only what is there already is passed over.
+    pub(crate) fn reserve_laid_down(
+        &self,
+        directives: &[bool],
+        problem: &Problem<'_>,
+        blocks: &Blocks<'_>,
+        first: &mut [bool],
+    ) {
         let units = self.units.len();
         let mut room = problem.budget_tokens as f64 * tune("RULES", SHARE);
+        let mut said = vec![false; problem.feature_weight.len()];
+        let mut say = |item: usize| -> bool {
+            let features = problem.features.of(item);
+            features.iter().fold(features.is_empty(), |is_new, &f| !std::mem::replace(&mut said[f as usize], true) | is_new)
+        };
+        (0..first.len()).filter(|&item| first[item]).for_each(|item| _ = say(item));
         for unit in (0..units).rev() {
-            let items = blocks.of(unit, units).rev().chain([unit]);
-            for item in items.filter(|&item| directives[item]) {
+            for item in blocks.of(unit, units).rev().chain([unit]).filter(|&item| directives[item]) {
                 if first[item] {
                     continue;
                 }
-                let opens = if item != unit && !first[unit] { i64::from(problem.token_cost[unit]) } else { 0 };
-                let price = opens + if item == unit { i64::from(problem.token_cost[unit]) } else { blocks.cost(item, units, problem, first) };
-                if price as f64 <= room {
-                    room -= price as f64;
-                    first[item] = true;
-                    first[unit] = true;
+                let skeleton = if first[unit] { 0 } else { i64::from(problem.token_cost[unit]) };
+                let block = if item == unit { 0 } else { blocks.cost(item, units, problem, first) };
+                let price = (skeleton + block) as f64;
+                if price <= room && say(item) {
+                    room -= price;
+                    (first[item], first[unit]) = (true, true);
                 }
             }
         }

@@ -49,25 +49,26 @@ impl Prepared {
         let blocks = self.parts.as_ref().map(MessageParts::for_packing).unwrap_or_default();
         let coverage = request.packing == PackMode::Coverage;
         let features = if coverage { self.features(&signals) } else { Features::none(item_tokens.len()) };
-        let mut query_share = 0.0;
+        let (mut query_share, mut scaled) = (0.0, Vec::new());
         let mut item_worth = match request.packing {
             PackMode::Greedy => self.item_scores(&part_scores),
             PackMode::Coverage if request.query.is_some() => {
                 // A weight of 0 of the semantic signal switches the query off.
                 let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
                 let standing = measured.standing_out.unwrap_or(0.0).powf(tune("STAND", 0.0));
-                query_share = (tune("SHARE", QUESTION_SHARE) * weight * standing).min(1.0);
-                self.worth_to_query(&signals, &request.weights, &item_tokens, &pinned_items)
+                let terms = if self.needs.terms { 1.0 } else { 0.0 };
+                query_share = (tune("SHARE", QUESTION_SHARE) * weight * standing * terms).min(1.0);
+                if query_share > 0.0 { self.worth_to_query(&signals, &request.weights, &item_tokens, &pinned_items) } else { vec![0.0; item_tokens.len()] }
             }
             PackMode::Coverage => vec![0.0; item_tokens.len()],
         };
-        let mut feature_weight = features.weight;
+        let feature_weight = features.weight;
         let problem = Problem {
             token_cost: &item_tokens,
             score: &[],
             pinned: &pinned,
             features: &features.of_item,
-            feature_weight: &[],
+            feature_weight: &feature_weight,
             budget_tokens: request.target_tokens,
         };
         // What is kept before anything competes; where nothing needs to go, everything.
@@ -92,9 +93,17 @@ impl Prepared {
         if coverage && query_share > 0.0 {
             let problem =
                 Problem { score: &item_worth, feature_weight: &feature_weight, pinned: &first, ..problem };
-            (item_worth, feature_weight) = on_one_scale(&problem, &blocks, query_share);
+            (item_worth, scaled) = on_one_scale(&problem, &blocks, query_share);
         }
-        let problem = Problem { score: &item_worth, feature_weight: &feature_weight, pinned: &first, ..problem };
+        let feature_weight = if scaled.is_empty() { feature_weight } else { scaled };
+        let problem = Problem {
+            token_cost: &item_tokens,
+            score: &item_worth,
+            pinned: &first,
+            features: &features.of_item,
+            feature_weight: &feature_weight,
+            budget_tokens: request.target_tokens,
+        };
         let packing = match request.packing {
             PackMode::Greedy => pack_greedy_with_blocks(&problem, &blocks),
             PackMode::Coverage => pack_coverage_with_blocks(&problem, &blocks),
