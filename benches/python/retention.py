@@ -129,7 +129,7 @@ def measure_cut(
 
 
 def plain_coverage(cut: Cut, cost: Callable[[Message], int], names_of: NamesOf) -> Compact:
-    """Keep what `compact_context` must keep, and steps by the new names that they have per token."""
+    """Keep what `compact_context` must keep, then steps by their new names per token."""
 
     def compact(messages: list[Message], _: str | None, ratio: float) -> list[Message]:
         budget = int(sum(map(cost, messages)) * ratio + 1e-9)
@@ -445,7 +445,7 @@ _BLOCK = re.compile(r"[\s\S]{1,300}(?:\n|\Z)|.{1,3000}(?:\n|\Z)|[\s\S]{3000}")
 
 @cache
 def _blocks(text: str) -> list[tuple[str, int]]:
-    """Return the blocks of a text, of whole lines where they are not too long, with their tokens."""
+    """Return the blocks of a text, of whole lines unless they are long, with their tokens."""
     return [(block, rehydrate.count_tokens(block)) for block in _BLOCK.findall(text)]
 
 
