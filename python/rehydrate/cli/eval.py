@@ -144,8 +144,8 @@ def _by_ratio(
     given = {row.ratio: row for row in found.rows}
     if any(_is_more(given[ratio]) for ratio in ratios):
         sizes = [pad(_percent(given[ratio].asked), cells) for ratio in ratios]
-        line = GAP.join([pad(terminal.fit("given to each", names), names), *sizes]).rstrip()
-        yield terminal.paint(terminal.cut(line, terminal.width), "dim")
+        given_row = GAP.join([pad(terminal.fit("given to each", names), names), *sizes]).rstrip()
+        yield terminal.paint(terminal.cut(given_row, terminal.width), "dim")
     best = {
         ratio: max(
             (value(row)[0] or 0.0 for row in found.rows if row.ratio == ratio and not row.is_over),
