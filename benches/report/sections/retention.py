@@ -162,9 +162,10 @@ def rows(of: Figures) -> list[Row]:
                 for other in ("last", "trim", "coverage")
                 if other in source["methods"]
             ]
+            sessions = source["sessions_with_lines" if measure == "lines" else "sessions"]
             made.append(
                 Row(
-                    f"{source['title']}, {source['sessions']} sessions: "
+                    f"{source['title']}, {sessions} sessions: "
                     f"{TITLES[source['kind']][measure]}, {method}, at {ratio}",
                     values["mean"][ratio],
                     "",
