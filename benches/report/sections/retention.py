@@ -34,6 +34,8 @@ WANTED_DIFFERENCES = {
 }
 LARGEST_SIZE = 1.02
 """Tokens kept for each that was asked for, at most; where what must stay alone is not more."""
+SIZED = ("whole", "excerpts", "context", "last", "trim", "coverage", "chitta")
+"""Methods whose sizes are shown: the others have theirs from one of these, or pin nothing."""
 TITLES = {
     "cuts": {"retained": "names used later", "lines": "lines typed again"},
     "questions": {"retained": "evidence present", "text": "share of the evidence's text"},
@@ -114,8 +116,12 @@ def tables(source: Mapping[str, Any]) -> Iterator[Table]:
         ]
         yield f"{title}, {sessions} sessions, {cases} cases", [title, *ratios], lines
     sizes = [
-        [name, *(f"{each['asked'][r]:.3f} / {each['got'][r]:.3f}" for r in ratios)]
-        for name, each in methods.items()
+        [
+            name,
+            *(f"{methods[name]['asked'][r]:.3f} / {methods[name]['got'][r]:.3f}" for r in ratios),
+        ]
+        for name in SIZED
+        if name in methods
     ]
     yield "share of the tokens, asked / got", ["asked / got", *ratios], sizes
     for granularity, by_ratio in source["sizes"].items():
