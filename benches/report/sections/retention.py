@@ -80,9 +80,12 @@ def retention(of: Figures) -> Iterable[str]:
             COMMAND,
         )
         return
+    yield from section("Retention", f"{INTERVALS}.", COMMAND)
+    yield from (f"- **{kind.capitalize()}.** {about}." for kind, about in ABOUT.items())
+    yield ""
     for name, source in of.retention.items():
-        about = f"{ABOUT[source['kind']]}. {INTERVALS}."
         quoted = f"'{name}'" if " " in name else name
+        about = f"{source['kind'].capitalize()}, as above."
         yield from section(f"Retention: {source['title']}", about, f"{COMMAND} --sources {quoted}")
         for title, header, lines in tables(source):
             yield from (f"{title}:", "")
