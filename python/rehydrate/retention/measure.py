@@ -249,9 +249,11 @@ def cut_sessions(
     """Cut each conversation at these shares of its steps, never between a tool call and its result.
 
     Left out: conversations under `min_messages`, and cuts after which fewer than `min_needed`
-    earlier names are used. `horizon_steps` is how far ahead to look; None: to the end. The inputs of
-    later tool calls use names and type lines again; in a conversation without tool calls, later
-    messages use names, and its assistant types lines.
+    earlier names are used. `horizon_steps` is how far ahead to look; None: to the end.
+
+    The inputs of later tool calls use names and type lines again. In a conversation without tool
+    calls, later messages use names, and its assistant types lines. A share of fewer than three
+    lines says little: such a cut has none.
     """
     cuts: list[Cut] = []
     for conversation in conversations:
@@ -325,7 +327,8 @@ def measure_cuts(
 ) -> Retention:
     """Compact the messages before each cut, without a query.
 
-    Retained is the share of the needed names still mentioned in the output.
+    Retained is the share of the needed names still mentioned in the output, `lines` the share of
+    the lines typed again that is still in it.
     """
     return Retention(
         tuple(score_cut(cut, compact, ratio, cost) for cut in cuts for ratio in ratios)

@@ -56,7 +56,8 @@ def find_lines(lines: frozenset[str], text: str) -> frozenset[str]:
 
     A text with escapes, as JSON has them, is searched without them too.
 
-    >>> sorted(find_lines(frozenset(["return sum(rows)", "return min(rows)"]), "7: return  sum(rows);"))
+    >>> lines = frozenset(["return sum(rows)", "return min(rows)"])
+    >>> sorted(find_lines(lines, "7: return  sum(rows);"))
     ['return sum(rows)']
     """
     if not lines:
