@@ -55,7 +55,7 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
         arguments.memory,
         source.divisible.parts(source.prepared) if source.divisible else source.conversation,
         source.prepared,
-        query.text if query and query.is_question else None,
+        query.text if query else None,
         calibrated=arguments.is_calibrated,
         deadline=arguments.deadline,
     )
@@ -113,7 +113,6 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     # Only an objective of both can weigh an inferred query against the rest; scores alone cannot.
     infer = arguments.is_calibrated and arguments.packs_by_coverage
     query = weighted_query(conversation, arguments.query, infer=infer)
-    is_question = query is not None and query.is_question
     pins, by_caller = pinned_units(
         conversation,
         messages,
@@ -138,10 +137,10 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
         pinned=[unit in pins for unit in range(conversation.unit_count)],
         counter=counter,
         embed=arguments.has_embedder
-        and (arguments.caller_model is None or (arguments.is_calibrated and is_question)),
+        and (arguments.caller_model is None or (arguments.is_calibrated and query is not None)),
         calibrated=arguments.is_calibrated,
         coverage=arguments.packs_by_coverage,
-        asked=is_question,
+        asked=query is not None,
         recalled=recalls_vectors(arguments.memory),
         excerpting=divisible.excerpting(with_handles=with_handles) if divisible else None,
     )
@@ -183,6 +182,7 @@ def _choose(source: _Source, signals: ExternalSignals, arguments: Arguments) -> 
         sum(source.message_tokens),
         query=query.text if query else None,
         query_weight=query.weight if query else 0.0,
+        asks=query.asks if query else False,
         **vector_arguments(signals.vectors),
         memory_coverage=signals.coverage,
         weights=(scoring.recency, scoring.semantic, scoring.novelty),

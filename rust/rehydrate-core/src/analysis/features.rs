@@ -77,8 +77,8 @@ const MIN_SEGMENT_BYTES: usize = 4;
 const MIN_NUMBER_CHARS: usize = 3;
 /// A shorter line is a bracket, an `else`, a blank.
 const MIN_LINE_CHARS: usize = 15;
-/// This many digits in a row are an id: of orders, items, tickets.
-const MIN_ID_DIGITS: usize = 7;
+/// A number of so many characters is a name: of an order, an item, a measurement.
+const MIN_ID_CHARS: usize = 6;
 const MIN_COMPOUND_BYTES: usize = 3;
 
 /// The features that `text` mentions.
@@ -224,7 +224,7 @@ fn emit_word(word: &str, emit: &mut impl FnMut(&str, Class)) {
     if (digits && letters) || inner_underscore || hump || (letters && capitals) {
         emit(word, Class::Name);
     } else if digits && chars >= MIN_NUMBER_CHARS {
-        emit(word, if chars >= crate::tune::tune("IDS", 6.0) as usize { Class::Name } else { Class::Number });
+        emit(word, if chars >= MIN_ID_CHARS { Class::Name } else { Class::Number });
     }
 }
 
@@ -248,17 +248,10 @@ fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Cla
     if core.is_empty() || core.len() > MAX_RUN_BYTES {
         return;
     }
-    let plain = crate::tune::tune("NAMES", 1.0);
-    if plain == 1.0 {
-        if let Some(at) = core.rfind('/') && core.len() - at > 4 {
-            let last = &core[at + 1..];
-            emit(last, if last.contains(is_joiner) { class_of_compound(last) } else { Class::Name });
-        }
-    }
-    for word in core.split(is_joiner).filter(|word| plain == 0.0 && !word.is_empty()) {
+    for word in core.split(is_joiner).filter(|word| !word.is_empty()) {
         emit_word(word, emit);
     }
-    for segment in core.split(['/', '@']).filter(|segment| plain == 0.0 && segment.len() < core.len()) {
+    for segment in core.split(['/', '@']).filter(|segment| segment.len() < core.len()) {
         let segment = segment.trim_matches(is_joiner);
         if segment.len() >= MIN_SEGMENT_BYTES && segment.contains(is_joiner) {
             emit(segment, class_of_compound(segment));
@@ -283,7 +276,7 @@ fn class_of_compound(compound: &str) -> Class {
     let bytes = compound.as_bytes();
     let date = bytes.len() == 10 && bytes[4] == b'-' && bytes[7] == b'-';
     let digits_alone = bytes.iter().all(|&byte| byte < 128 && ASCII[byte as usize] & (DIGIT | JOINER) != 0);
-    if digits_alone && !date && bytes.len() < crate::tune::tune("IDS", 6.0) as usize { Class::Number } else { Class::Name }
+    if digits_alone && !date && bytes.len() < MIN_ID_CHARS { Class::Number } else { Class::Name }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's names apart")]

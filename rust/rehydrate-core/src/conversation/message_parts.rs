@@ -23,6 +23,8 @@ pub struct Excerpting<'a> {
     pub block_counts: Option<&'a [u32]>,
 }
 
+/// Tokens that a gap is charged where blocks compete: some more than its mark has, for fewer and longer stretches.
+const GAP_TOKENS: u32 = 20;
 /// A mark with a number from here on is a large one.
 const LARGE_NUMBER: usize = 1_000;
 
@@ -161,7 +163,7 @@ impl MessageParts {
             ends: &self.ends,
             text: &self.text_of,
             mark_tokens: &self.mark_tokens,
-            gap_charge: crate::tune::tune("GAP", 20.0) as u32,
+            gap_charge: GAP_TOKENS,
         }
     }
 }

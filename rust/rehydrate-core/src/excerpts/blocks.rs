@@ -5,7 +5,7 @@
 //! that there are never more than [`super::MAX_BLOCKS`].
 use std::ops::Range;
 
-use super::cut::Measure;
+use super::cut::{MIN_BYTES, Measure};
 use super::{json, lines};
 
 /// A stretch of a text that is kept or omitted whole.
@@ -23,7 +23,7 @@ pub struct Block {
     pub last: usize,
 }
 
-/// A text's blocks, two at least.
+/// A text's blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Division {
     /// The unit in which they are counted.
@@ -45,11 +45,11 @@ pub struct Division {
 /// ```
 #[must_use]
 pub fn divide(text: &str) -> Option<Division> {
-    if text.len() < crate::tune::tune("OMIT", 600.0) as usize {
+    if text.len() < MIN_BYTES {
         return None;
     }
     let (measure, candidates) = json::candidates(text).unwrap_or_else(|| lines::candidates(text));
-    let cuts = if text.len() < crate::tune::tune("DIV", 600.0) as usize { Vec::new() } else { candidates.cuts(text.len()) };
+    let cuts = candidates.cuts(text.len());
     let is_ascii = text.is_ascii();
     let total = candidates.total();
     let mut blocks = Vec::with_capacity(cuts.len() + 1);

@@ -5,7 +5,6 @@ use crate::conversation::prepared::Prepared;
 use crate::conversation::unit::PieceKind;
 use crate::packing::pack::{Blocks, Problem};
 use crate::selection::outcome::BlockChoice;
-use crate::tune::tune;
 
 /// Share of the budget that they may take.
 const SHARE: f64 = 0.1;
@@ -34,7 +33,7 @@ impl Prepared {
         first: &mut [bool],
     ) {
         let units = self.units.len();
-        let mut room = problem.budget_tokens as f64 * tune("RULES", SHARE);
+        let mut room = problem.budget_tokens as f64 * SHARE;
         let mut said = vec![false; problem.feature_weight.len()];
         let mut say = |item: usize| -> bool {
             let features = problem.features.of(item);
