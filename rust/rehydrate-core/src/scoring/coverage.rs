@@ -15,11 +15,13 @@ use crate::scoring::signals::Signals;
 pub(crate) struct Features {
     pub of_item: FeatureLists,
     pub weight: Vec<f64>,
+    /// Those that the query names.
+    pub named: Vec<u32>,
 }
 
 impl Features {
     pub fn none(items: usize) -> Self {
-        Self { of_item: FeatureLists::none(items), weight: Vec::new() }
+        Self { of_item: FeatureLists::none(items), weight: Vec::new(), named: Vec::new() }
     }
 }
 
@@ -45,8 +47,9 @@ pub(crate) fn worth_of_items(of_item: &FeatureLists, weight: &[f64], items: usiz
 }
 
 impl Prepared {
-    /// The features of all items but the system's, which are there anyway.
-    pub(crate) fn features(&self, signals: &[Signals]) -> Features {
+    /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
+    /// names.
+    pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
         let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
         let mut interned = FeatureTable::with_room_for(mentions_in_all / 4);
         // The most that memory covers of any part that mentions a feature; most often there is no memory.
@@ -92,7 +95,8 @@ impl Prepared {
         for (weight, covered) in weight.iter_mut().zip(&covered) {
             *weight *= 1.0 - covered;
         }
-        Features { of_item: of_units, weight }
+        let named = names.iter().filter_map(|&hash| interned.find(hash)).collect();
+        Features { of_item: of_units, weight, named }
     }
 }
 
@@ -235,6 +239,11 @@ impl FeatureTable {
             slot = (slot + 1) & (self.slots.len() - 1);
         }
         slot
+    }
+
+    /// The number of the feature with that hash.
+    fn find(&self, hash: u32) -> Option<u32> {
+        Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
     }
 
     /// By id, what each feature is worth where `newest` is the last unit.

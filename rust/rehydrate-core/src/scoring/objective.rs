@@ -8,6 +8,8 @@
 //! `relevance^2 * sqrt(tokens)` over its items: an answer may be long. `F*` and `R*` are what the budget buys of either
 //! alone, so `s`, the query's share, means the same in a chat that names little and in a session full of names. Choice of
 //! the constants: DESIGN.md.
+use crate::analysis::features::{Class, mentions};
+use crate::analysis::words;
 use crate::conversation::prepared::Prepared;
 use crate::packing::pack::{Blocks, FeatureLists, Problem, pack_coverage_with_blocks};
 use crate::scoring::signals::{Signals, Weights};
@@ -16,6 +18,28 @@ use crate::scoring::signals::{Signals, Weights};
 const SCORE_SHARE: f64 = 0.01;
 /// Lets the most relevant outweigh many that are somewhat relevant.
 const POWER: i32 = 2;
+
+/// The names in a query (identifiers, paths, ids, numbers) by hash, and how many words it has.
+pub(crate) fn names_of_query(query: &str) -> (Vec<u32>, usize) {
+    let names: Vec<u32> =
+        mentions(query).iter().filter(|name| name.class != Class::Line).map(|name| name.hash).collect();
+    let mut words = words::words(query);
+    words.sort_unstable();
+    words.dedup();
+    let words = words.len().max(names.len()).max(1);
+    (names, words)
+}
+
+/// Per item that is not pinned, what the names of the query in it are worth: 1 each, spread over the items that mention it.
+pub(crate) fn worth_of_names(features: &FeatureLists, named: &[u32], pinned: &[bool]) -> Vec<f64> {
+    let mut worth = vec![0.0; pinned.len()];
+    for &name in named {
+        let mentions = |item: &usize| !pinned[*item] && features.of(*item).contains(&name);
+        let items: Vec<usize> = (0..pinned.len()).filter(mentions).collect();
+        items.iter().for_each(|&item| worth[item] += 1.0 / items.len() as f64);
+    }
+    worth
+}
 
 impl Prepared {
     /// Per item, how much it is worth to the query; `pinned` items are there anyway.
@@ -48,24 +72,23 @@ pub(crate) fn on_one_scale(
     blocks: &Blocks<'_>,
     share: f64,
     mut score: Vec<f64>,
+    names: &[f64],
 ) -> (Vec<f64>, Vec<f64>) {
     let no_features = FeatureLists::none(score.len());
     let no_score = vec![0.0; score.len()];
     let bought = |alone: &Problem<'_>| pack_coverage_with_blocks(alone, blocks).value;
     let factor = |share: f64, most: f64| if most > 0.0 { share / most } else { 0.0 };
-    let of_features = if share > 0.0 {
-        factor(1.0 - share, bought(&Problem { score: &no_score, ..*problem }))
+    let asked_for = problem.score.iter().any(|&worth| worth > 0.0);
+    let (of_features, of_query) = if share > 0.0 && asked_for {
+        let features_alone = bought(&Problem { score: &no_score, ..*problem });
+        let query_alone = bought(&Problem { features: &no_features, feature_weight: &[], ..*problem });
+        (factor(1.0 - share, features_alone), factor(share, query_alone))
     } else {
-        factor(1.0, problem.feature_weight.iter().sum())
-    };
-    let of_query = if share > 0.0 {
-        factor(share, bought(&Problem { features: &no_features, feature_weight: &[], ..*problem }))
-    } else {
-        0.0
+        (factor(1.0, problem.feature_weight.iter().sum()), 0.0)
     };
     let of_scores = factor(SCORE_SHARE, score.iter().sum());
-    for (worth, to_query) in score.iter_mut().zip(problem.score) {
-        *worth = *worth * of_scores + to_query * of_query;
+    for ((worth, to_query), of_names) in score.iter_mut().zip(problem.score).zip(names) {
+        *worth = *worth * of_scores + to_query * of_query + of_names * share;
     }
     (score, problem.feature_weight.iter().map(|weight| weight * of_features).collect())
 }

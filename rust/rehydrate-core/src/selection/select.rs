@@ -4,9 +4,9 @@ use crate::conversation::prepared::Prepared;
 use crate::conversation::unit::PieceKind;
 use crate::error::{Error, Result};
 use crate::packing::first_turn_repair;
-use crate::packing::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
+use crate::packing::pack::{Blocks, Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
 use crate::scoring::coverage::{Features, worth_of_items};
-use crate::scoring::objective::on_one_scale;
+use crate::scoring::objective::{names_of_query, on_one_scale, worth_of_names};
 use crate::scoring::rank_fusion::rerank_count;
 use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
 use crate::scoring::request::{PackMode, Request, SignalMode, Vectors};
@@ -48,9 +48,10 @@ impl Prepared {
         let pinned_tokens = (0..units).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
         let blocks = self.parts.as_ref().map(MessageParts::for_packing).unwrap_or_default();
         let by_coverage = request.packing == PackMode::Coverage;
-        let Features { of_item: features, weight } =
-            if by_coverage { self.features(&signals) } else { Features::none(items) };
         let query_share = request.query_share(measured.standing_out);
+        let (names, words) = request.query.filter(|_| query_share > 0.0).map(names_of_query).unwrap_or_default();
+        let Features { of_item: features, weight, named } =
+            if by_coverage { self.features(&signals, &names) } else { Features::none(items) };
         let score = match request.packing {
             PackMode::Greedy => self.item_scores(&part_scores),
             PackMode::Coverage if query_share > 0.0 => {
@@ -68,21 +69,27 @@ impl Prepared {
         };
         // What is kept before anything competes; where nothing needs to go, everything.
         let mut first = pinned_items.clone();
-        let mut laid_down = vec![false; items];
+        let left = request.target_tokens.saturating_sub(pinned_tokens);
+        let mut laid_down = vec![0; items];
         if self.fits_whole(request.target_tokens) {
             first.fill(true);
         } else {
-            if let Some(reply) = request.reply {
-                self.reserve_reply(reply, &unit_tokens, request.target_tokens, &mut first);
+            let mut left = left;
+            if let Some(reply) = request.reply.filter(|_| by_coverage) {
+                left -= self.reserve_reply(reply, &problem, &blocks, left, &mut first);
             }
             if by_coverage && request.signals == SignalMode::Calibrated {
-                laid_down = self.items_with_directives(items);
-                self.reserve_laid_down(&laid_down, &problem, &blocks, &mut first);
+                laid_down = self.directive_strengths(items);
+                self.reserve_laid_down(&laid_down, &problem, &blocks, left, &mut first);
             }
         }
         problem.pinned = &first;
         let scaled = by_coverage.then(|| {
-            on_one_scale(&problem, &blocks, query_share, self.item_scores(&self.scores_beside_query(&signals, request)))
+            let scores = self.item_scores(&self.scores_beside_query(&signals, request));
+            // Each name has its part of the query's share.
+            let mut of_names = worth_of_names(&features, &named, &first);
+            of_names.iter_mut().for_each(|worth| *worth /= words.max(1) as f64);
+            on_one_scale(&problem, &blocks, query_share, scores, &of_names)
         });
         if let Some((score, weight)) = &scaled {
             (problem.score, problem.feature_weight) = (score, weight);
@@ -96,7 +103,7 @@ impl Prepared {
             first_turn_repair::repair_first_turn(units, &system, &may_lead, packing)
         };
         let (packing, kept_blocks, leader) =
-            self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, repair);
+            self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, &first, repair);
 
         let has_directive = self.units_with_directives(&laid_down, &packing.kept, &kept_blocks);
         let worth = worth_of_items(&features, problem.feature_weight, items);
@@ -194,21 +201,34 @@ impl Prepared {
         signals.iter().map(plain).collect()
     }
 
-    /// The reply that the user answers: of a unit in blocks, the last one of what it says; of another the whole, where it
-    /// takes little of the budget.
-    fn reserve_reply(&self, reply: usize, unit_tokens: &[u32], budget: u64, first: &mut [bool]) {
-        let said = |part: usize| {
-            self.messages[part].unit == reply
-                && self.messages[part].pieces.clone().any(|piece| self.kinds[piece] == PieceKind::Text)
+    /// Mark in `first` the reply that the user answers, if `left` tokens suffice: of a unit in blocks the last one of what
+    /// it says, of another the whole, where it takes little of the budget. Returns its tokens.
+    fn reserve_reply(
+        &self,
+        reply: usize,
+        problem: &Problem<'_>,
+        blocks: &Blocks<'_>,
+        left: u64,
+        first: &mut [bool],
+    ) -> u64 {
+        let units = self.units.len();
+        let said = |part: &usize| {
+            let message = &self.messages[*part];
+            message.unit == reply && message.pieces.clone().any(|piece| self.kinds[piece] == PieceKind::Text)
         };
-        let last = (0..self.messages.len()).rev().find(|&part| said(part));
-        let block = last.and_then(|part| self.parts.as_ref().and_then(|parts| parts.block[part]));
-        if let Some(block) = block {
-            first[reply] = true;
-            first[self.units.len() + block] = true;
-        } else if f64::from(unit_tokens[reply]) <= REPLY_SHARE * budget as f64 {
-            first[reply] = true;
+        let last = (0..self.messages.len()).rev().find(said);
+        let block = last.and_then(|part| self.parts.as_ref().and_then(|parts| parts.block[part])).map(|block| units + block);
+        let unit = if first[reply] { 0 } else { i64::from(problem.token_cost[reply]) };
+        let price = block.map_or(unit, |item| unit + blocks.cost(item, units, problem, first)).max(0).unsigned_abs();
+        let is_little = block.is_some() || price as f64 <= REPLY_SHARE * problem.budget_tokens as f64;
+        if !is_little || price > left {
+            return 0;
         }
+        first[reply] = true;
+        if let Some(item) = block {
+            first[item] = true;
+        }
+        price
     }
 
     /// Per unit, whether it is kept whatever it costs.
