@@ -168,14 +168,6 @@ def test_compacting_the_result_again_changes_nothing(name: str, data: st.DataObj
     assert list(map(id, twice.messages)) == list(map(id, once.messages))
 
 
-@given(cases())
-def test_without_long_inputs_both_keep_the_same(case: Case):
-    options = {"granularity": "excerpt"}
-    assert case.kept(case.compact(**options)) == case.kept(
-        case.compact(**options, excerpt_inputs=True)
-    )
-
-
 CODE = LONG_TEXTS["code"]
 
 
@@ -210,7 +202,7 @@ def session(name: str = "anthropic", *, thought: bool = False) -> list[Any]:
 
 
 def compacted(messages: list[Any], **options: Any) -> rehydrate.Compaction:
-    given = {"target_ratio": 0.5, "granularity": "excerpt", "excerpt_inputs": True}
+    given = {"target_ratio": 0.5, "granularity": "excerpt"}
     return compact_context(messages, **(given | options))
 
 
@@ -302,15 +294,3 @@ def test_half_a_surrogate_pair_is_no_reason_to_fail():
     messages[1]["content"][0]["input"]["content"] = CODE + "\ud83d"
     split = split_inputs(formats.parse(messages), messages, ())
     assert not split.texts
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"excerpt_inputs": 1, "granularity": "excerpt"}, "excerpt_inputs is 1; pass True or"),
-        ({"excerpt_inputs": True}, "granularity is 'message'.*pass granularity=\"excerpt\""),
-    ],
-)
-def test_an_argument_that_cannot_work_is_refused(options: dict[str, Any], problem: str):
-    with pytest.raises(InvalidArgumentError, match=problem):
-        compact_context(session(), **options)

@@ -192,7 +192,7 @@ def test_a_pin_on_a_result_keeps_its_call():
     end = talk("assistant: k", "user: on", "assistant: done", "user: bye")
     messages = [*talk("user: go"), call("a"), result("a"), *end]
     compaction = compact_context(messages, pin=[2], budget_tokens=0)
-    assert compaction.messages == [*messages[:3], *messages[5:]]
+    assert compaction.messages == [*messages[:3], messages[6]]
     assert validate(compaction.messages, "anthropic") == []
 
 

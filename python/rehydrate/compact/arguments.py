@@ -53,7 +53,6 @@ class Arguments(NamedTuple):
     deadline: Deadline | None
     format: str
     divides_texts: bool
-    divides_inputs: bool
     thinking: str
     model: str
     provider: str | None
@@ -89,7 +88,6 @@ def checked_arguments(
     counter: object,
     format: str,  # noqa: A002  the field's word
     granularity: Any,
-    excerpt_inputs: object,
     thinking: Any,
     model: object,
     provider: Any,
@@ -109,7 +107,6 @@ def checked_arguments(
     check_choice("thinking", thinking, THINKING)
     if provider is not None:
         check_choice("provider", provider, PROVIDERS)
-    divides_inputs = _checked_excerpt_inputs(excerpt_inputs, granularity)
     model = _checked_model(model)
     query = _checked_query(query)
     caller_model = model_of(embedder)
@@ -128,7 +125,6 @@ def checked_arguments(
         deadline=deadline,
         format=format,
         divides_texts=granularity == "excerpt",
-        divides_inputs=divides_inputs,
         thinking=thinking,
         model=model,
         provider=provider,
@@ -180,18 +176,6 @@ def _checked_query(query: object) -> str | None:
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
     return query if query is None else query.strip()
-
-
-def _checked_excerpt_inputs(excerpt_inputs: object, granularity: str) -> bool:
-    """Return whether tool inputs are divided, which needs granularity "excerpt"."""
-    if not isinstance(excerpt_inputs, bool):
-        raise InvalidArgumentError(f"excerpt_inputs is {excerpt_inputs!r}; pass True or False")
-    if excerpt_inputs and granularity != "excerpt":
-        raise InvalidArgumentError(
-            f"excerpt_inputs is True, but granularity is {granularity!r}, which keeps every "
-            'message whole; pass granularity="excerpt" with it'
-        )
-    return excerpt_inputs
 
 
 def _checked_model(model: object) -> str:

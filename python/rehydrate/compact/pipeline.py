@@ -127,7 +127,6 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
             pins,
             counter,
             kept_for_words=conversation.kept_for_words().difference(by_caller),
-            inputs=True,
         )
     with_handles = arguments.archive is not None and arguments.archive.archive.dropped
     prepared = _engine.prepare(
