@@ -77,7 +77,9 @@ def test_what_is_left_of_parallel_calls_is_taken(format, has_ids, thinks):
     calls = tuple(Call("get", {"of": f"module_{n}"}) for n in range(5))
     entries = [{"role": "user", "content": "Read all five."}]
     request = request_of(format, entries)
-    if format == "openai_responses":
+    if format == "anthropic" and thinks:
+        request |= {"model": "claude-opus-5-5", "thinking": {"type": "adaptive"}}
+    elif format == "openai_responses":
         request |= {"model": "gpt-5.2", "include": ["reasoning.encrypted_content"], "store": False}
     reply = api.reply(request, ScriptedReply("Reading.", calls, thinks))[0]
     if format == "anthropic":
