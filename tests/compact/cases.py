@@ -87,7 +87,11 @@ class Case(NamedTuple):
     def read(self) -> Conversation:
         """The conversation as compaction reads it, with parallel calls parted."""
         parted = self.parted()
-        return parted.read() if parted else formats.parse(self.entries, self.options["format"])
+        return parted.read() if parted else self.plain()
+
+    def plain(self) -> Conversation:
+        """The conversation as its format is read, parallel calls together."""
+        return formats.parse(self.entries, self.options["format"])
 
     def origins(self, indices: Iterable[int]) -> tuple[int, ...]:
         """The indices, in `entries`, of messages that were read."""
@@ -101,10 +105,13 @@ class Case(NamedTuple):
 
     def pins(self) -> set[int]:
         """The units that are kept whatever they cost."""
-        conversation, parted = self.read(), self.parted()
-        own = conversation.pins(reply=self.scoring.keeps_reply)
-        pinned = parted.places(self.pinned) if parted else self.pinned
-        return {*own, *conversation.units_holding(pinned)}
+        own = self.read().pins(reply=self.scoring.keeps_reply)
+        return {*own, *self.pinned_units()}
+
+    def pinned_units(self) -> tuple[int, ...]:
+        """The units that the caller pinned."""
+        parted = self.parted()
+        return self.read().units_holding(parted.places(self.pinned) if parted else self.pinned)
 
     def kept(self, compaction: Compaction) -> list[int]:
         """The indices of the kept entries, which must be the caller's own objects; but for the
