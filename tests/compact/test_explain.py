@@ -17,7 +17,7 @@ def test_every_unit_has_a_row_and_every_row_is_a_unit(case: Case):
     explanation = case.compact().explain()
     units = case.read().units
     assert len(explanation) == len(units)
-    assert [row.messages for row in explanation] == [unit.members for unit in units]
+    assert [row.messages for row in explanation] == [case.origins(each.members) for each in units]
     assert [row.unit for row in explanation] == list(range(len(units)))
     assert len(str(explanation).splitlines()) == 1 + len(units)
 

@@ -52,7 +52,7 @@ def outlined(draw: Draw, **options: Any) -> Case:
     """A case of which an outline is asked for, names in some of its texts."""
     case = draw(cases(**options))
     entries = list(case.entries)
-    conversation = case.read()
+    conversation = case.plain()
     format_ = formats.FORMATS[conversation.format]
     for message in conversation.messages:
         places = format_.places(entries[message.index], message.index)

@@ -32,7 +32,7 @@ def contents(compaction: rehydrate.Compaction) -> list[str]:
     return [message["content"] for message in compaction.messages]
 
 
-def test_parallel_calls_and_their_results_are_one_unit():
+def test_parallel_calls_are_units_of_their_own_with_their_results():
     messages = [
         *talk("user: read both"),
         call("a", "b"),
@@ -40,8 +40,8 @@ def test_parallel_calls_and_their_results_are_one_unit():
         *talk("assistant: read", "user: thanks"),
     ]
     rows = list(compact_context(messages, budget_tokens=10).explain())
-    assert [row.messages for row in rows] == [(0,), (1, 2), (3,), (4,)]
-    assert not rows[1].kept
+    assert [row.messages for row in rows] == [(0,), (1, 2), (1, 2), (3,), (4,)]
+    assert not rows[1].kept and not rows[2].kept
     assert rows[1].role == "tool use"
 
 

@@ -234,27 +234,33 @@ class Pinned(NamedTuple):
 
 def pinned_units(
     conversation: Conversation,
-    messages: Sequence[Any],
-    pin: Iterable[Any],
+    indices: Sequence[int],
     *,
     thoughts: bool = True,
 ) -> Pinned:
-    """Return the units that are always kept: the conversation's own and the caller's.
+    """Return the units that are always kept: the conversation's own, and those that hold the
+    messages that the caller pinned.
 
-    `pin` holds indices into `messages`, or the message objects themselves. Without `thoughts`, no
-    unit is kept only for the thinking that begins an open tool loop. Raises InvalidArgumentError
-    for anything else in `pin`.
+    Without `thoughts`, no unit is kept only for the thinking that begins an open tool loop.
+    """
+    pins = conversation.pins(thoughts=thoughts)
+    by_caller = conversation.units_holding(indices) if indices else ()
+    for unit in by_caller:
+        pins.setdefault(unit, "pinned by the caller")
+    return Pinned(pins, by_caller)
+
+
+def pinned_indices(messages: Sequence[Any], pin: Iterable[Any]) -> list[int]:
+    """Return the indices of the messages that the caller pinned.
+
+    `pin` holds indices into `messages`, or the message objects themselves. Raises
+    InvalidArgumentError for anything else.
     """
     if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
         raise InvalidArgumentError(
             f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
         )
-    pins = conversation.pins(thoughts=thoughts)
-    indices = [_index_of(messages, entry) for entry in pin]
-    by_caller = conversation.units_holding(indices) if indices else ()
-    for unit in by_caller:
-        pins.setdefault(unit, "pinned by the caller")
-    return Pinned(pins, by_caller)
+    return [_index_of(messages, entry) for entry in pin]
 
 
 def _index_of(messages: Sequence[Any], entry: Any) -> int:

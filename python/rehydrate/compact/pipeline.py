@@ -6,19 +6,20 @@ messages -> _Source -> ExternalSignals -> _Choice -> _Kept -> Compaction
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.arguments import Arguments, pinned_units
+from rehydrate.compact.arguments import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.excerpts import DivisibleTexts, Excerpts
 from rehydrate.compact.outline import Outline
 from rehydrate.compact.outline_plan import OutlinePlan
+from rehydrate.compact.parallel import Parted, PartedReasons
 from rehydrate.compact.query import WeightedQuery, weighted_query
 from rehydrate.compact.report import Decision, Report
-from rehydrate.compact.result import Compaction, NovelMemories, Stats
+from rehydrate.compact.result import Compaction, NovelMemories, Reasons, Stats
 from rehydrate.compact.signals import (
     COVERED,
     ExternalSignals,
@@ -38,7 +39,7 @@ from rehydrate.compact.thinking import (
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._grouping import user_message
 from rehydrate.formats._reading import as_sequence
-from rehydrate.messages import Conversation
+from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -61,7 +62,12 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
     )
     choice = _choose(source, signals, arguments)
     archive = arguments.archive
-    writer = archive.writer(source.conversation, source.entries) if archive else None
+    parted = source.parted
+    writer = None
+    if archive:
+        whole_entries = parted.whole_entries() if parted else source.entries
+        origins = parted.origins if parted else None
+        writer = archive.writer(source.conversation, whole_entries, origins)
     kept = _rebuild(source, choice, writer, arguments)
     problems = (*signals.problems, *choice.problems, *(writer.problems if writer else ()))
     stats = _stats(source, signals, choice, kept, arguments, problems, started)
@@ -70,13 +76,18 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
     if not stats.changed:
         return Compaction(list(messages), list(range(len(messages))), stats, kept.report)
     return Compaction(
-        _as_they_came(kept, source.entries, messages),
+        _as_they_came(kept, parted.originals if parted else source.entries, messages),
         kept.indices,
         stats,
         kept.report,
         kept.outline,
-        tuple(map(int, choice.plan.replaced)),
+        tuple(_origins(parted, map(int, choice.plan.replaced))),
     )
+
+
+def _origins(parted: Parted | None, indices: Iterable[int]) -> Iterable[int]:
+    """Return the indices of messages in the caller's list."""
+    return indices if parted is None else [parted.origins[index] for index in indices]
 
 
 class _Source(NamedTuple):
@@ -84,6 +95,8 @@ class _Source(NamedTuple):
 
     conversation: Conversation
     entries: Sequence[Any]
+    parted: Parted | None
+    """How parallel calls were parted: conversation and entries are then the parted ones."""
     stripped: Stripped
     """The same without thinking, under thinking "strip"."""
     plan: OutlinePlan
@@ -104,6 +117,12 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     scoring, counter = arguments.scoring, arguments.counter
     read, entries = formats.read(messages, arguments.format)
     check_speakers(read, scoring.structural)
+    pinned: Collection[int] = pinned_indices(messages, arguments.pin)
+    parted = None
+    if arguments.is_calibrated and arguments.packs_by_coverage:
+        parted = Parted.of(read, entries, pinned)
+        if parted:
+            read, entries, pinned = parted.read(), parted.entries, parted.places(pinned)
     plan, read = OutlinePlan.of(arguments.outline, read, arguments.target_of, counter)
     stripped = apply_thinking_policy(arguments.thinking, read, entries, counter)
     conversation = for_provider(stripped.conversation, arguments.provider, arguments.model)
@@ -115,8 +134,7 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     query = weighted_query(conversation, arguments.query, infer=infer)
     pins, by_caller = pinned_units(
         conversation,
-        messages,
-        arguments.pin,
+        [*pinned],
         thoughts=binding.needs_thoughts,
     )
     divisible = None
@@ -144,9 +162,12 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     )
     message_tokens = divisible.message_tokens(prepared) if divisible else prepared.message_tokens
     before_tokens = sum(message_tokens) + plan.replaced_tokens
+    if parted:
+        before_tokens -= parted.rounding(conversation.messages, counter)
     return _Source(
         conversation,
         entries,
+        parted,
         stripped,
         plan,
         binding,
@@ -177,7 +198,7 @@ def _choose(source: _Source, signals: ExternalSignals, arguments: Arguments) -> 
     select = partial(
         _select,
         source.prepared,
-        sum(source.message_tokens),
+        source.before_tokens - source.plan.replaced_tokens,
         query=query.text if query else None,
         query_weight=query.weight if query else 0.0,
         asks=query.asks if query else False,
@@ -244,7 +265,7 @@ class _Kept(NamedTuple):
     stripped: Mapping[int, int]
     """Index of a message that lost thinking -> the tokens."""
     novel: NovelMemories
-    report: Report
+    report: Reasons
     outline: Outline | None
 
 
@@ -264,10 +285,13 @@ def _rebuild(
     stripped_tokens: Mapping[int, int] = source.stripped.tokens
 
     novel, handles = writer.write(decision, excerpts) if writer else (NovelMemories(), {})
-    excerpted, excerpt_messages = 0, {}
+    excerpted: int = 0
+    excerpt_messages: Mapping[int, Message] = {}
     if excerpts:
         handle_of = writer.handle_of if writer else lambda _message, _text: ""
-        excerpts.fit(kept_tokens, source.target_tokens, handle_of)
+        is_whole = source.before_tokens <= source.target_tokens
+        room = max(source.target_tokens, sum(kept_tokens) if is_whole else 0)
+        excerpts.fit(kept_tokens, room, handle_of)
         entry_of, excerpt_messages = excerpts.entries(), excerpts.messages()
         entries = [
             entry_of.get(index, entry) for index, entry in zip(indices, entries, strict=True)
@@ -293,7 +317,8 @@ def _rebuild(
         indices = [*indices[: outline.position], outline.index, *indices[outline.position :]]
         entries = [*entries[: outline.position], entry, *entries[outline.position :]]
         after_tokens += outline.tokens
-    report = Report(
+    parted = source.parted
+    report: Reasons = Report(
         decision,
         choice.pins,
         source.target_tokens,
@@ -301,9 +326,16 @@ def _rebuild(
         excerpts=excerpts,
         stripped_by_unit=source.stripped.unit_tokens,
         stale_tokens=stale_tokens,
-        first_change=first_change or 0,
+        first_change=next(iter(_origins(parted, [first_change or 0]))),
         handles=handles,
     )
+    if parted:
+        dropped, excerpted = parted.counts(conversation, flags, excerpt_messages)
+        kept_messages = compress(conversation.messages, flags)
+        rest = (excerpt_messages.get(message.index, message) for message in kept_messages)
+        after_tokens -= parted.rounding(rest, counter)
+        indices, entries, outline = parted.merged(indices, entries, outline)
+        report = PartedReasons(report, parted)
     return _Kept(
         entries, indices, after_tokens, dropped, excerpted, stripped_tokens, novel, report, outline
     )
@@ -320,6 +352,7 @@ def _stats(
 ) -> Stats:
     """Return the figures of a compaction that ends now."""
     conversation, selection = source.conversation, choice.decision.selection
+    parted = source.parted
     lost_tokens = source.before_tokens - kept.tokens
     is_builtin = arguments.caller_model is None
     return Stats(
@@ -328,7 +361,10 @@ def _stats(
         target_tokens=source.target_tokens,
         dropped=kept.dropped,
         dropped_pct=_percent(lost_tokens, source.before_tokens),
-        dropped_messages_pct=_percent(kept.dropped, conversation.message_count),
+        dropped_messages_pct=_percent(
+            kept.dropped,
+            len(set(_origins(parted, conversation.indices))),
+        ),
         units=conversation.unit_count,
         pinned_tokens=selection.pinned_tokens,
         over_budget=kept.tokens > source.target_tokens,
