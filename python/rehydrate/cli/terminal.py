@@ -45,10 +45,10 @@ _STYLES = {
     "cyan": "36",
 }
 # Escape sequences as a whole, so that no "[31m" remains: CSI, then OSC and the other strings up to
-# their terminator, then those of two characters.
+# their terminator or the escape that breaks them off, then those of two characters.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|\Z)"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
 _MARKS_A_CHARACTER = 2

@@ -86,8 +86,7 @@ fn verify_words(segment: &Segment) -> Result<(), Damaged> {
 
 fn verify_trigrams(segment: &Segment) -> Result<(), Damaged> {
     let column = |section| segment.column::<u32>(section);
-    let (words, trigrams, of) =
-        (column(Section::WordTerm), column(Section::Trigrams), column(Section::TrigramWords));
+    let (words, trigrams, of) = (column(Section::WordTerm), column(Section::Trigrams), column(Section::TrigramWords));
     let terms = segment.column::<u64>(Section::Terms).len();
     ensure(words.iter().all(|term| (term as usize) < terms), "a word counts as no term")?;
     ensure(segment.column::<u8>(Section::WordTrigrams).len() == words.len(), "words without a count")?;
@@ -146,8 +145,7 @@ fn verify_rows(segment: &Segment, sections: VectorSections, dim: usize, present:
     let is_long = [order.len(), slots.len()] == [rows; 2] && centroids == count * dim && centroid_scale.len() == count;
     ensure(is_long && count > 0, "lists of another length")?;
     ensure(starts(lists.iter().map(u64::from), count, held), "lists out of order")?;
-    let is_back = |(slot, ordinal): (usize, u32)| {
-        (ordinal as usize) < rows && slots.get(ordinal as usize) as usize == slot
-    };
+    let is_back =
+        |(slot, ordinal): (usize, u32)| (ordinal as usize) < rows && slots.get(ordinal as usize) as usize == slot;
     ensure(order.iter().enumerate().all(is_back), "a slot leads nowhere")
 }

@@ -269,7 +269,8 @@ pub(super) fn refresh(
     before: Option<&IndexSnapshot>,
 ) -> Result<Option<IndexSnapshot>> {
     let Some((snapshot, items)) = assemble(connections, folder, name, before, true)? else { return Ok(None) };
-    let holds = |snapshot: &IndexSnapshot, items: Option<i64>| items.is_none_or(|items| items == snapshot.view.len() as i64);
+    let holds =
+        |snapshot: &IndexSnapshot, items: Option<i64>| items.is_none_or(|items| items == snapshot.view.len() as i64);
     if holds(&snapshot, items) || snapshot.ranges.iter().all(|range| range.row.is_none()) {
         return Ok(Some(snapshot));
     }

@@ -79,7 +79,9 @@ fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usiz
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;
     let mut demoted = 0;
-    if let Some(age) = limits.age_ms.filter(|age| writing.now_ms.saturating_sub(writing.namespace.aged_ms) >= HOUR_MS.min(age / 8)) {
+    if let Some(age) =
+        limits.age_ms.filter(|age| writing.now_ms.saturating_sub(writing.namespace.aged_ms) >= HOUR_MS.min(age / 8))
+    {
         writing.namespace.aged_ms = writing.now_ms;
         let aged = ids(writing, "tier = 1 AND created < ?2", writing.now_ms.saturating_sub(age))?;
         demoted += writing.set_tier(&aged, Tier::Cold as u8)?;

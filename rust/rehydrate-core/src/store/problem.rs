@@ -90,7 +90,11 @@ pub(super) fn count_at(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Resu
 /// The same up to a limit.
 pub(super) fn count_within(row: &rusqlite::Row<'_>, column: usize, limit: i64) -> rusqlite::Result<i64> {
     let number = row.get(column)?;
-    if (0..=limit).contains(&number) { Ok(number) } else { Err(rusqlite::Error::IntegralValueOutOfRange(column, number)) }
+    if (0..=limit).contains(&number) {
+        Ok(number)
+    } else {
+        Err(rusqlite::Error::IntegralValueOutOfRange(column, number))
+    }
 }
 
 /// The same for files of our own.
