@@ -24,7 +24,7 @@ MATCHED = {{
 # what a server says when it refuses a connection.
 SHORT = {{
     *("_REQUIREMENT", "_REVISION", "_VENDOR", "_REMEDIES"),
-    *("_PLACEHOLDER", "_CODE", "_NAME_LIKE"),
+    *("_PLACEHOLDER", "_CODE", "_NAME_LIKE", "_EXPRESSION", "_SHELL", "_NAMES"),
 }}
 names = 0
 signal.signal(signal.SIGALRM, signal.SIG_DFL)

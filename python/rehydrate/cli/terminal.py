@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
+from rehydrate._jsonl import new_draft
+
 USAGE = 2
 """Exit code of a mistake in the arguments or the input, which the user can correct."""
 INTERNAL = 70
@@ -291,7 +293,7 @@ def _write_file(path: Path, data: bytes) -> None:
         path.write_bytes(data)  # a device or a pipe
         return
     target = path.resolve()  # replace the target of a link, not the link
-    draft = target.with_name(f".rehydrate-{os.getpid()}.tmp")
+    draft = new_draft(target)
     try:
         draft.write_bytes(data)
         if target.exists():
