@@ -42,6 +42,8 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
 def _within(value: Any, module: str, depth: int = 0) -> Iterator[re.Pattern[str]]:
     if isinstance(value, re.Pattern):
         yield value
+    elif isinstance(getattr(value, "pattern", None), re.Pattern):  # made when it is needed
+        yield value.pattern
     elif depth < 3 and isinstance(value, (list, tuple)):
         for each in value:
             yield from _within(each, module, depth + 1)

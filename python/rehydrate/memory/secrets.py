@@ -16,6 +16,7 @@ from base64 import b64decode
 from binascii import Error as NoBase64
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,7 +29,8 @@ class Secret(NamedTuple):
     name: str
     needles: tuple[str, ...]
     """In lower case. Each match begins with one of them, at most `lead` characters before it."""
-    pattern: re.Pattern[str]
+    expression: tuple[str, int]
+    """Of the pattern, with its flags."""
     is_one: Callable[[re.Match[str]], bool] = lambda _match: True
     """A last check of a match."""
     lead: int = 0
@@ -36,9 +38,23 @@ class Secret(NamedTuple):
     beside: str = ""
     """A second literal, in lower case, that the text must hold too."""
 
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds it; made when it is needed first, since most never are."""
+        return _compiled(*self.expression)
+
+
+@cache
+def _compiled(expression: str, flags: int) -> re.Pattern[str]:
+    return re.compile(expression, flags)
+
+
+def _late(expression: str, flags: int = 0) -> tuple[str, int]:
+    return expression, flags
+
 
 def _key(name: str, pattern: str, *needles: str, lead: int = 0) -> Secret:
-    return Secret(name, needles, re.compile(pattern, re.ASCII), lead=lead)
+    return Secret(name, needles, (pattern, re.ASCII), lead=lead)
 
 
 def _value(match: re.Match[str]) -> str:
@@ -347,7 +363,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "private_key",
         ("-----begin ", "private-lines: "),
-        re.compile(
+        _late(
             r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
             r"(?:[^-]|-(?!----))*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
             # A key that is cut off: its lines, as far as they look like a key's.
@@ -369,7 +385,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "aws_secret_key",
         ("secretkey", "secret_key", "secretacces", "secret_acces", "awssecret", "aws_secret"),
-        re.compile(
+        _late(
             r"(?i:secret_?(?:access_?)?key|aws_?secret)"
             + _ASSIGNED
             + r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
@@ -381,17 +397,17 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "azure_storage_key",
         ("accountkey=", "sharedaccesskey="),
-        re.compile(r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{43,86}={0,2})"),
+        _late(r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{43,86}={0,2})"),
     ),
     Secret(
         "azure_sas_signature",
         ("?sig=", "&sig=", ";sig="),
-        re.compile(r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/]{40,128}=?)"),
+        _late(r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/]{40,128}=?)"),
     ),
     Secret(
         "azure_client_secret",
         ("q~",),
-        re.compile(r"[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"),
+        _late(r"[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"),
         lead=4,
     ),
     _key(
@@ -430,14 +446,12 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "slack_webhook",
         ("hooks.slack.com/",),
-        re.compile(
-            r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{20,})"
-        ),
+        _late(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{20,})"),
     ),
     Secret(
         "discord_webhook",
         ("/api/webhooks/",),
-        re.compile(r"/api/webhooks/[0-9]{15,20}/(?P<secret>[A-Za-z0-9_\-]{60,})"),
+        _late(r"/api/webhooks/[0-9]{15,20}/(?P<secret>[A-Za-z0-9_\-]{60,})"),
     ),
     _key("telegram_token", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}" + _END, ":aa", lead=10),
     _key(
@@ -459,7 +473,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "sk_api_key",  # OpenRouter, DeepSeek and others with keys in OpenAI's form
         ("sk-",),
-        re.compile(
+        _late(
             # "task-", "disk-" and "risk-" are words.
             r"(?<![aeioulAEIOUL])(?P<secret>sk-(?:or-v1-)?[A-Za-z0-9]{32,128})" + _END,
             re.ASCII,
@@ -521,7 +535,7 @@ SECRETS: tuple[Secret, ...] = (
         "jwt",
         ("eyj",),
         # A long run is read from its beginning, else each "eyJ" in it for some way only.
-        re.compile(
+        _late(
             r"(?:(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}|eyJ[A-Za-z0-9_\-]{8,600})"
             r"\.eyJ[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?"
         ),
@@ -529,7 +543,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "url_password",
         ("://", "%3a%2f%2f"),
-        re.compile(
+        _late(
             r"""(?<=[A-Za-z0-9])(?:://|(?i:%3a%2f%2f))[^\s/?#:"'`<>\\]{0,128}(?::|%3[Aa])"""
             r"""(?P<secret>[^\s/?#"'`<>\\]{1,128})(?:@|%40)"""
         ),
@@ -538,13 +552,13 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "url_token",
         ("://",),
-        re.compile(r"://(?P<secret>[A-Za-z0-9_\-]{20,128})@"),
+        _late(r"://(?P<secret>[A-Za-z0-9_\-]{20,128})@"),
         _is_token,
     ),
     Secret(
         "authorization",
         ("authorization",),
-        re.compile(
+        _late(
             r"(?i:authorization)"
             + _ASSIGNED
             + r"(?:(?P<scheme>(?i:basic|bearer|token|digest|negotiate|apikey))[ \t]{1,4})?"
@@ -555,13 +569,13 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "bearer_token",
         ("bearer ",),
-        re.compile(r"(?i:bearer) {1,4}(?P<secret>[A-Za-z0-9._~+/\-]{16,}={0,2})", re.ASCII),
+        _late(r"(?i:bearer) {1,4}(?P<secret>[A-Za-z0-9._~+/\-]{16,}={0,2})", re.ASCII),
         _is_token,
     ),
     Secret(
         "basic_credentials",
         ("-u ", "-u=", "--user ", "--user="),
-        re.compile(
+        _late(
             r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:"""
             r"""(?P<secret>[^\s"'`<>$\\\x1b]{3,128})"""
         ),
@@ -571,7 +585,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "encoded_credentials",
         ("auth",),
-        re.compile(
+        _late(
             rf"(?i:_?auth)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?(?P<secret>[A-Za-z0-9+/]{{8,512}}={{0,2}})"
         ),
         _is_name_and_password,
@@ -579,7 +593,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "cookie",
         ("cookie",),
-        re.compile(
+        _late(
             rf"(?i:cookies?)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?"
             r"(?P<secret>[A-Za-z0-9_.\-]{1,64}=[^\s\"'\\\x1b;]{0,1024}"
             r"(?:; ?[A-Za-z0-9_.\-]{1,64}(?:=[^\s\"'\\\x1b;]{0,1024})?){0,40})"
@@ -589,7 +603,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "password_variable",  # DB_PASSWORD=... up to white space, whatever it is made of
         ("password=", "passwd=", "passphrase=", "pass=", "pwd="),
-        re.compile(
+        _late(
             r"(?:PASSWORD|PASSWD|PASSPHRASE|(?<=_)PASS|(?<=_)PWD)="
             r"(?P<secret>(?:[^\s\"'`\\\x1b]|\\(?![nrtbfuvx0\"'`\\/])){6,256})"
         ),
@@ -598,13 +612,13 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "password",
         (*_PASSWORD_NEEDLES, "pwd"),
-        re.compile(rf"(?:{_PASSWORD}|(?i:pwd)\d{{0,2}}){_ASSIGNED}" + _ASSIGNED_VALUE % 6),
+        _late(rf"(?:{_PASSWORD}|(?i:pwd)\d{{0,2}}){_ASSIGNED}" + _ASSIGNED_VALUE % 6),
         _is_password,
     ),
     Secret(
         "password_element",
         ("password>", "passwd>", "passphrase>", "pwd>", "secret>", "token>", "apikey>"),
-        re.compile(
+        _late(
             r"(?i:password|passwd|passphrase|pwd|secret|token|apikey)>(?P<secret>[^<>\s]{4,256})(?=</)"
         ),
         _is_argument,
@@ -612,7 +626,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "password_in_words",
         _PASSWORD_NEEDLES,
-        re.compile(rf"{_PASSWORD}[ \t]{{1,4}}{_IS}:?[ \t]{{1,4}}" + _WORD_VALUE % 6),
+        _late(rf"{_PASSWORD}[ \t]{{1,4}}{_IS}:?[ \t]{{1,4}}" + _WORD_VALUE % 6),
         _is_strong,
     ),
     Secret(
@@ -627,7 +641,7 @@ SECRETS: tuple[Secret, ...] = (
             "--client-secret",
             "--db-pass",
         ),
-        re.compile(
+        _late(
             r"--(?:[a-z]{1,16}-){0,2}(?:pass(?:word|wd|phrase|code)?|token|secret|(?:api|access|auth)-?(?:key|token))"
             rf"(?:=|[ \t]{{1,4}})(?P<quote>{_QUOTE})?" + _ASSIGNED_VALUE % 6
         ),
@@ -636,7 +650,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "command_password",
         ("sshpass", "docker", "podman", "registry", "az ", "mysql", "mariadb", "mongo", "sqlcmd"),
-        re.compile(
+        _late(
             rf"(?:{_LOGINS})\b[^\n\\|;&]{{0,200}}?[ \t]-[pP][ \t=]?(?P<quote>{_QUOTE})?"
             + _ASSIGNED_VALUE % 6
         ),
@@ -645,7 +659,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "command_secret",
         ("redis-cli", "ldap", "-passin", "-passout", "-pass ", "smbclient", "htpasswd"),
-        re.compile(
+        _late(
             r"(?:redis-cli\b[^\n\\|;&]{0,200}?[ \t]-a[ \t]"
             r"|ldap[a-z]{3,12}\b[^\n\\|;&]{0,200}?[ \t]-w[ \t]|-pass(?:in|out)?[ \t]pass:"
             r"|smbclient\b[^\n\\|;&]{0,200}?[ \t]-U[ \t][^\s%]{1,64}%"
@@ -657,7 +671,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "netrc_password",
         ("login ", "login\t"),
-        re.compile(
+        _late(
             rf"login[ \t]{{1,4}}[^\s\"'\\]{{1,128}}{_SPACE}{{1,8}}password[ \t]{{1,4}}"
             r"(?P<secret>[^\s\"'`\\\x1b<]{3,256})"
         ),
@@ -666,7 +680,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "pgpass_password",
         (":5432:", ":5433:", ":6432:", ":*:"),
-        re.compile(
+        _late(
             r":(?:5432|5433|6432|\*):[^\s:/\"'\\]{1,64}:[^\s:/\"'\\]{1,64}:(?P<secret>[^\s\"'`\\\x1b<]{4,256})"
         ),
         _is_url_password,
@@ -674,7 +688,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "weak_password",
         ("pass",),
-        re.compile(
+        _late(
             r"(?:(?:(?<![A-Za-z])|(?<=[0-9\[;][mK])|(?<=\\[nrt])|(?<=3[Dd]))[Pp]ass|(?<=[a-z])Pass|PASS)\d{0,2}"
             + _ASSIGNED
             + _ASSIGNED_VALUE % 6
@@ -687,7 +701,7 @@ SECRETS: tuple[Secret, ...] = (
             *("secret", "token", "credential", "_pat", "-pat", "signature", "key-data"),
             *(name + between + "key" for name in _KEYS for between in ("", "_", "-")),
         ),
-        re.compile(
+        _late(
             r"(?i:secret(?:[_-]?key|[_-]?base)?|(?<!page)(?<!page[_-])token|credentials?|[_-]pat"
             rf"|(?<=[?&;-])signature|key-data|(?:{'|'.join(_KEYS)})[_-]?key)"
             + _ASSIGNED

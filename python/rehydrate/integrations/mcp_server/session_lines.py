@@ -120,6 +120,14 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         return  # a message of no shape that we know
 
 
+_REMINDER = re.compile(r"<(/?)(system-reminder)>")
+
+
+def without_reminders(text: str) -> str:
+    """Return a text without what Claude Code tells the model in the user's name."""
+    return without_elements(text, _REMINDER) if "<system-reminder>" in text else text
+
+
 def words_of_user(message: Mapping[str, Any]) -> str:
     """Return what the user said in a message: nothing that either agent adds to it.
 
