@@ -94,6 +94,21 @@ def as_unicode(text: str) -> str:
     return str(text)
 
 
+def unicode_inside(value: Any) -> Any:
+    """Return JSON without halves of surrogate pairs in any of its strings, names included.
+
+    >>> unicode_inside({"a\\ud83d": ["b", 1, {"c": "\\udce9"}]})
+    {'a\ufffd': ['b', 1, {'c': '\ufffd'}]}
+    """
+    if isinstance(value, str):
+        return as_unicode(value)
+    if isinstance(value, Mapping):
+        return {unicode_inside(key): unicode_inside(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [unicode_inside(each) for each in value]
+    return value
+
+
 def is_utf8(text: str) -> bool:
     """Return whether UTF-8 can hold the text: it has no half of a surrogate pair."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -350,3 +351,26 @@ def test_names_of_many_characters_cut_no_fence(tmp_path: Path) -> None:
     assert openings
     assert len(text) <= MAX_CHARS
     assert [text.count(f"</{opening}>") for opening in openings] == [1] * len(openings)
+
+
+_PICTURE = "iVBORw0KGgo" * 8_000
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"stdout": f"data:image/png;base64,{_PICTURE}", "stderr": "", "isImage": True},
+        {"stdout": _PICTURE, "stderr": "", "interrupted": False, "isImage": True},
+        [{"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": _PICTURE}}],
+        [{"type": "image", "data": _PICTURE, "mimeType": "image/png"}],
+        {"content": [{"type": "audio", "data": _PICTURE, "mimeType": "audio/wav"}]},
+        [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PICTURE}"}}],
+        {"structuredContent": {"png": f"data:image/svg+xml;charset=utf-8;base64,{_PICTURE}"}},
+        f" data:application/pdf;base64,{_PICTURE}",
+    ],
+)
+def test_binary_data_is_never_cut_like_a_text(response: Any, tmp_path: Path) -> None:
+    transcript = write_lines(tmp_path / "t.jsonl", work(1))
+    given = payload(transcript, tool_name="Bash", tool_response=response)
+    deadline = time.monotonic() + 60
+    assert answer("PostToolUse", given, environ=environment(tmp_path), deadline=deadline) is None
