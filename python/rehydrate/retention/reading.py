@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rehydrate._text import without_elements
+
 _RUN = re.compile(r"[\w./@~-]+")
 _JOINER = re.compile(r"\w[./@_-]\w|\d")
 _CAMEL = re.compile(r"[a-z][A-Z]")
@@ -89,9 +91,7 @@ _Object = Mapping[str, Any]
 _ITEM_CALLS = ("function_call", "custom_tool_call")
 _ITEM_RESULTS = ("function_call_output", "custom_tool_call_output")
 # Text that a harness writes into the user's messages, around or beside the user's own.
-_HARNESS = re.compile(
-    r"<(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>.*?</\1>", re.S
-)
+_HARNESS = re.compile(r"<(/?)(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>")
 
 
 def payload(message: Message) -> _Object:
@@ -167,7 +167,8 @@ def user_text(message: Message) -> str:
         return ""
     content = body.get("content")
     texts = [content] if isinstance(content, str) else [b.get("text") for b in _blocks(body)]
-    return _HARNESS.sub("", "\n".join(text for text in texts if isinstance(text, str))).strip()
+    said = "\n".join(text for text in texts if isinstance(text, str))
+    return without_elements(said, _HARNESS).strip()
 
 
 def is_summary(message: Message) -> bool:

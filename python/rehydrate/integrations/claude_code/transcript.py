@@ -12,6 +12,7 @@ from rehydrate.integrations.mcp_server.session_files import Agent
 from rehydrate.integrations.mcp_server.session_lines import (
     TranscriptReader,
     message_of,
+    without_reminders,
     words_of_user,
 )
 
@@ -106,10 +107,27 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     if isinstance(message.get("id"), str):
         body["id"] = message["id"]
     entry["message"] = body
+    if line["type"] == "user":
+        body["content"] = _own_words(message["content"])
     light = _with_blocks(entry, lambda block: block.get("type") not in _THINKING)
     if light is None or (line["type"] == "user" and _is_harness(light)):
         return None
     return light
+
+
+def _own_words(content: Any) -> Any:
+    """Return the content of a user's line without what the harness adds to the words: that is not
+    the user's, and nothing to be remembered as such."""
+    if isinstance(content, str):
+        return without_reminders(content)
+    return [
+        {**block, "text": without_reminders(block["text"])}
+        if isinstance(block, Mapping)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+        else block
+        for block in content
+    ]
 
 
 def _codex_item(line: Mapping[str, Any]) -> dict[str, Any] | None:
