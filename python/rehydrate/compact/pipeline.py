@@ -63,7 +63,12 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
     archive = arguments.archive
     writer = archive.writer(source.conversation, source.entries) if archive else None
     kept = _rebuild(source, choice, writer, arguments)
-    problems = (*signals.problems, *choice.problems, *(writer.problems if writer else ()))
+    problems = (
+        *source.conversation.problems,
+        *signals.problems,
+        *choice.problems,
+        *(writer.problems if writer else ()),
+    )
     stats = _stats(source, signals, choice, kept, arguments, problems, started)
     if writer:
         stats = writer.record(stats)

@@ -53,6 +53,7 @@ class Entries:
         "_tokens",
         "format",
         "turn",
+        "unknown",
     )
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
@@ -67,6 +68,8 @@ class Entries:
         self._last_user_text = ""
         self.turn: int | None = None
         """The index of the last user turn."""
+        self.unknown: dict[str, int] = {}
+        """Types of blocks that no format knows, and how many were added."""
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -91,6 +94,8 @@ class Entries:
         last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
         if last is not None:
             self.turn, self._last_user_text = len(self._entries) + last.index, last.text
+        for name, count in read.unknown.items():
+            self.unknown[name] = self.unknown.get(name, 0) + count
         self._times.extend([_time_of(entry, at) for entry in dicts])
         self._entries += added
         self._dicts += map(self._own, dicts)

@@ -16,6 +16,7 @@ that the model sees, but no turns of the user.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
@@ -30,6 +31,7 @@ from rehydrate.formats._reading import (
 )
 from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
+from rehydrate.formats.blocks import Notes
 from rehydrate.formats.calls import Inputs, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message
@@ -60,16 +62,27 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
-    found = read_transcript(entries, read_content)
+    notes = Notes()
+    found = read_transcript(entries, partial(read_content, notes=notes))
     if found is None:
-        messages, links, skipped = read_slowly(entries)
+        notes = Notes()
+        messages, links, skipped = read_slowly(entries, notes)
         found = Columns.grouped(tuple(messages), links), skipped
     columns, ignored = found
-    return Conversation(NAME, None, None, tuple(ignored), user_first=True, columns=columns)
+    return Conversation(
+        NAME,
+        None,
+        None,
+        tuple(ignored),
+        user_first=True,
+        bound=notes.bound,
+        columns=columns,
+        unknown=notes.unknown,
+    )
 
 
 def read_slowly(
-    entries: Sequence[Any],
+    entries: Sequence[Any], notes: Notes | None = None
 ) -> tuple[list[Message], list[tuple[int, int]], list[int]]:
     """Read lines of any shape; return also the positions of messages that belong together, and the
     indices of what is no message."""
@@ -80,7 +93,7 @@ def read_slowly(
     callers: dict[str, int] = {}  # call id -> number of its line
     for number, line in enumerate(lines):
         index, role, content, message_id, entry = line
-        body = read_content(content, index)
+        body = read_content(content, index, notes)
         if role == "assistant":
             if message_id is not None:
                 first_line = first_lines.setdefault(message_id, number)
