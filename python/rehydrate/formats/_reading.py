@@ -8,7 +8,13 @@ from json import JSONEncoder
 from reprlib import Repr
 from typing import Any
 
-from rehydrate._native import Columns, first_telling, read_entries, read_transcript
+from rehydrate._native import (
+    Columns,
+    first_telling,
+    read_entries,
+    read_transcript,
+    transcript_branch,
+)
 from rehydrate.errors import InvalidMessageError
 from rehydrate.messages import normal_role
 
@@ -32,6 +38,7 @@ __all__ = [
     "read_transcript",
     "replace_texts",
     "tool_input_text",
+    "transcript_branch",
     "type_of",
     "wrong_content",
 ]

@@ -3,6 +3,7 @@
 //!
 //! Those readers are the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read alike.
 mod blocks;
+mod branch;
 mod chat;
 mod columns;
 mod draft;
@@ -18,6 +19,7 @@ use rehydrate_core::conversation::PieceKind;
 
 use crate::interned::interned;
 
+pub use branch::transcript_branch;
 pub use columns::Columns;
 pub use draft::Row;
 use draft::{Draft, Traits};
