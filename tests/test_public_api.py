@@ -289,6 +289,7 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.errors.InvalidArgumentError: ValueError,
         rehydrate.errors.UnknownFormatError: rehydrate.errors.InvalidArgumentError,
         rehydrate.errors.InvalidMessageError: (ValueError, TypeError),
+        rehydrate.errors.UnknownBlockError: rehydrate.errors.InvalidMessageError,
         rehydrate.errors.InvalidConversationError: ValueError,
         rehydrate.errors.EmbedderError: RuntimeError,
         rehydrate.errors.ModelError: RuntimeError,

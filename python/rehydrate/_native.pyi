@@ -40,6 +40,7 @@ __all__ = [
     "set_alone",
     "set_cache_limit",
     "snippets",
+    "transcript_branch",
 ]
 
 _Division = tuple[str, list[tuple[int, int, int, int, int]]]
@@ -475,6 +476,10 @@ def read_entries(
 def read_transcript(
     entries: Sequence[Any], slow: Callable[[Any, int], tuple[Any, ...]]
 ) -> tuple[Columns, list[int]] | None: ...
+
+# The indices of a transcript's lines that the conversation went on from, in its order; None where
+# no line names another.
+def transcript_branch(entries: Sequence[dict[str, Any]]) -> list[int] | None: ...
 def names(
     texts: Sequence[str],
     kinds: Sequence[int],

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rehydrate.integrations.claude_code import Home, Records, answer
+from rehydrate.integrations.claude_code import Home, Records, answer, last_turns
 from rehydrate.integrations.claude_code.put_back import MAX_CHARS
 from rehydrate.integrations.mcp_server import Stores
 from tests.integrations.claude_hooks import (
@@ -374,3 +374,83 @@ def test_binary_data_is_never_cut_like_a_text(response: Any, tmp_path: Path) -> 
     given = payload(transcript, tool_name="Bash", tool_response=response)
     deadline = time.monotonic() + 60
     assert answer("PostToolUse", given, environ=environment(tmp_path), deadline=deadline) is None
+
+
+# Rewinds
+
+
+def threaded(uuid: str, parent: str | None, text: str, kind: str = "user") -> dict[str, Any]:
+    message = {"role": kind, "content": text}
+    return {"type": kind, "uuid": uuid, "parentUuid": parent, "message": message}
+
+
+def test_what_was_taken_back_after_a_compaction_is_not_put_back(tmp_path: Path) -> None:
+    """It was stored, and remembered, before the user went back to a line that nobody said."""
+    note = {"type": "system", "subtype": "turn_duration", "uuid": "n1", "parentUuid": "a1"}
+    progress = {"type": "progress", "uuid": "p1", "parentUuid": "n1"}
+    lines: list[dict[str, Any]] = [
+        threaded("u1", None, "Build the harbour's booking page in src/booking.py."),
+        threaded("a1", "u1", "Which store shall it use?", "assistant"),
+        note,
+        progress,
+        threaded("u2", "p1", "From now on, always use MongoDB for the bookings."),
+        threaded("a2", "u2", "We decided to use MongoDB for the bookings.", "assistant"),
+    ]
+    transcript = write_lines(tmp_path / "t.jsonl", lines)
+    environ = environment(tmp_path)
+    given = payload(transcript, trigger="auto")
+    answer("PreCompact", given, environ=environ)
+    reply = answer("SessionStart", payload(transcript, source="compact"), environ=environ)
+    assert "MongoDB" in context_of(reply)
+    lines += [
+        threaded("u3", "p1", "From now on, always use SQLite for the bookings."),
+        threaded("a3", "u3", "We decided to use SQLite for the bookings.", "assistant"),
+        threaded("u4", "a3", "Good, go on with the page."),
+        threaded("a4", "u4", "The page is there.", "assistant"),
+    ]
+    write_lines(transcript, lines)
+    answer("PreCompact", given, environ=environ)
+    text = context_of(
+        answer("SessionStart", payload(transcript, source="compact"), environ=environ)
+    )
+    assert "SQLite" in text
+    assert "MongoDB" not in text
+    answer("SessionEnd", payload(transcript, reason="other"), environ=environ)
+    memory = stores(tmp_path).memory()
+    rules = [item.text for item in memory.list(limit=100)]
+    memory.close()
+    assert any("SQLite" in rule for rule in rules)
+    assert not any("MongoDB" in rule for rule in rules)
+    said = stores(tmp_path).reader("s-1").answer("request_context", {"query": "which store?"})
+    assert "MongoDB" not in said.content
+
+
+def test_a_result_that_was_written_before_its_call_stays_with_it(tmp_path: Path) -> None:
+    call, result = called(1, "pytest tests/test_gate.py"), resulted(1, "3 passed in test_gate.py")
+    call |= {"parentUuid": "u-0"}
+    result |= {"parentUuid": call["uuid"]}
+    lines = [user("Test the gate.", 0) | {"parentUuid": None}, result, call]
+    read = last_turns(write_lines(tmp_path / "t.jsonl", lines), "claude_code")
+    assert [entry["uuid"] for entry in read] == ["u-0", call["uuid"], result["uuid"]]
+
+
+def test_what_the_user_wrote_while_the_agent_worked_is_kept(tmp_path: Path) -> None:
+    def queued(uuid: str, parent: str, prompt: str, **more: Any) -> dict[str, Any]:
+        attachment = {"type": "queued_command", "prompt": prompt, **more}
+        return {"type": "attachment", "uuid": uuid, "parentUuid": parent, "attachment": attachment}
+
+    lines = [
+        threaded("u1", None, "Build the gate in src/gate.py."),
+        threaded("a1", "u1", "I build it.", "assistant"),
+        queued("q1", "a1", "From now on, never touch src/engine.rs.", commandMode="prompt"),
+        queued("q2", "q1", "<task-notification>built</task-notification>", commandMode="task"),
+        threaded("a2", "q2", "It is built.", "assistant"),
+    ]
+    transcript = write_lines(tmp_path / "t.jsonl", lines)
+    environ = environment(tmp_path)
+    answer("PreCompact", payload(transcript, trigger="auto"), environ=environ)
+    text = context_of(
+        answer("SessionStart", payload(transcript, source="compact"), environ=environ)
+    )
+    assert "From now on, never touch src/engine.rs." in text
+    assert "task-notification" not in text

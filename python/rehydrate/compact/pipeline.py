@@ -69,7 +69,12 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
         origins = parted.origins if parted else None
         writer = archive.writer(source.conversation, whole_entries, origins)
     kept = _rebuild(source, choice, writer, arguments)
-    problems = (*signals.problems, *choice.problems, *(writer.problems if writer else ()))
+    problems = (
+        *source.conversation.problems,
+        *signals.problems,
+        *choice.problems,
+        *(writer.problems if writer else ()),
+    )
     stats = _stats(source, signals, choice, kept, arguments, problems, started)
     if writer:
         stats = writer.record(stats)

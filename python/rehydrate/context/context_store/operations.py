@@ -211,6 +211,10 @@ class Items:
         """The id of the next item."""
         return self._next
 
+    def reserve(self, id_: int) -> None:
+        """Give this id to no other item."""
+        self._next = max(self._next, id_ + 1)
+
     def get(self, id_: int) -> Item | None:
         """Return the item of an id, if there is one."""
         return self._by_id.get(id_)

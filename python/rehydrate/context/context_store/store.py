@@ -54,6 +54,7 @@ class ContextStore:
         self._items = Items()
         self._updater = Updater(self._items)
         self._operations: list[Operation] = []
+        self._left_out: frozenset[int] = frozenset()
         self.seen = 0
         """How many entries were read."""
 
@@ -107,11 +108,26 @@ class ContextStore:
         if mark == self.mark():
             return
         del self._operations[mark.operations :]
+        self._apply_all()
+        self.seen = mark.seen
+
+    def leave_out(self, entries: frozenset[int]) -> None:
+        """Let nothing hold that these entries gave rise to: the user took them back.
+
+        The operations stay in the log. What one of these had put an end to holds again.
+        """
+        if entries != self._left_out:
+            self._left_out = entries
+            self._apply_all()
+
+    def _apply_all(self) -> None:
         self._items = Items()
         for operation in self._operations:
-            self._items.apply(operation)
+            if operation.entry not in self._left_out:
+                self._items.apply(operation)
+            elif operation.added is not None:
+                self._items.reserve(operation.added.id)
         self._updater = self._updater.on(self._items)
-        self.seen = mark.seen
 
     @classmethod
     def as_of(cls, operations: Iterable[Operation], entry: int) -> ContextStore:

@@ -11,7 +11,9 @@ from rehydrate.errors import InvalidMessageError
 from rehydrate.integrations.mcp_server.session_chunks import clean
 from rehydrate.integrations.mcp_server.session_files import SessionFile
 from rehydrate.integrations.mcp_server.session_lines import (
+    Link,
     TranscriptReader,
+    kept,
     message_of,
     said_in,
     time_of,
@@ -46,17 +48,25 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
     reader = TranscriptReader(file.path, start, skips=start > 0)
     entries: list[Any] = []
     turns: list[tuple[str, str]] = []
+    links: list[Link] = []
+    turns_of: list[list[tuple[str, str]]] = []
     for line in reader.objects(MAX_BYTES):
         message = message_of(line)
-        if message is None:
-            continue
-        entries.append(message)
+        links.append(Link.of(line))
         time = time_of(line)
-        turns += [
-            ("" if time is None else time.isoformat(), clean(said.text, TURN_CHARS))
-            for said in said_in(line)
-            if said.speaker == "user"
-        ]
+        turns_of.append(
+            [
+                ("" if time is None else time.isoformat(), clean(said.text, TURN_CHARS))
+                for said in said_in(line)
+                if said.speaker == "user"
+            ]
+        )
+        if message is not None:
+            entries.append(message)
+        elif file.agent == "claude_code" and "uuid" in line:
+            entries.append(links[-1].line)
+    for said, is_kept in zip(turns_of, kept(links), strict=True):
+        turns += said if is_kept else []
     conversation = _parsed(entries, file)
     omitted = max(len(turns) - max_turns, 0)
     if omitted:

@@ -159,12 +159,7 @@ impl MessageParts {
     }
 
     pub fn for_packing(&self) -> Blocks<'_> {
-        Blocks {
-            ends: &self.ends,
-            text: &self.text_of,
-            mark_tokens: &self.mark_tokens,
-            gap_charge: GAP_TOKENS,
-        }
+        Blocks { ends: &self.ends, text: &self.text_of, mark_tokens: &self.mark_tokens, gap_charge: GAP_TOKENS }
     }
 }
 

@@ -10,9 +10,9 @@ use crate::analysis::features::{
     DIGIT, JOINER, LOWER, MAX_RUN_BYTES, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, is_joiner, runs,
 };
 use crate::analysis::stems::is_stop_word;
-use crate::scoring::coverage::worth_of_name;
 use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
+use crate::scoring::coverage::worth_of_name;
 
 const MIN_CHARS: usize = 4;
 const MIN_SPOKEN_CHARS: usize = 3;

@@ -1,5 +1,5 @@
 //! JSON texts: the elements of an array, the members of an object, or of the one large value inside that holds most.
-use super::cut::{Candidates, Measure, Strength, LONG_BYTES};
+use super::cut::{Candidates, LONG_BYTES, Measure, Strength};
 use super::lines;
 
 /// A level with fewer elements than this, and with one that holds most of the text, is left for that one.

@@ -1,5 +1,5 @@
 //! Texts made of lines: diffs, logs, search results, numbered files, code, prose; and single lines that are too long.
-use super::cut::{Candidates, Measure, Strength, LONG_BYTES};
+use super::cut::{Candidates, LONG_BYTES, Measure, Strength};
 
 /// The kind of a text of lines, judged by its first lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

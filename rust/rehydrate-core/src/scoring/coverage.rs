@@ -62,7 +62,8 @@ impl Prepared {
         // Items in the order of their units, whose blocks follow them.
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
             let unit = u32::try_from(unit).expect("under 4 billion units");
-            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
+            let blocks =
+                self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
                 let item = items;
@@ -248,9 +249,8 @@ impl FeatureTable {
 
     /// By id, what each feature is worth where `newest` is the last unit.
     fn worths(&self, newest: usize) -> Vec<f64> {
-        let of = |feature: &Feature| {
-            worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize)
-        };
+        let of =
+            |feature: &Feature| worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize);
         self.features.iter().map(of).collect()
     }
 

@@ -51,12 +51,7 @@ impl Prepared {
             SignalMode::Calibrated => {
                 let embedding = self.embeds(request);
                 let found = self.calibrated(query, request, candidate);
-                Measured {
-                    similarity: found.relevance,
-                    odds: found.odds,
-                    standing_out: found.standing_out,
-                    embedding,
-                }
+                Measured { similarity: found.relevance, odds: found.odds, standing_out: found.standing_out, embedding }
             }
         }
     }

@@ -217,7 +217,8 @@ impl Prepared {
             message.unit == reply && message.pieces.clone().any(|piece| self.kinds[piece] == PieceKind::Text)
         };
         let last = (0..self.messages.len()).rev().find(said);
-        let block = last.and_then(|part| self.parts.as_ref().and_then(|parts| parts.block[part])).map(|block| units + block);
+        let block =
+            last.and_then(|part| self.parts.as_ref().and_then(|parts| parts.block[part])).map(|block| units + block);
         let unit = if first[reply] { 0 } else { i64::from(problem.token_cost[reply]) };
         let price = block.map_or(unit, |item| unit + blocks.cost(item, units, problem, first)).max(0).unsigned_abs();
         let is_little = block.is_some() || price as f64 <= REPLY_SHARE * problem.budget_tokens as f64;
