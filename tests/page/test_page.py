@@ -12,6 +12,7 @@ from hypothesis import given
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
+from rehydrate.compact import split_inputs
 from rehydrate.compact.parallel import parted_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, escaped, html, rows, side_by_side
@@ -48,11 +49,19 @@ def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page:
     conversation = parted.read() if parted else formats.parse(entries, form)
     cut = {parted.origins[place] for place in parted.blocks} if parted else set()
     made = dict(zip(compaction.indices, compaction.messages, strict=True))
+    read, _ = (conversation, entries) if parted else formats.read(entries, form)
+    split = split_inputs(read, parted.entries if parted else entries, ()).conversation
+    divided = {message.index: message for message in split.messages}
     for number, (unit, row) in enumerate(
         zip(conversation.units, compaction.explain(), strict=True)
     ):
-        texts = [piece.text for message in unit.messages for piece in message.pieces]
-        assert "".join(page.of("was", number, "text")) == on_page("".join(texts))
+        # A call whose input was divided shows its long strings after it, as texts of their own.
+        sides = (unit.messages, [divided.get(each.index, each) for each in unit.messages])
+        was = {
+            on_page("".join(piece.text for message in side for piece in message.pieces))
+            for side in sides
+        }
+        assert "".join(page.of("was", number, "text")) in was
         right = [page.of("now", number, "text", "mark", "who")]
         if not row.kept:
             assert right == [[]]
@@ -60,6 +69,8 @@ def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page:
             continue
         if not cut.isdisjoint(row.messages):
             continue  # the model sees it in a message with other parts
+        if any(divided.get(each.index, each) is not each for each in unit.messages):
+            continue  # its long strings are shown after their call, without the escapes of JSON
         kept = formats.parse([made[index] for index in row.messages], form).messages
         seen = "".join(on_page(piece.text) for message in kept for piece in message.pieces)
         told = "".join(page.of("now", number, "text", "mark"))
