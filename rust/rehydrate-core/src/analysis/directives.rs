@@ -275,18 +275,6 @@ mod tests {
         let spans = directive_spans(text);
         let said: Vec<&str> = spans.iter().map(|span| &text[span.range.clone()]).collect();
         assert_eq!(said, ["Never touch the ledger", "Bitte antworte immer auf Deutsch"]);
-        let found = directives(text);
-        assert!(spans.iter().zip(&found).all(|(a, b)| (a.strength, &a.subject) == (b.strength, &b.subject)));
-    }
-
-    #[test]
-    fn packed_directives_are_read_as_they_were_found() {
-        let found = directives("Never touch the ledger. Thanks. You must ask before each release!");
-        assert_eq!(found.len(), 2);
-        let mut packed = Vec::new();
-        pack(&found, &mut packed);
-        let again: Vec<Directive> =
-            read(&packed).map(|(strength, subject)| Directive { strength, subject: subject.to_vec() }).collect();
-        assert_eq!(again, found);
+        assert_eq!(spans.iter().map(|span| span.strength).collect::<Vec<_>>(), strengths(text));
     }
 }

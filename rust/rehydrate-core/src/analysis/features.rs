@@ -346,13 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_names_and_plain_words_are_words() {
+    fn identifiers_are_names_and_plain_words_are_not() {
         assert_eq!(
             names("call parseRow, snake_case, HTTP, f0a9 and Upper"),
             ["parseRow", "snake_case", "HTTP", "f0a9"]
         );
-        let plain = features("The Größe of it");
-        assert_eq!(plain, [("größe".to_string(), Class::Word)]);
+        assert!(features("The Größe of it").is_empty());
         assert!(names("__init__").is_empty(), "underscores at the ends join nothing");
     }
 
@@ -366,6 +365,23 @@ mod tests {
     #[test]
     fn a_long_number_is_an_id() {
         assert_eq!(names("order 4711 of item 104829375"), ["104829375"]);
+    }
+
+    #[test]
+    fn a_line_is_mentioned_without_its_number_and_with_its_white_space_folded() {
+        let lines = |text: &str| -> Vec<Mention> {
+            mentions(text).iter().copied().filter(|mention| mention.class == Class::Line).collect()
+        };
+        let plain = lines("return the harbour of it");
+        assert_eq!(plain.len(), 1);
+        for same in
+            ["  return the  harbour\tof it \n", "   118\treturn the harbour of it", "7\u{2192}return the harbour of it"]
+        {
+            assert_eq!(lines(same), plain, "{same:?}");
+        }
+        assert!(lines("}\nelse:\n14 characters.\n").is_empty());
+        assert_eq!(lines("漢字漢字漢字漢字漢字漢字漢字漢").len(), 1, "characters, not bytes");
+        assert!(lines("漢字漢字漢字漢").is_empty());
     }
 
     #[test]

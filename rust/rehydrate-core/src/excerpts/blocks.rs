@@ -38,7 +38,7 @@ pub struct Division {
 /// use rehydrate_core::excerpts::{Measure, divide};
 ///
 /// let log: String = (0..50).map(|n| format!("2026-02-17 12:00:{n:02} request {n} served\n")).collect();
-/// let division = divide(&log).expect("more than 40 lines");
+/// let division = divide(&log).expect("it is long");
 /// assert_eq!(division.measure, Measure::Lines);
 /// assert_eq!(division.blocks.last().unwrap().last, 50);
 /// assert_eq!(divide("short"), None);
