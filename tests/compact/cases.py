@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import Compaction, Scoring, formats
-from rehydrate.compact.parallel import Parted
+from rehydrate.compact import Parted
 from rehydrate.messages import Conversation
 from tests.strategies import BY_FORMAT, Draw, Entry, conversations, damaged, texts
 
@@ -81,6 +81,8 @@ class Case(NamedTuple):
     def parted(self) -> Parted | None:
         """How compaction parts parallel calls."""
         if (self.scoring.signals, self.scoring.packing) != ("calibrated", "coverage"):
+            return None
+        if self.options.get("granularity") == "excerpt":
             return None
         return Parted.of(*formats.read(self.entries, self.options["format"]), self.pinned)
 

@@ -12,8 +12,7 @@ from hypothesis import given
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
-from rehydrate.compact import split_inputs
-from rehydrate.compact.parallel import parted_of
+from rehydrate.compact import parted_of, split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, escaped, html, rows, side_by_side
 from tests.compact.cases import Case, cases, talk

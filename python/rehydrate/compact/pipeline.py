@@ -124,7 +124,8 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     check_speakers(read, scoring.structural)
     pinned: Collection[int] = pinned_indices(messages, arguments.pin)
     parted = None
-    if arguments.is_calibrated and arguments.packs_by_coverage:
+    is_parted = arguments.is_calibrated and arguments.packs_by_coverage
+    if is_parted and not arguments.divides_texts:  # excerpts divide the results one by one
         parted = Parted.of(read, entries, pinned)
         if parted:
             read, entries, pinned = parted.read(), parted.entries, parted.places(pinned)

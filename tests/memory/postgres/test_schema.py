@@ -17,8 +17,7 @@ from rehydrate.errors import (
     StoreError,
     StoreReadOnlyError,
 )
-from rehydrate.memory.postgres import STEPS, TABLES, PostgresStore
-from rehydrate.memory.postgres.failures import is_passing, refused
+from rehydrate.memory.postgres import STEPS, TABLES, PostgresStore, is_passing, refused
 
 psycopg = pytest.importorskip("psycopg")
 

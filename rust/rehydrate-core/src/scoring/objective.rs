@@ -12,7 +12,7 @@ use crate::analysis::features::{Class, mentions};
 use crate::analysis::words;
 use crate::conversation::prepared::Prepared;
 use crate::packing::pack::{Blocks, FeatureLists, Problem, pack_coverage_with_blocks};
-use crate::scoring::signals::{Signals, Weights};
+use crate::scoring::signals::Signals;
 
 /// The part of the scores beside all else: it decides among what mentions nothing and answers nothing.
 const SCORE_SHARE: f64 = 0.01;
@@ -46,13 +46,11 @@ impl Prepared {
     pub(crate) fn worth_to_query(
         &self,
         signals: &[Signals],
-        weights: &Weights,
         item_tokens: &[u32],
         pinned: &[bool],
     ) -> Vec<f64> {
-        // As the score weighs them: of what memory holds, the novelty's part is lost.
-        let novelty = weights.novelty / (weights.semantic + weights.novelty).max(f64::MIN_POSITIVE);
-        let relevant = |s: &Signals| s.semantic.max(0.0).powi(POWER) * (1.0 - novelty * s.coverage);
+        // What memory holds can be found there.
+        let relevant = |s: &Signals| s.semantic.max(0.0).powi(POWER) * (1.0 - s.coverage);
         let mut worth = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
         // An answer may be long: a message is worth the root of its tokens, and each of its blocks its share of that.
         let unit_tokens = self.unit_tokens();

@@ -55,7 +55,7 @@ impl Prepared {
         let score = match request.packing {
             PackMode::Greedy => self.item_scores(&part_scores),
             PackMode::Coverage if query_share > 0.0 => {
-                self.worth_to_query(&signals, &request.weights, &item_tokens, &pinned_items)
+                self.worth_to_query(&signals, &item_tokens, &pinned_items)
             }
             PackMode::Coverage => vec![0.0; items],
         };
