@@ -130,11 +130,13 @@ class LoadMemory:
         if argument == "query":
             return self._found(value)
         items = self._load(value)
-        own = [item.text for item in items if item.trust >= FULL_TRUST]
+        # Who names a handle knows what it is of, and gets its very text.
+        least = 0.0 if value.startswith("mem_") else FULL_TRUST
+        own = [item.text for item in items if item.trust >= least]
         note = own[0] if len(own) == 1 else "\n\n".join(text.rstrip("\n") for text in own)
         parts = [cut(note, self._max_chars)] if own else []
         # What is trusted less is under the same name, and not the note itself.
-        lesser = ((item, item.text) for item in items if item.trust < FULL_TRUST)
+        lesser = ((item, item.text) for item in items if item.trust < least)
         return "\n\n".join(self._fitting(parts, lesser))
 
     def _found(self, query: str) -> str:

@@ -83,7 +83,8 @@ fn a_table_that_names_somebody_elses_files_has_none_of_them_read_or_removed() {
     let absolute = file.to_str().unwrap().to_owned();
     let names = [absolute.clone(), folder.to_str().unwrap().to_owned(), "../key".into(), "../documents".into()];
     let more = ["lock", ".", "..", "", "/", "a/b.segment", "../ab.segment", "ab.segment/..", "\u{e9}.segment"];
-    let act: [(&str, fn(&Store)); 5] = [
+    type Act = (&'static str, fn(&Store));
+    let act: [Act; 5] = [
         ("search", |store| assert_eq!(found(store, "alice", "n77x").len(), 10)),
         ("purge", |store| assert_eq!(store.purge("alice", &Purge::Namespace).unwrap(), 200)),
         ("verify", |store| assert_eq!(store.verify().unwrap().problems, [""; 0])),
