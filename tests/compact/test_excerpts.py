@@ -276,7 +276,7 @@ def test_with_a_query_the_blocks_that_bear_on_it_are_kept():
     for embedder in ("auto", None, HashEmbedder()):
         compaction = compact_context(
             messages, "why was the certificate refused?", 0.2, granularity="excerpt",
-            embedder=embedder, memory=MeasuredMemory() if embedder else None, format="plain",
+            embedder=embedder, format="plain",
         )  # fmt: skip
         assert "request_57 refused: certificate expired" in compaction.messages[-2]["content"]
         assert compaction.stats.degraded == ()

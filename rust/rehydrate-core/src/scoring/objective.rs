@@ -43,12 +43,7 @@ pub(crate) fn worth_of_names(features: &FeatureLists, named: &[u32], pinned: &[b
 
 impl Prepared {
     /// Per item, how much it is worth to the query; `pinned` items are there anyway.
-    pub(crate) fn worth_to_query(
-        &self,
-        signals: &[Signals],
-        item_tokens: &[u32],
-        pinned: &[bool],
-    ) -> Vec<f64> {
+    pub(crate) fn worth_to_query(&self, signals: &[Signals], item_tokens: &[u32], pinned: &[bool]) -> Vec<f64> {
         // What memory holds can be found there.
         let relevant = |s: &Signals| s.semantic.max(0.0).powi(POWER) * (1.0 - s.coverage);
         let mut worth = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());

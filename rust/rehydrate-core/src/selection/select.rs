@@ -54,9 +54,7 @@ impl Prepared {
             if by_coverage { self.features(&signals, &names) } else { Features::none(items) };
         let score = match request.packing {
             PackMode::Greedy => self.item_scores(&part_scores),
-            PackMode::Coverage if query_share > 0.0 => {
-                self.worth_to_query(&signals, &item_tokens, &pinned_items)
-            }
+            PackMode::Coverage if query_share > 0.0 => self.worth_to_query(&signals, &item_tokens, &pinned_items),
             PackMode::Coverage => vec![0.0; items],
         };
         let mut problem = Problem {
