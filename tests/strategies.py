@@ -438,12 +438,36 @@ def _result(call_id: str) -> Entry:
     return {"type": "tool_result", "tool_use_id": call_id, "content": f"result of {call_id}"}
 
 
+def codex_rollouts(max_turns: int = 6) -> st.SearchStrategy[list[Entry]]:
+    """Generate the lines of a rollout, with ignored ones, and turns that were taken back."""
+    return _codex(max_turns)
+
+
+@st.composite
+def _codex(draw: Draw, max_turns: int) -> list[Entry]:
+    def line(kind: str, **payload: Any) -> Entry:
+        return {"timestamp": "2026-03-12T15:10:41.041Z", "type": kind, "payload": payload}
+
+    entries = [line("session_meta", id="s", cwd="/w")]
+    for item in draw(openai_responses_items(max_turns)):
+        kind = "message" if "role" in item and "type" not in item else item["type"]
+        is_turn = item.get("role") == "user"
+        if is_turn and draw(st.integers(0, 5)) == 0:
+            entries.append(line("response_item", type="message", role="user", content="Not this."))
+            entries.append(line("event_msg", type="thread_rolled_back", num_turns=1))
+        entries.append(line("response_item", **{**item, "type": kind}))
+        if draw(st.integers(0, 3)) == 0:
+            entries.append(line("event_msg", type="token_count"))
+    return entries
+
+
 BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
     "anthropic": anthropic_conversations,
     "openai_chat": openai_chat_conversations,
     "openai_responses": openai_responses_items,
     "langchain": langchain_messages,
     "claude_code": claude_code_transcripts,
+    "codex": codex_rollouts,
     "plain": plain_conversations,
 }
 

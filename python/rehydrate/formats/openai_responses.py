@@ -90,18 +90,27 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Responses items; raises InvalidMessageError for an entry that is no item."""
+    return read_items(NAME, [(index, raw, True) for index, raw in enumerate(entries)])
+
+
+def read_items(
+    name: str, numbered: Sequence[tuple[int, Any, bool]], ignored: Sequence[int] = ()
+) -> Conversation:
+    """Read items of a list in the format `name`: each with its index, and whether it may be a turn
+    of the user's own."""
     messages: list[Message] = []
     turns = _Turns()
     bound: list[int] = []
     notes = Notes()
-    for index, raw in enumerate(entries):
+    for position, (index, raw, may_be_turn) in enumerate(numbered):
         item = _item(raw, index)
         draft = _read(item)
-        turns.add(item)
+        turns.add(item, position)
         pieces, role = tuple(draft.pieces), item.role
         calls = (item.call,) if item.call is not None else ()
         answers = (item.answer,) if item.answer is not None else ()
-        messages.append(Message(index, role, pieces, draft.images, calls, answers, role == "user"))
+        is_turn = role == "user" and may_be_turn
+        messages.append(Message(index, role, pieces, draft.images, calls, answers, is_turn))
         notes.take(draft)
         if item.kind == "item_reference":
             bound.append(index)
@@ -109,9 +118,10 @@ def parse(entries: Sequence[Any]) -> Conversation:
     bound += [message.index for message in messages if not called.issuperset(message.answers)]
     columns = Columns.grouped(tuple(messages), turns.links)
     return Conversation(
-        NAME,
+        name,
         None,
         None,
+        tuple(ignored),
         bound=tuple(sorted({*bound, *notes.bound})),
         columns=columns,
         unknown=notes.unknown,
@@ -126,11 +136,10 @@ class _Turns:
         self._thought: int | None = None  # first item of the latest row of reasoning in this turn
         self._is_thinking = False
         self._caller: int | None = None  # the first call of this turn
-        self._requests: dict[str, int] = {}  # approval request -> its index
+        self._requests: dict[str, int] = {}  # approval request -> its place
 
-    def add(self, item: Item) -> None:
-        """Take the next item."""
-        index = item.index
+    def add(self, item: Item, index: int) -> None:
+        """Take the next item, with its place in the list."""
         if item.role != "assistant":
             self._thought = self._caller = None
             self._is_thinking = False
@@ -156,7 +165,12 @@ class _Turns:
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
     """Return every rule of the Responses API (no `previous_response_id`) that these items break."""
-    items = [_item(raw, index) for index, raw in enumerate(entries)]
+    return broken_rules_of(list(enumerate(entries)))
+
+
+def broken_rules_of(numbered: Sequence[tuple[int, Any]]) -> list[Violation]:
+    """Return every rule that these items break, each of its index."""
+    items = [_item(raw, index) for index, raw in numbered]
     for item in items:
         _read(item)  # raises what parse raises
     return broken_rules(items)

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from rehydrate.formats import anthropic_writing, openai_chat_writing, openai_responses_writing
+from rehydrate.formats import (
+    anthropic_writing,
+    codex,
+    openai_chat_writing,
+    openai_responses_writing,
+)
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.claude_code_writing import merged_lines
 from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
@@ -81,6 +86,8 @@ def render_history(
         ]
     elif format == "claude_code" and provider == "anthropic":
         sent = [RenderedMessage(*each) for each in merged_lines(entries)]
+    elif format == "codex" and provider == "openai_responses":
+        sent = [RenderedMessage(item, (index,)) for index, item in codex.items_of(entries)]
     else:
         messages, lost = read(entries, format, first)
         if provider == "anthropic" and not first:

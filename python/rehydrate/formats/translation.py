@@ -11,6 +11,7 @@ from rehydrate.errors import InvalidMessageError
 from rehydrate.formats._reading import as_parts, json_object, type_of
 from rehydrate.formats.blocks import readable_texts
 from rehydrate.formats.claude_code_writing import merged_lines
+from rehydrate.formats.codex import items_of
 from rehydrate.formats.langchain_chat import langchain_to_openai
 from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
 from rehydrate.formats.openai_chat import function_id
@@ -187,8 +188,16 @@ def _openai_chat(
         yield message
 
 
-def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
-    for index, entry in enumerate(entries, reader.first):
+def _codex(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+    found = list(items_of(entries))
+    indices = [reader.first + index for index, _ in found]
+    return _openai_responses(reader, [item for _, item in found], indices)
+
+
+def _openai_responses(
+    reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
+) -> Iterable[NeutralMessage]:
+    for index, entry in zip(indices or count(reader.first), entries, strict=False):
         kind = type_of(entry)
         if kind in _HELD or (not kind and "role" not in entry):
             expected = "an item that says what it holds"
@@ -222,6 +231,7 @@ def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessa
 _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessage]]] = {
     "anthropic": _anthropic,
     "claude_code": _claude_code,
+    "codex": _codex,
     "openai_chat": _openai_chat,
     "openai_responses": _openai_responses,
     "langchain": _langchain,
