@@ -241,7 +241,6 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "counter": None,
         "format": "auto",
         "granularity": "message",
-        "excerpt_inputs": False,
         "thinking": "auto",
         "model": "",
         "provider": None,

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benches.python.retention import data_folder
+from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
 from rehydrate.messages import PieceKind

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benches.python.relevance import GENERAL
-from benches.python.retention import data_folder
+from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Memory
 from rehydrate.integrations.claude_code import EVENTS, Home, last_turns, said, used_names

@@ -15,22 +15,25 @@ from statistics import quantiles
 
 import rehydrate
 from benches.python import own_summaries, planted
-from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
 from benches.python.same_size import LIMIT, held, row
+from benches.python.sources import Source, data_folder, read_sources
 from benches.report.rows import Part, Row, number
 from rehydrate import formats
 from rehydrate.context import ContextStore
-from rehydrate.retention import CODING_CUTS, Cut, cut_sessions, read_claude_code
+from rehydrate.retention import Cut
 
-WANT = {0.02: (0.70, 0.80), 0.04: (0.85, 0.90)}
-"""By the share of the size, of the names used next: alone, and with the last messages."""
+SOURCES = ("coding", "long coding")
+WANT = {0.02: (0.45, 0.65), 0.04: (0.60, 0.78)}
+"""By the share of the size, of the names used next: alone, and with the last messages; of sessions
+that nobody tuned on."""
 LAST_MESSAGES = 20
 UPDATE_MS = 3.0
 
 
-def rows(cuts: Sequence[Cut]) -> list[Row]:
-    """Return the rows of retention."""
-    made = []
+def rows(source: Source) -> list[Row]:
+    """Return the rows of retention in a source."""
+    made, cuts = [], source.cuts
+    sessions = len({cut.session for cut in cuts})
     whole = {cut.name: rehydrate.count_tokens(cut.messages, format=cut.format) for cut in cuts}
     for share, wanted in WANT.items():
         for last, want in zip((0, LAST_MESSAGES), wanted, strict=True):
@@ -38,9 +41,10 @@ def rows(cuts: Sequence[Cut]) -> list[Row]:
             beside = f"with the last {last} messages" if last else "alone"
             made.append(
                 row(
-                    f"names used next, in the context store at {share:.0%}, {beside}",
+                    f"{source.title}, {sessions} sessions: names used next, in the context store "
+                    f"at {share:.0%}, {beside}",
                     cases,
-                    want,
+                    None if source.is_worn else want,
                     f"{share:.0%} of the tokens; {LIMIT}",
                 )
             )
@@ -72,9 +76,7 @@ def main() -> None:
     folder = data_folder()
     if folder is None:
         sys.exit("context_stores: no conversations; set REHYDRATE_DATA")
-    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
-    long = [each for each in sessions if len(each.messages) > LONG_SESSION_MESSAGES]
-    cuts = cut_sessions(long, CODING_CUTS)
+    sources = [each for each in read_sources(folder, SOURCES) if each.cuts]
     about = (
         "Coding sessions, cut; what the context store holds of the names used later, with 95% "
         "intervals by session. The extractive bundle has the sentences of users and agent with "
@@ -83,10 +85,10 @@ def main() -> None:
         "again, which the transcripts do not hold.)"
     )
     found = [
-        *rows(cuts),
+        *(row for source in sources for row in rows(source)),
         *own_summaries.rows(folder / "claude_code"),
         *planted.rows(),
-        latency(cuts),
+        latency([cut for source in sources for cut in source.cuts]),
     ]
     print(Part("The context store", about, found).to_json())
 

@@ -23,7 +23,7 @@ import numpy as np
 from benches.python import peers
 from benches.python.inputs import RATIO, ROOT, Message, generated_session
 from benches.python.memory_texts import queries, texts
-from benches.python.retention import data_folder
+from benches.python.sources import data_folder
 from benches.report.rows import Part, Row, number
 from benches.report.size import SIZE
 from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate

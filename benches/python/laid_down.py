@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 
 import rehydrate
 from benches.python.inputs import Message, generated_chat, generated_session, recorded_session
-from benches.python.retention import data_folder, ours
+from benches.python.sources import data_folder
 from rehydrate.retention import (
     Compact,
     Conversation,
     by_session,
+    compacted,
     exact_cost,
     keep_last,
+    mean_by_session,
     payload,
     read_claude_code,
     read_locomo,
@@ -197,7 +199,7 @@ def tables(rows: Sequence[Row]) -> dict[str, Any]:
 
     def share(some: Sequence[Row]) -> str:
         scores = [(row.session, float(row.survived)) for row in some]
-        return f"{fmean(score for _, score in scores):.3f} ({by_session(scores)})"
+        return f"{mean_by_session(scores):.3f} ({by_session(scores)})"
 
     found: dict[str, Any] = {
         str(ratio): share([row for row in rows if row.ratio == ratio]) for ratio in RATIOS
@@ -215,8 +217,8 @@ def methods() -> dict[str, Callable[[str], Compact]]:
     """Return the measured methods; each takes the conversation's format."""
     count = exact_cost()
     return {
-        "rehydrate": lambda kind: ours(format=kind),
-        "rehydrate, excerpts": lambda kind: ours(format=kind, granularity="excerpt"),
+        "rehydrate": lambda kind: compacted(format=kind),
+        "rehydrate, excerpts": lambda kind: compacted(format=kind, granularity="excerpt"),
         "keep the last": lambda _: keep_last(count),
         "LangChain trim_messages": lambda _: trim_messages(count),
     }

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from benches.python.retention import data_folder
+from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Budget, Context, count_tokens
 from rehydrate.context import ContextJIT

@@ -17,17 +17,10 @@ from typing import NamedTuple
 
 import rehydrate
 from benches.python.inputs import Message
-from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
+from benches.python.sources import data_folder, read_sources
 from benches.report.rows import Part, Row
 from rehydrate.retention import (
-    CODING_CUTS,
-    SUPPORT_CUTS,
-    Conversation,
     Cut,
-    cut_sessions,
-    read_claude_code,
-    read_locomo,
-    read_tau_bench,
     steps,
     text_of,
 )
@@ -129,18 +122,14 @@ def compare(cases: Sequence[Case], granularity: str) -> dict[tuple[str, float], 
 
 
 def cases_of(folder: Path) -> dict[str, list[Case]]:
-    """Return the conversations by kind, cut where their later needs are known."""
-    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
-    long_sessions = [one for one in sessions if len(one.messages) > LONG_SESSION_MESSAGES]
-    coding = cut_sessions(long_sessions, CODING_CUTS)
-    support = read_tau_bench(folder / "airline_dev.json")
-    airline = cut_sessions(support, SUPPORT_CUTS, min_messages=24, min_needed=3)
-    chats: list[Conversation] = read_locomo(folder / "locomo_dev.json")
-    return {
-        "coding sessions": [halved(cut.messages, cut.format, cut) for cut in coding],
-        "airline support": [halved(cut.messages, cut.format, cut) for cut in airline],
-        "long chats": [halved(chat.messages, chat.format, None) for chat in chats],
-    }
+    """Return the conversations by source, cut where their later needs are known."""
+    found: dict[str, list[Case]] = {}
+    for source in read_sources(folder, ("coding", "long coding", "airline", "locomo")):
+        cases = [halved(cut.messages, cut.format, cut) for cut in source.cuts]
+        cases += [halved(chat.messages, chat.format, None) for chat in source.chats]
+        if cases:
+            found[source.title] = cases
+    return found
 
 
 def main() -> None:
@@ -150,7 +139,7 @@ def main() -> None:
         sys.exit("novelty: no conversations; set REHYDRATE_DATA to their folder")
     rows = []
     for kind, cases in cases_of(folder).items():
-        for granularity in ("message", "excerpt") if kind != "long chats" else ("message",):
+        for granularity in ("message", "excerpt") if cases[0].needed is not None else ("message",):
             found = compare(cases, granularity)
             rows += _rows(f"{kind}, {granularity}s", len(cases), found, cases[0].needed is not None)
     print(

@@ -7,21 +7,22 @@ its size.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 import rehydrate
-from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
+from benches.python.sources import data_folder, read_sources
 from benches.report.rows import Part, Row
 from rehydrate.compact import Outline
-from rehydrate.retention import CODING_CUTS, Cut, by_session, cut_sessions, read_claude_code
+from rehydrate.retention import Cut, by_session, mean_by_session, names_in, steps, tool_inputs
 
-WANT = {0.01: 0.52, 0.02: 0.66}
-"""Minimum shares: those of a bare list of names by use and recency."""
+WANT = {0.02: 0.45, 0.04: 0.60}
+"""Minimum shares, of sessions that nobody tuned on."""
 NEXT_STEPS = 40
 
 
-def rows(cuts: list[Cut], what: str) -> list[Row]:
+def rows(cuts: Sequence[Cut], what: str) -> list[Row]:
     """Return an outline of each size, alone and beside what always stays."""
     made = []
     for share, want in WANT.items():
@@ -35,7 +36,7 @@ def rows(cuts: list[Cut], what: str) -> list[Row]:
         )
         made.append(
             Row(
-                f"names used {what}, in an outline of {share:.0%}",
+                f"{what}, in an outline of {share:.0%}",
                 alone[0],
                 "",
                 want=want,
@@ -45,6 +46,13 @@ def rows(cuts: list[Cut], what: str) -> list[Row]:
             )
         )
     return made
+
+
+def within(cut: Cut, count: int) -> Cut:
+    """Return the cut with what is needed for so many steps."""
+    ahead = cut.ahead[: steps(cut.ahead)[:count][-1].stop]
+    used = names_in("\n".join(map(tool_inputs, ahead)))
+    return replace(cut, needed=used & cut.needed, ahead=ahead)
 
 
 def _outlined(cut: Cut, share: float) -> rehydrate.Compaction:
@@ -71,7 +79,7 @@ def _mean_and_interval(
 ) -> tuple[float, str]:
     """Return the mean, and its interval in words."""
     values = [(cut.session, share(cut, kept)) for cut, kept in compactions]
-    return fmean(value for _, value in values), str(by_session(values) or "one session")
+    return mean_by_session(values), str(by_session(values) or "one session")
 
 
 def main() -> None:
@@ -79,11 +87,14 @@ def main() -> None:
     folder = data_folder()
     if folder is None:
         sys.exit("outlines: no conversations; set REHYDRATE_DATA")
-    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
-    long = [each for each in sessions if len(each.messages) > LONG_SESSION_MESSAGES]
-    found = rows(cut_sessions(long, CODING_CUTS), "later")
-    ahead = cut_sessions(long, CODING_CUTS, horizon_steps=NEXT_STEPS)
-    found += rows(ahead, f"in the next {NEXT_STEPS} steps")
+    found = []
+    for source in read_sources(folder, ("coding", "long coding")):
+        found += rows(source.cuts, f"{source.title}: names used later")
+        ahead = [within(cut, NEXT_STEPS) for cut in source.cuts]
+        found += rows(
+            [cut for cut in ahead if cut.needed],
+            f"{source.title}: names used in the next {NEXT_STEPS} steps",
+        )
     about = (
         "Coding sessions, cut: all goes that need not stay, but for an outline. In brackets and "
         "after the figure 95% intervals by session. Claude Code's own summaries are among the rows "

@@ -7,22 +7,18 @@ calls used next are looked for.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import rehydrate
-from benches.python.outlines import NEXT_STEPS
+from benches.python.outlines import NEXT_STEPS, within
 from benches.python.same_size import LIMIT, Held, held, row
 from benches.report.rows import Row
 from rehydrate.retention import (
     Cut,
     Message,
-    names_in,
     read_sessions,
     sample_cases,
-    steps,
-    tool_inputs,
 )
 
 OWN = "the agent's own summary"
@@ -35,7 +31,9 @@ def rows(folder: Path) -> list[Row]:
         return [Row(f"names used next, at the size of {OWN}", None, "", beside="there is none")]
     made = []
     for what, count in (("later", None), (f"in the next {NEXT_STEPS} steps", NEXT_STEPS)):
-        cuts = [(_ahead(each.cut, count), each.summary) for each in summaries]
+        cuts = [
+            (within(each.cut, count) if count else each.cut, each.summary) for each in summaries
+        ]
         cases = [_held(cut, summary) for cut, summary in cuts if cut.needed]
         sizes = [
             rehydrate.count_tokens([summary]) / rehydrate.count_tokens(cut.messages)
@@ -55,13 +53,3 @@ def _held(cut: Cut, summary: Message) -> dict[str, Held]:
     own = Held(cut.session, len(cut.mentioned([summary])) / len(cut.needed), 1.0)
     found = held(cut, rehydrate.count_tokens([summary]))
     return {OWN: own, **found}
-
-
-def _ahead(cut: Cut, count: int | None) -> Cut:
-    """Return the cut with what is needed for so many steps."""
-    if count is None:
-        return cut
-    last = steps(cut.ahead)[:count][-1]
-    ahead = cut.ahead[: last.stop]
-    used = names_in("\n".join(map(tool_inputs, ahead)))
-    return replace(cut, needed=used & cut.needed, ahead=ahead)

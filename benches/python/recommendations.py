@@ -11,8 +11,8 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, quantiles
 
-from benches.python.retention import data_folder
 from benches.python.shapes import SHAPES, sessions
+from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate.retention import (
     GOAL,

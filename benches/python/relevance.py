@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from benches.python.retention import data_folder
+from benches.python.sources import data_folder
 from rehydrate import Memory
 from rehydrate.memory import Hit, MemoryItem
 from rehydrate.prompt import MIN_RELEVANCE, relevant_hits

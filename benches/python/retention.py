@@ -1,338 +1,456 @@
-"""Retention and the laws, on real conversations: `python -m benches.python.retention`.
+"""What is kept of what is needed later, by source: `python -m benches.python.retention`.
 
-The conversations are not part of this repository. Their folder is the argument, or
-`REHYDRATE_DATA`, or `../shared/data`; without it there is nothing to measure.
+    python -m benches.python.retention --sources coding --methods whole last --ratios 0.1 0.2
+    python -m benches.python.retention --sources beam locomo --every 5
+    python -m benches.python.retention --json > retention.json
+
+Two measures of a cut session: names that are used later, and lines that are typed again (see
+`rehydrate.retention`). Every method is given the same size: the budget, or what `compact_context`
+had to keep, if that is more. Means are over the cuts of a session, then over the sessions.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
-import os
 import re
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import product
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import rehydrate
-from benches.python.inputs import QUERY, ROOT, Message
 from benches.python.minilm import find_minilm
+from benches.python.sources import Source, data_folder, read_sources
 from benches.python.turns import (
     VAGUE,
-    Ask,
     WorkQuestion,
-    about_lines,
-    about_names,
     as_last_turn,
-    given_as_query,
     in_context,
-    not_asked,
-    said_last,
     with_query,
 )
+from benches.report.sections.retention import overall, tables
 from rehydrate.embedding import Precision, load_model
 from rehydrate.retention import (
-    CODING_CUTS,
     CUT_RATIOS,
-    QUESTION_RATIOS,
-    SUPPORT_CUTS,
     Compact,
     Conversation,
     Cut,
+    Kept,
+    Measure,
+    Message,
     Retention,
-    Turns,
+    Score,
+    best_cover,
+    by_session,
     compacted as ours,
-    cut_sessions,
+    cover,
     exact_cost,
-    indices_of,
+    is_system,
     keep_last,
-    keep_random,
-    measure_cuts,
-    measure_questions,
+    mean_by_session,
+    names_in,
     oracle,
-    read_claude_code,
-    read_locomo,
-    read_tau_bench,
+    score_cut,
+    steps,
     text_of,
-    to_langchain,
-    trim,
     trim_messages,
+    without_marks,
 )
 
-LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-EXCERPT_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6)
-PROFILES = ("chitta", "balanced")
-_MARK = re.compile(
-    r"\[\.\.\. [\d,]+ (line|element|member|character)s? omitted, \d+(-\d+)? \.\.\.\]"
+ASKED_RATIOS = (0.05, 0.1, 0.2)
+SIZE_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.4)
+ANCHOR = "whole"
+"""The method that sets the size of the others."""
+AT_ITS_OWN_SIZE = ("vague query", "vague turn")
+"""These are compared with the anchor itself, so they are asked for what it was asked for."""
+PAIRS = (
+    ("whole", "coverage"),
+    ("whole", "last"),
+    ("excerpts", "last"),
+    ("excerpts", "whole"),
+    ("vague query", "whole"),
+    ("vague turn", "whole"),
 )
-LONG_SESSION_MESSAGES = 200
-"""Sessions shorter than this are too short to be cut five times."""
+MEASURES = ("retained", "lines", "text")
 
-WORK_RATIOS = (0.05, 0.1, 0.2)
-LAST_TURN = "balanced, the question as last turn, no query"
-
-Means = dict[str, dict[str, Any]]
-
-
-def data_folder(named: str | None = None) -> Path | None:
-    """Return the folder of the conversations, if it is there."""
-    folder = Path(named or os.environ.get("REHYDRATE_DATA") or ROOT.parent / "shared" / "data")
-    return folder if folder.is_dir() else None
+Cost = Callable[[Message], int]
+NamesOf = Callable[[str], frozenset[str]]
+Run = Callable[[float], Score]
+"""Measures one method on one case at a share of its tokens."""
 
 
-def measure(folder: Path, only: frozenset[str] = frozenset(), every: int = 1) -> dict[str, Any]:
-    """Return every table, and the counts of the laws.
+def of_cut(cut: Cut, cost: Cost) -> dict[str, Run]:
+    """Return every method for a cut, by name."""
+    kind = cut.format
+    whole, excerpts = ours(format=kind), ours(format=kind, granularity="excerpt")
+    compactors = {
+        ANCHOR: [whole],
+        "excerpts": [excerpts],
+        "last": [keep_last(cost)],
+        "trim": [trim_messages(cost)],
+        "coverage": [plain_coverage(cut, cost, other_names_in)],
+        "coverage, measured names": [plain_coverage(cut, cost, names_in)],
+        "chitta": [ours(format=kind, scoring="chitta")],
+        "context": [in_context(kind)],
+        "vague query": [with_query(whole, said) for said in VAGUE],
+        "vague turn": [as_last_turn(whole, kind, said) for said in VAGUE],
+        "oracle names": [oracle(cut, cost)],
+        "oracle lines": [oracle(cut, cost, "lines")],
+    }
+    if "excerpt_inputs" in inspect.signature(rehydrate.compact_context).parameters:
+        more = ours(format=kind, granularity="excerpt", excerpt_inputs=True)
+        compactors["inputs"] = [more]
 
-    `only` names methods: then the tables of questions and of cuts have these lines, and nothing
-    else is measured. `every` asks one in so many questions of LoCoMo.
-    """
-    chats = [
-        replace(chat, questions=chat.questions[::every])
-        for chat in read_locomo(folder / "locomo_dev.json")
+    def run(each: Sequence[Compact]) -> Run:
+        return lambda ratio: _mean([score_cut(cut, compact, ratio, cost) for compact in each])
+
+    return {
+        **{name: run(each) for name, each in compactors.items()},
+        "oracle names, blocks": lambda ratio: oracle_of_blocks(cut, cost, "names", ratio),
+        "oracle lines, blocks": lambda ratio: oracle_of_blocks(cut, cost, "lines", ratio),
+    }
+
+
+def of_question(
+    chat: Conversation, number: int, cost: Cost, models: Mapping[str, Compact]
+) -> dict[str, Run]:
+    """Return every method for a question of a chat, by name; `models` are more of them."""
+    kind = chat.format
+    whole, excerpts = ours(format=kind), ours(format=kind, granularity="excerpt")
+    compactors = {
+        ANCHOR: whole,
+        "excerpts": excerpts,
+        "whole, last turn": as_last_turn(whole, kind),
+        "excerpts, last turn": as_last_turn(excerpts, kind),
+        "last": keep_last(cost),
+        "chitta": ours(format=kind, scoring="chitta"),
+        "no embedder": ours(format=kind, embedder=None),
+        **models,
+    }
+
+    def run(compact: Compact) -> Run:
+        return lambda ratio: score_evidence(chat, number, compact, ratio, cost)
+
+    return {name: run(compact) for name, compact in compactors.items()}
+
+
+def of_work(question: WorkQuestion, cost: Cost) -> dict[str, Run]:
+    """Return every method for a question about the work of a session, by name."""
+    kind = question.cut.format
+    whole, excerpts = ours(format=kind), ours(format=kind, granularity="excerpt")
+    compactors = {
+        ANCHOR: with_query(whole, question.text),
+        "excerpts": with_query(excerpts, question.text),
+        "whole, last turn": as_last_turn(whole, kind, question.text),
+        "excerpts, last turn": as_last_turn(excerpts, kind, question.text),
+        "not asked": whole,
+        "last": keep_last(cost),
+        "trim": trim_messages(cost),
+    }
+
+    def run(compact: Compact) -> Run:
+        return lambda ratio: score_cut(question.cut, compact, ratio, cost)
+
+    return {name: run(compact) for name, compact in compactors.items()}
+
+
+def measure_case(
+    runs: Mapping[str, Run], ratios: Sequence[float], only: Sequence[str]
+) -> dict[str, list[Score]]:
+    """Measure these methods (all, if none is named), each at the size that the anchor needed."""
+    found: dict[str, list[Score]] = {name: [] for name in only or runs if name in runs}
+    for ratio in ratios:
+        anchor = runs[ANCHOR](ratio)
+        size = max(ratio, anchor.cost_ratio)
+        for name, scores in found.items():
+            given = ratio if name in AT_ITS_OWN_SIZE else size
+            score = anchor if name == ANCHOR else runs[name](given)
+            scores.append(replace(score, ratio=ratio))
+    return found
+
+
+def plain_coverage(cut: Cut, cost: Cost, names_of: NamesOf) -> Compact:
+    """Keep what `compact_context` must keep, then steps by their new names per token."""
+
+    def compact(messages: list[Message], _: str | None, ratio: float) -> list[Message]:
+        budget = int(sum(map(cost, messages)) * ratio + 1e-9)
+        pins = rehydrate.compact_context(messages, budget_tokens=1, format=cut.format).indices
+        rest = [step for step in steps(messages) if not set(step) & set(pins)]
+        names = [_names_of_step(messages, step, names_of) for step in rest]
+        costs = [sum(cost(messages[i]) for i in step) for step in rest]
+        had = _names_of_step(messages, pins, names_of)
+        room = budget - sum(cost(messages[i]) for i in pins)
+        chosen = [i for n in cover(names, costs, room, covered=had) for i in rest[n]]
+        return [messages[i] for i in sorted([*pins, *chosen])]
+
+    return compact
+
+
+_WORD = re.compile(r"[^\W_](?:[\w./@:#$~+-]*[\w$])?")
+_INNER = re.compile(r"\w[./_@:#-]+\w|[a-z\d][A-Z]|[A-Z]{2}|\d")
+
+
+def other_names_in(text: str) -> frozenset[str]:
+    """Return names by a rule that is not the measure's: who packs by that is flattered."""
+    return frozenset(w for w in _WORD.findall(text) if 3 <= len(w) <= 200 and _INNER.search(w))
+
+
+def oracle_of_blocks(cut: Cut, cost: Cost, measure: Measure, ratio: float) -> Score:
+    """Keep nearly the most that blocks of 300 characters can; their marks cost nothing."""
+    total = sum(map(cost, cut.messages))
+    system = [message for message in cut.messages if is_system(message)]
+    blocks = [block for m in cut.messages if not is_system(m) for block in _blocks(text_of(m))]
+    found = cut.mentioned if measure == "names" else cut.quoted
+    needs = [found([{"content": text}]) for text, _ in blocks]
+    costs = [tokens for _, tokens in blocks]
+    budget = max(0, int(total * ratio + 1e-9) - sum(map(cost, system)))
+    chosen = best_cover(needs, costs, budget)
+    kept = [*system, *({"content": blocks[i][0]} for i in chosen)]
+    return Score(
+        cut.name,
+        ratio,
+        len(cut.mentioned(kept)) / max(1, len(cut.needed)),
+        (sum(map(cost, system)) + sum(costs[i] for i in chosen)) / max(1, total),
+        session=cut.session,
+        asked=ratio,
+        lines=len(cut.quoted(kept)) / len(cut.lines) if cut.lines else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Score):
+    """A score of a question."""
+
+    text: float | None = None
+    """Share of the evidence's text that is still there."""
+
+
+def score_evidence(
+    chat: Conversation, number: int, compact: Compact, ratio: float, cost: Cost
+) -> Asked:
+    """Compact with a question: which messages that answer it are there, and how much of them."""
+    question, messages = chat.questions[number], chat.messages
+    kept = compact(list(messages), question.text, ratio)
+    if not isinstance(kept, Kept):
+        by_id = {id(message): index for index, message in enumerate(messages)}
+        kept = Kept(kept, [by_id[id(message)] for message in kept])
+    there = dict(zip(kept.indices, kept, strict=True))
+    shares = [
+        len(without_marks(text_of(there[i]))) / max(1, len(text_of(messages[i])))
+        if i in there
+        else 0.0
+        for i in question.evidence
     ]
-    support = read_tau_bench(folder / "airline_dev.json")
-    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
-    long_sessions = [
-        session for session in sessions if len(session.messages) > LONG_SESSION_MESSAGES
-    ]
-    coding_cuts = cut_sessions(long_sessions, CODING_CUTS)
-    support_cuts = cut_sessions(support, SUPPORT_CUTS, min_messages=24, min_needed=3)
-    found: dict[str, Any] = {
-        "questions": {
-            "conversations": len(chats),
-            "questions": sum(len(chat.questions) for chat in chats),
-            "methods": _questions(chats, only),
+    return Asked(
+        f"{chat.name} question {number}",
+        ratio,
+        fmean(i in there for i in question.evidence),
+        sum(map(cost, kept)) / sum(map(cost, messages)),
+        session=chat.name,
+        asked=ratio,
+        text=fmean(min(1.0, share) for share in shares),
+    )
+
+
+class Sized(NamedTuple):
+    """What `compact_context` was asked for and what it kept, by its own counts."""
+
+    session: str
+    granularity: str
+    ratio: float
+    asked: int
+    got: int
+    pins_fit: bool
+
+
+def measure_sizes(cuts: Iterable[Cut]) -> Iterator[Sized]:
+    """Compact each cut to small and large sizes."""
+    for cut in cuts:
+        before = rehydrate.count_tokens(cut.messages, format=cut.format)
+        for granularity in ("message", "excerpt"):
+            for ratio in SIZE_RATIOS:
+                asked = int(before * ratio + 1e-9)
+                stats = rehydrate.compact_context(
+                    cut.messages, budget_tokens=asked, format=cut.format, granularity=granularity
+                ).stats
+                fits = stats.pinned_tokens <= asked
+                yield Sized(cut.session, granularity, ratio, asked, stats.after_tokens, fits)
+
+
+def measure_source(
+    source: Source, ratios: Sequence[float] | None, only: Sequence[str], every: int
+) -> dict[str, Any]:
+    """Return every figure of a source as JSON values."""
+    cost = exact_cost()
+    runs: list[dict[str, Run]] = [of_cut(cut, cost) for cut in source.cuts]
+    wants_models = not only or any("MiniLM" in name for name in only)
+    models = _with_models() if source.name == "locomo" and wants_models else {}
+    for chat in source.chats:
+        asked = range(0, len(chat.questions), every)
+        runs += [of_question(chat, n, cost, models) for n in asked]
+    runs += [of_work(question, cost) for question in source.work[::every]]
+    at = ratios or (CUT_RATIOS if source.cuts else ASKED_RATIOS)
+    cases = [measure_case(each, at, only) for each in runs]
+    scores = {
+        name: Retention(tuple(score for case in cases for score in case[name]))
+        for name in (cases[0] if cases else ())
+    }
+    one = next(iter(scores.values()), Retention(()))
+    first = next(iter(one.by_ratio().values()), [])
+    with_lines = [score.session for score in first if score.lines is not None]
+    return {
+        "title": source.title,
+        "kind": source.kind,
+        "sessions": len({score.session for score in first}),
+        "cases": len(first),
+        "sessions_with_lines": len(set(with_lines)),
+        "cases_with_lines": len(with_lines),
+        "methods": {name: _figures(of) for name, of in scores.items()},
+        "pairs": {
+            f"{more} less {less}": _paired(scores[more], scores[less])
+            for more, less in PAIRS
+            if more in scores and less in scores
         },
-        "coding": {"cuts": len(coding_cuts), "methods": _cuts(coding_cuts, only)},
-        "airline": {"cuts": len(support_cuts), "methods": _cuts(support_cuts, only)},
-    }
-    if only:
-        return found
-    return found | {
-        "names": _work_questions(about_names(long_sessions)),
-        "lines": _work_questions(about_lines(long_sessions)),
-        "laws": check_laws([*chats, *support, *sessions]),
-        "excerpt_laws": check_excerpts([*chats, *support, *sessions]),
-        "peer_laws": check_trim_messages([*chats, *support, *sessions]),
+        "sizes": _sizes(list(measure_sizes(source.cuts))) if ANCHOR in scores else {},
     }
 
 
-def check_laws(conversations: Sequence[Conversation]) -> dict[str, int]:
-    """Compact every conversation at every ratio under each profile, and check the laws.
-
-    A violation counts where the output breaks a provider's rule that the input did not break.
-    """
-    tally = dict.fromkeys(("compactions", "violations", "not_verbatim", "out_of_order"), 0)
-    tally |= {"over_target": 0, "pinned_over_target": 0}
-    tally |= {"conversations": len(conversations), "invalid_inputs": 0, "messages": 0}
-    for conversation in conversations:
-        messages, before = conversation.messages, json.dumps(conversation.messages)
-        place = {id(message): index for index, message in enumerate(messages)}
-        faults = len(rehydrate.validate(messages, conversation.format))
-        tally["invalid_inputs"] += bool(faults)
-        tally["messages"] += len(messages)
-        for ratio in LAW_RATIOS:
-            for profile, query in product(PROFILES, (None, QUERY)):
-                kept = rehydrate.compact_context(
-                    messages, query, ratio, scoring=profile, format=conversation.format
-                )
-                order = [place.get(id(message), -1) for message in kept.messages]
-                tally["compactions"] += 1
-                tally["violations"] += max(
-                    0, len(rehydrate.validate(kept.messages, conversation.format)) - faults
-                )
-                tally["not_verbatim"] += order.count(-1)
-                tally["out_of_order"] += order != sorted(set(order))
-                if kept.stats.after_tokens > kept.stats.target_tokens:
-                    pins_fit = kept.stats.pinned_tokens <= kept.stats.target_tokens
-                    tally["over_target" if pins_fit else "pinned_over_target"] += 1
-        tally["not_verbatim"] += json.dumps(messages) != before
-    return tally
+def _figures(of: Retention) -> dict[str, Any]:
+    found: dict[str, Any] = {"asked": _keyed(of.means("asked")), "got": _keyed(of.cost_ratios())}
+    for measure in MEASURES:
+        if hasattr(of.scores[0], measure):
+            means, intervals = _keyed(of.means(measure)), _keyed(of.intervals(measure))
+            found[measure] = {"mean": means, "interval": intervals}
+    return found
 
 
-def check_excerpts(conversations: Sequence[Conversation]) -> dict[str, int]:
-    """Excerpt every conversation at several ratios, and check the laws on the output.
-
-    Every line of a message that is kept in part, but the marks of its gaps, must be in the original
-    message, in the same order.
-    """
-    names = ("compactions", "excerpted", "violations", "not_verbatim", "over_target", "changed")
-    tally = dict.fromkeys(names, 0)
-    for conversation in conversations:
-        messages, before = conversation.messages, json.dumps(conversation.messages)
-        faults = len(rehydrate.validate(messages, conversation.format))
-        for ratio, query in product(EXCERPT_RATIOS, (None, QUERY)):
-            kept = rehydrate.compact_context(
-                messages, query, ratio, format=conversation.format, granularity="excerpt"
-            )
-            stats = kept.stats
-            tally["compactions"] += 1
-            tally["excerpted"] += stats.excerpted
-            found = len(rehydrate.validate(kept.messages, conversation.format))
-            tally["violations"] += max(0, found - faults)
-            for index, message in zip(kept.indices, kept.messages, strict=True):
-                tally["not_verbatim"] += _lines_made_up(message, messages[index])
-            pins_fit = stats.pinned_tokens <= stats.target_tokens
-            tally["over_target"] += pins_fit and stats.over_budget
-            again = rehydrate.compact_context(
-                kept.messages,
-                query,
-                budget_tokens=stats.target_tokens,
-                format=conversation.format,
-                granularity="excerpt",
-            )
-            tally["changed"] += again.stats.changed
-        tally["not_verbatim"] += json.dumps(messages) != before
-    return tally
+def _paired(more: Retention, less: Retention) -> dict[str, Any]:
+    """Return the mean differences of two methods on the same cases, with their intervals."""
+    found: dict[str, Any] = {}
+    for measure in MEASURES:
+        pairs: dict[float, list[tuple[str, float]]] = {}
+        for a, b in zip(more.scores, less.scores, strict=True):
+            values = [getattr(score, measure, None) for score in (a, b)]
+            if None not in values:
+                pairs.setdefault(a.ratio, []).append((a.session, values[0] - values[1]))
+        found[measure] = {
+            "mean": {str(ratio): mean_by_session(each) for ratio, each in pairs.items()},
+            "interval": {str(ratio): by_session(each) for ratio, each in pairs.items()},
+        }
+    return found
 
 
-def check_trim_messages(conversations: Sequence[Conversation]) -> dict[str, int]:
-    """Run `trim_messages` on the same conversations, and check the rules for its own messages."""
-    tally, cost = dict.fromkeys(("compactions", "violations", "invalid_outputs"), 0), exact_cost()
-    for conversation in conversations:
-        turns = to_langchain(conversation.messages)
-        faults = len(rehydrate.validate(turns, "langchain"))
-        costs = [cost(message) for message in conversation.messages]
+def _sizes(sized: Sequence[Sized]) -> dict[str, Any]:
+    """Return tokens kept per token asked for, and where what must stay alone is more."""
+    groups: dict[str, dict[str, list[Sized]]] = {}
+    for each in sized:
+        groups.setdefault(each.granularity, {}).setdefault(str(each.ratio), []).append(each)
 
-        def count(counted: Turns, costs: list[int] = costs) -> int:
-            return sum(costs[i] for i in {i for turn in counted for i in indices_of(turn)})
+    def figures(group: Sequence[Sized]) -> dict[str, Any]:
+        fitting = [(s.session, s.got / s.asked) for s in group if s.pins_fit]
+        return {
+            "got": mean_by_session((s.session, s.got / s.asked) for s in group),
+            "got_where_pins_fit": mean_by_session(fitting) if fitting else None,
+            "most_where_pins_fit": max((value for _, value in fitting), default=None),
+            "pins_over": sum(not s.pins_fit for s in group),
+            "cases": len(group),
+        }
 
-        for ratio in LAW_RATIOS:
-            kept = trim(turns, int(sum(costs) * ratio + 1e-9), count)
-            more = max(0, len(rehydrate.validate(kept, "langchain")) - faults)
-            tally["compactions"] += 1
-            tally["violations"] += more
-            tally["invalid_outputs"] += bool(more)
-    return tally
-
-
-def _lines_made_up(excerpt: Message, message: Message) -> int:
-    """Count lines of the excerpt that do not come next in the message, without the marks."""
-    if excerpt is message:
-        return 0
-    made_up, at = 0, 0
-    whole = text_of(message)
-    for line in text_of(excerpt).split("\n"):
-        found = whole.find(line, at)
-        if found >= 0:
-            at = found + len(line)
-        else:
-            made_up += _MARK.fullmatch(line) is None
-    return made_up
-
-
-def _questions(chats: list[Conversation], only: frozenset[str]) -> Means:
-    cost = exact_cost()
-    unnamed = [_without_speakers(chat) for chat in chats]
-    methods: list[tuple[str, list[Conversation], Compact]] = [
-        ("random", chats, keep_random(cost=cost)),
-        ("keep the last", chats, keep_last(cost)),
-        ("chitta", chats, ours(scoring="chitta")),
-        ("balanced", chats, ours()),
-        ("balanced, excerpts", chats, ours(granularity="excerpt")),
-        (LAST_TURN, chats, as_last_turn(ours(), chats[0].format)),
-        (
-            f"{LAST_TURN}, excerpts",
-            chats,
-            as_last_turn(ours(granularity="excerpt"), chats[0].format),
-        ),
-        ("balanced, no embedder", chats, ours(embedder=None)),
-        ("balanced, texts without speakers' names", unnamed, ours()),
-    ]
-    if not only and (folder := find_minilm()):
-        precisions: tuple[Precision, ...] = ("int8", "fp32")
-        for precision in precisions:
-            model = load_model(folder, precision=precision)
-            methods.append((f"balanced, MiniLM {precision}", chats, ours(embedder=model)))
     return {
-        name: _means(measure_questions(among, compact, QUESTION_RATIOS, cost=cost), name)
-        for name, among, compact in methods
-        if not only or name in only
+        granularity: {ratio: figures(group) for ratio, group in by_ratio.items()}
+        for granularity, by_ratio in groups.items()
     }
 
 
-def _cuts(cuts: list[Cut], only: frozenset[str]) -> Means:
-    cost = exact_cost()
-    kind = cuts[0].format if cuts else "auto"
-    methods: list[tuple[str, Compact]] = [
-        ("keep the last", keep_last(cost)),
-        ("LangChain trim_messages", trim_messages(cost)),
-        ("chitta", ours(scoring="chitta", format=kind)),
-        ("balanced", ours(format=kind)),
-        ("balanced, excerpts", ours(format=kind, granularity="excerpt")),
-        ("Context.compact", in_context(kind)),
-        ("Context.compact, excerpts", in_context(kind, granularity="excerpt")),
-    ]
-    for said in VAGUE:
-        methods.append((f'query "{said}"', with_query(ours(format=kind), said)))
-        methods.append((f'last turn "{said}"', as_last_turn(ours(format=kind), kind, said)))
-    found = {
-        name: _means(measure_cuts(cuts, compact, CUT_RATIOS, cost=cost), name)
-        for name, compact in methods
-        if not only or name in only
-    }
-    if only:
-        return found
-    limits = [measure_cuts([cut], oracle(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts]
-    every = Retention(tuple(score for limit in limits for score in limit.scores))
-    return found | {"knows the future": _means(every, "knows the future")}
+def _keyed(values: dict[float, Any]) -> dict[str, Any]:
+    return {str(ratio): value for ratio, value in values.items()}
 
 
-def _work_questions(questions: Sequence[WorkQuestion]) -> dict[str, Any]:
-    """Measure by way of asking whether the answer of each question is still there."""
-    cost = exact_cost()
-    whole, parts = ours(format="claude_code"), ours(format="claude_code", granularity="excerpt")
-    methods: list[tuple[str, Ask]] = [
-        ("keep the last", not_asked(keep_last(cost))),
-        ("LangChain trim_messages", not_asked(trim_messages(cost))),
-        ("balanced, not asked", not_asked(whole)),
-        ("balanced", given_as_query(whole)),
-        (LAST_TURN, said_last(whole)),
-        (f"{LAST_TURN}, excerpts", said_last(parts)),
-    ]
-    found = {}
-    for name, ask in methods:
-        measured = [
-            measure_cuts([question.cut], ask(question), WORK_RATIOS, cost=cost)
-            for question in questions
-        ]
-        scores = tuple([score for each in measured for score in each.scores])
-        found[name] = _means(Retention(scores), name)
-    return {"questions": len(questions), "methods": found}
+def _mean(scores: Sequence[Score]) -> Score:
+    """Return one score with the means of several of the same case."""
+    first = scores[0]
+    return replace(
+        first,
+        retained=fmean(s.retained for s in scores),
+        cost_ratio=fmean(s.cost_ratio for s in scores),
+        lines=None if first.lines is None else fmean(s.lines or 0.0 for s in scores),
+    )
 
 
-def _means(found: Retention, name: str) -> dict[str, Any]:
-    print(f"  {time.strftime('%H:%M:%S')}  {name}: {found.means()}", file=sys.stderr, flush=True)
+@cache
+def _with_models() -> dict[str, Compact]:
+    """Return `compact_context` with MiniLM, if its weights are here."""
+    folder = find_minilm()
+    precisions: tuple[Precision, ...] = ("int8", "fp32") if folder else ()
     return {
-        "retained": found.means(),
-        "cost": found.cost_ratios(),
-        "interval": found.intervals(),
+        f"MiniLM {precision}": ours(embedder=load_model(folder, precision=precision))
+        for precision in precisions
     }
 
 
-def _without_speakers(chat: Conversation) -> Conversation:
-    """Return the chat without each turn's `Name: `, which other conversations do not have."""
-    messages = [{**m, "content": str(m["content"]).partition(": ")[2]} for m in chat.messages]
-    return Conversation(chat.name, messages, chat.format, chat.questions)
+_BLOCK = re.compile(r"[\s\S]{1,300}(?:\n|\Z)|.{1,3000}(?:\n|\Z)|[\s\S]{3000}")
+
+
+@cache
+def _blocks(text: str) -> list[tuple[str, int]]:
+    """Return the blocks of a text, of whole lines unless they are long, with their tokens."""
+    return [(block, rehydrate.count_tokens(block)) for block in _BLOCK.findall(text)]
+
+
+@cache
+def _names(names_of: NamesOf, text: str) -> frozenset[str]:
+    return names_of(text)
+
+
+def _names_of_step(
+    messages: Sequence[Message], step: Iterable[int], names_of: NamesOf
+) -> frozenset[str]:
+    return frozenset().union(*(_names(names_of, text_of(messages[i])) for i in step))
+
+
+def _plain(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table for a terminal."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        yield "  ".join(cells).rstrip()
 
 
 def main() -> None:
-    """Print the figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", help="folder of the conversations")
-    parser.add_argument(
-        "--only", nargs="+", default=(), help="these methods, without laws and questions on work"
+    """Print the figures as tables, or as JSON."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("folder", nargs="?", help="folder of the conversations")
+    parser.add_argument("--sources", nargs="+", default=(), help="such as coding aider beam")
+    parser.add_argument("--methods", nargs="+", default=(), help="such as whole excerpts last")
+    parser.add_argument("--ratios", nargs="+", type=float, help="shares of the tokens to keep")
     parser.add_argument("--every", type=int, default=1, help="ask one in so many questions")
-    asked = parser.parse_args()
-    folder = data_folder(asked.folder)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    folder = data_folder(given.folder)
     if folder is None:
         sys.exit("retention: no conversations; name their folder, or set REHYDRATE_DATA")
-    json.dump(measure(folder, frozenset(asked.only), asked.every), sys.stdout)
+    found: dict[str, Any] = {}
+    for source in read_sources(folder, given.sources):
+        figures = measure_source(source, given.ratios, given.methods, given.every)
+        found[source.name] = figures
+        if given.json:
+            print(f"  {source.name}: {figures['cases']} cases", file=sys.stderr, flush=True)
+            continue
+        print(f"## {figures['title']}")
+        for title, header, rows in tables(figures):
+            print("", title, *_plain(header, rows), sep="\n", flush=True)
+        print()
+    if given.json:
+        json.dump(found, sys.stdout)
+    else:
+        for title, header, rows in overall(found):
+            print(title, *_plain(header, rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -22,26 +22,21 @@ from typing import Any, NamedTuple
 
 from benches.python.inputs import ROOT, Message
 from benches.python.peer_adapters import PEERS
-from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
+from benches.python.sources import data_folder, read_sources
 from benches.report.markdown import table
 from benches.report.rows import Part, Row
 from rehydrate import formats
 from rehydrate.retention import (
-    CODING_CUTS,
     CUT_RATIOS,
-    SUPPORT_CUTS,
     Compact,
     Retention,
     Score,
     by_session,
     compacted,
-    cut_sessions,
     exact_cost,
     keep_last,
     keep_random,
-    read_claude_code,
-    read_locomo,
-    read_tau_bench,
+    mean_by_session,
     score_cut,
     score_question,
     to_langchain,
@@ -49,6 +44,7 @@ from rehydrate.retention import (
 
 REQUIREMENTS = Path(__file__).with_suffix(".txt")
 FORMAT = "openai_chat"
+SOURCES = ("coding", "aider", "support", "long coding", "airline", "locomo")
 OURS = "compact_context"
 SLACK = 1.05
 """A peer may exceed its budget by this factor: its tokens are not counted as ours."""
@@ -60,17 +56,17 @@ OFFLINE = {
     "LANGSMITH_TRACING": "false",
 }
 """Settings that tell the peers that there is no network."""
-HEADER = ["on", "method", *(f"kept at {ratio}" for ratio in CUT_RATIOS), "tokens left"]
+HEADER = ["on", "method", *(f"kept at {ratio}" for ratio in CUT_RATIOS), "lines", "tokens left"]
 HEADER += ["ours at as many tokens, less it", "valid", "a call, ms"]
 NOTES = (
-    "Kept: of the names used later (coding, airline), of the evidence (LoCoMo; a turn kept in part "
-    "counts), with 95% intervals by session. A peer's budget is the same share by its own count; "
-    "the tokens left are o200k_base. The column behind them compares at equal tokens, case by case "
-    "over all three ratios: above 0, ours keeps more. Valid: outputs that break no rule of the "
-    "provider and are not empty. A call: the median, its messages in the peer's own form before; "
-    "ours has seen the texts before, as in a session. `SummarizationMiddleware` asks no model here "
-    "but quotes first sentences. Headroom has no budget; Kompress, its model for prose, is a "
-    "download."
+    "Kept: of the names used later, of the evidence (locomo; a turn kept in part counts), with 95% "
+    "intervals by session; lines: of those typed again, at the same ratios. A peer's budget is the "
+    "same share by its own count; the tokens left are o200k_base. The column behind them compares "
+    "at equal tokens, case by case over all three ratios: above 0, ours keeps more. Valid: outputs "
+    "that break no rule of the provider and are not empty. A call: the median, its messages in the "
+    "peer's own form before; ours has seen the texts before, as in a session. "
+    "`SummarizationMiddleware` asks no model here but quotes first sentences. Headroom has no "
+    "budget; Kompress, its model for prose, is a download."
 )
 
 
@@ -134,25 +130,22 @@ def as_chat(messages: Sequence[Message]) -> list[Message]:
 
 
 def cases_of(folder: Path, questions: int, cost: Any) -> dict[str, list[Case]]:
-    """Return cuts of coding sessions and airline support, and questions of LoCoMo."""
-    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
-    long_sessions = [each for each in sessions if len(each.messages) > LONG_SESSION_MESSAGES]
-    support = read_tau_bench(folder / "airline_dev.json")
-    cuts = {
-        "coding": cut_sessions(long_sessions, CODING_CUTS),
-        "airline": cut_sessions(support, SUPPORT_CUTS, min_messages=24, min_needed=3),
-    }
+    """Return cuts of sessions, and so many questions of each chat, by source."""
     found: dict[str, list[Case]] = {}
-    for on, native in cuts.items():
-        chats = [replace(cut, messages=as_chat(cut.messages), format=FORMAT) for cut in native]
-        chats = [replace(cut, needed=cut.mentioned(cut.messages)) for cut in chats]
-        found[on] = [Case(cut.messages, partial(score_cut, cut, cost=cost)) for cut in chats]
-    found["LoCoMo"] = [
-        Case(chat.messages, partial(score_question, chat, number, question, cost=cost))
-        for chat in read_locomo(folder / "locomo_dev.json")
-        for number, question in enumerate(chat.questions)
-        if number % max(1, len(chat.questions) // questions) == 0
-    ]
+    for source in read_sources(folder, SOURCES):
+        cases = []
+        for native in source.cuts:
+            cut = replace(native, messages=as_chat(native.messages), format=FORMAT)
+            needs = cut.mentioned(cut.messages), cut.quoted(cut.messages)
+            cut = replace(cut, needed=needs[0], lines=needs[1])
+            cases.append(Case(cut.messages, partial(score_cut, cut, cost=cost)))
+        cases += [
+            Case(chat.messages, partial(score_question, chat, number, question, cost=cost))
+            for chat in source.chats
+            for number, question in enumerate(chat.questions)
+            if number % max(1, len(chat.questions) // questions) == 0
+        ]
+        found[source.title] = cases
     return found
 
 
@@ -199,15 +192,17 @@ def cells(found: Measured) -> list[str]:
         return [found.method, f"not measured: {found.why}", *[""] * (len(HEADER) - 3)]
     retention = Retention(tuple(found.scores))
     means, intervals, left = retention.means(), retention.intervals(), retention.cost_ratios()
+    lines = retention.means("lines")
     pairs = [
         (score.session, ours.retained - score.retained)
         for score, ours in zip(found.scores, found.alike, strict=True)
     ]
     low, high = by_session(pairs) or (float("nan"), float("nan"))
-    less = f"{fmean(value for _, value in pairs):+.2f} ({low:+.2f} to {high:+.2f})"
+    less = f"{mean_by_session(pairs):+.2f} ({low:+.2f} to {high:+.2f})"
     return [
         found.method,
         *(f"{means[ratio]:.2f} ({intervals.get(ratio, 'one session')})" for ratio in CUT_RATIOS),
+        " / ".join(f"{lines[ratio]:.2f}" for ratio in CUT_RATIOS if ratio in lines),
         " / ".join(f"{left[ratio]:.2f}" for ratio in CUT_RATIOS),
         "" if found.method == OURS else less,
         f"{fmean(not score.violations for score in found.scores):.0%}",

@@ -11,7 +11,7 @@ from benches.python.extractive import bundle
 from benches.report.rows import Row
 from rehydrate import formats
 from rehydrate.context import ContextStore
-from rehydrate.retention import Cut, by_session, exact_cost, keep_last
+from rehydrate.retention import Cut, by_session, exact_cost, keep_last, mean_by_session
 
 OURS = "the context store"
 LIMIT = "no model; which of the many names will be used"
@@ -63,7 +63,10 @@ def row(
     case: str, cases: Sequence[Mapping[str, Held]], want: float | None = None, limit: str = LIMIT
 ) -> Row:
     """Return the row of the context store, the others beside it with their intervals."""
-    means = {name: fmean(each[name].share for each in cases) for name in cases[0]}
+    means = {
+        name: mean_by_session((each[name].session, each[name].share) for each in cases)
+        for name in cases[0]
+    }
     others = [
         f"{name} {means[name]:.2f} ({_interval(cases, name)}{_size(cases, name)})"
         for name in means

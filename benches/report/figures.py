@@ -28,6 +28,7 @@ class Figures:
     timings: dict[str, Timing]
     criterion_from: tuple[datetime, datetime] | None
     retention: dict[str, Any] | None
+    """By source: its methods' figures, the differences of pairs, and sizes."""
     footprint: dict[str, Any]
     run: dict[str, Any] = field(default_factory=dict)
     """Of the run: its machine, its beginning; by step its seconds, others' share, its failure."""
@@ -37,6 +38,7 @@ class Figures:
     """Per shape of generated sessions: their number, and what survives by measure and strategy."""
     threads: Sequence[dict[str, Any]] = ()
     """Rows of case, threads, per_second and speedup."""
+    laws: dict[str, Any] | None = None
     rss: Sequence[dict[str, Any]] = ()
     """Rows of t_seconds, rss_bytes and compactions."""
 
@@ -62,6 +64,7 @@ def read(parts: Sequence[str] = ()) -> Figures:
         run=_json(KEPT / "run.json") or {},
         parts={name: _part(part_file(name)) for name in parts},
         shapes=_rows(KEPT / "shapes.json"),
+        laws=_json(KEPT / "laws.json"),
         threads=_rows(KEPT / "threads.json"),
         rss=_rows(KEPT / "memory_loop.json"),
     )

@@ -98,7 +98,8 @@ def steps(data: Path | None, size: Size) -> list[Step]:
         _module("shapes", "--json"),
     ]
     if data is not None:
-        found.append(_module("retention", str(data), *size.retention))
+        found.append(_module("retention", str(data), "--json", *size.retention))
+        found.append(_module("laws", str(data)))
     found += map(_module, PARTS)
     length = ("--seconds", str(size.loop_seconds), "--cache-mib", str(LOOP_CACHE_MIB))
     found.append(_module("memory_loop", *length))

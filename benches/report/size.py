@@ -100,7 +100,7 @@ QUICK = Size(
     searches=300,
     peer_searches=40,
     locomo_conversations=2,
-    retention=("--every", "5", "--only", "balanced", "LangChain trim_messages", "keep the last"),
+    retention=("--every", "5", "--methods", "whole", "excerpts", "last", "trim", "coverage"),
     prompts=100,
     requests=100,
     conversations=100,
@@ -113,6 +113,7 @@ QUICK = Size(
     left_out=frozenset(
         {
             "core",
+            "laws",
             "shapes",
             "novelty",
             "needles",
@@ -133,7 +134,7 @@ QUICK = Size(
         "Fewer rounds and questions than in RESULTS.md: a 99th percentile is of 80 to 300 calls, "
         "and plain Python runs on 60 units. Growth ends at 100,000 messages, memories at 100,000 "
         "items, and `request_context` asks 100 conversations, not 1,000. Retention asks every "
-        "fifth question of LoCoMo, a memory is searched for two of its five conversations: compare "
+        "fifth question, a memory is searched for two of its five conversations: compare "
         "such a share with another quick run's only. Left out: Criterion's benches (the core by "
         "itself, `select` of 10,000 units), a million items or messages, the peers of retention, "
         "other agents, PostgreSQL, batches, the laws, and "

@@ -128,6 +128,7 @@ class Prepared:
         *,
         query: str | None,
         query_weight: float,
+        asks: bool,
         vectors: Any,
         places: Sequence[int] | None,
         query_vector: Any,
@@ -135,6 +136,7 @@ class Prepared:
         weights: tuple[float, float, float],
         calibrated: bool,
         coverage: bool,
+        reply: int | None,
         target_tokens: int,
     ) -> Selection: ...
 

@@ -371,12 +371,11 @@ class Conversation:
         start, _ = self.loop_start() or (0, None)
         return self.units_holding([start - 1])[0] if start else None
 
-    def pins(self, *, thoughts: bool = True, reply: bool = True) -> dict[int, str]:
+    def pins(self, *, thoughts: bool = True) -> dict[int, str]:
         """Return the units that are always kept, with the reason: system, last user turn, open tool
-        loop and the turn it works on, the reply that the user answers, bound ones.
+        loop and the turn it works on, bound ones.
 
-        ``thoughts=False`` leaves out those kept only for the thinking that begins a loop;
-        ``reply=False`` leaves out the reply.
+        ``thoughts=False`` leaves out those kept only for the thinking that begins a loop.
         """
         pins = dict.fromkeys(self._system_units(), "system")
         for position, why in (
@@ -384,7 +383,6 @@ class Conversation:
             (self.turn_of_open_loop(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
             (self.thoughts_of_open_loop() if thoughts else None, "open tool loop"),
-            (self.answered_reply() if reply else None, "reply that the user answers"),
         ):
             if position is not None:
                 pins.setdefault(position, why)
@@ -404,8 +402,8 @@ class Conversation:
 
     def kept_for_words(self) -> frozenset[int]:
         """Return the units always kept only for their text, although they may hold tool results: a
-        user may write in the message that answers a call, and the reply may have called tools."""
-        words = {self.last_user_turn(), self.turn_of_open_loop(), self.answered_reply()}
+        user may write in the message that answers a call, and a system message be bound to one."""
+        words = {self.last_user_turn(), self.turn_of_open_loop()}
         units = {*words, *self._system_units()} - {
             self.open_tool_loop(),
             self.thoughts_of_open_loop(),

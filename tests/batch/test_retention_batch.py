@@ -39,7 +39,8 @@ def test_each_row_is_what_evaluate_finds(granularity: Any):
         if alone.cuts:
             measured += 1
             expected = alone.row("own", 0.2)
-            for name in ("used_later", "laid_down", "last_turn", "cost_ratio", "violations"):
+            shares = ("used_later", "lines", "laid_down", "last_turn", "cost_ratio")
+            for name in (*shares, "violations"):
                 assert row[name] == getattr(expected, name), name
         else:
             assert row["used_later"] is row["cost_ratio"] is None

@@ -137,3 +137,38 @@ def test_without_langchain_the_last_messages_stand_for_it(run, tmp_path: Path):
     done = run("eval", "one.jsonl", "--ratios", "0.2", "--json", env={"PYTHONPATH": path})
     names = {row["strategy"] for row in json.loads(done.stdout)["rows"]}
     assert names == {"keep last", "compact_context", "excerpts", "outline"}
+
+
+def test_all_get_the_size_that_must_be_kept_and_who_keeps_more_is_named(run, tmp_path: Path):
+    pasted = {"role": "user", "content": "Mend all of what you have read, please. " * 200}
+    turns = [*work(30), pasted, *work(30, 1)[1:]]
+    write_lines(tmp_path / "one.jsonl", turns)
+    (tmp_path / "mine.py").write_text("def all(messages, query, ratio):\n    return messages\n")
+    done = run("eval", "one.jsonl", "--strategy", "mine:all", "--ratios", "0.05,0.6")
+    assert done.returncode == 0
+    said = done.stdout.decode()
+    (given,) = {line for line in said.splitlines() if line.startswith("given to each")}
+    sizes = given.split()[3:]
+    assert float(sizes[0].rstrip("%")) > 20 and sizes[1] == "60%"
+    assert f"* mine:all keeps more than it is asked for: 100% at {sizes[0]}" in said
+    assert "(compact_context keeps 1.00 there)" in " ".join(said.split())
+    assert "1.00*" in said
+    rows = json.loads(run("eval", "one.jsonl", "--ratios", "0.05", "--json").stdout)["rows"]
+    assert len({row["asked"] for row in rows}) == 1 and rows[0]["asked"] > 0.2
+    assert all(row["cost_ratio"] <= row["asked"] for row in rows)
+
+
+def test_lines_that_are_typed_again_have_a_table_of_their_own(run, tmp_path: Path):
+    code = "\n".join(f"    total_{n} = count_of(rows[{n}])" for n in range(5))
+    call = {"path": "src/a.py", "old": code, "new": "pass"}
+    edit = {"type": "tool_use", "id": "e", "name": "edit", "input": call}
+    result = {"type": "tool_result", "tool_use_id": "e", "content": code}
+    done = {"type": "tool_result", "tool_use_id": "e", "content": "ok"}
+    turns = work(30)
+    turns[4] = {"role": "user", "content": [{**result, "tool_use_id": "t1"}]}
+    turns += [{"role": "assistant", "content": [edit]}, {"role": "user", "content": [done]}]
+    write_lines(tmp_path / "one.jsonl", turns)
+    said = run("eval", "one.jsonl", "--ratios", "0.2,0.5").stdout.decode()
+    assert "of the lines typed again later, the share still there, at 1 cut" in said
+    assert "used later  typed again  laid down" in said
+    assert "of the lines typed again" in said.split("recommended")[1]

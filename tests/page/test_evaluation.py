@@ -17,9 +17,11 @@ from rehydrate.retention import (
     Question,
     Strategy,
     evaluate,
+    exact_cost,
     keep_last,
     read_session,
     sample_cases,
+    standard_strategies,
 )
 from tests.page.browser import CHROMIUM, measured
 from tests.page.reading import Page
@@ -81,6 +83,28 @@ def test_the_figures_on_the_page_are_those_of_the_evaluation():
         assert f">{row.used_later:.2f}<" in text and str(row.used_later_interval) in text
     for loss in found().losses:
         assert f"<b>{loss.name}</b>" in text and loss.why in text
+
+
+def test_lines_typed_again_and_sizes_are_on_the_page():
+    code = "\n".join(f"    total_{n} = count_of(rows[{n}])" for n in range(5))
+    sessions = []
+    for seed in range(2):
+        turns = work(30, seed)
+        turns[4]["content"][0]["content"] = code
+        edit = {"type": "tool_use", "id": "e", "name": "edit", "input": {"old": code}}
+        done = {"type": "tool_result", "tool_use_id": "e", "content": "ok"}
+        turns[20:20] = [{"role": "user", "content": "Mend what you have read, please. " * 150}]
+        turns += [{"role": "assistant", "content": [edit]}, {"role": "user", "content": [done]}]
+        sessions.append(read_session(turns, f"s{seed}"))
+    everything = Strategy("mine:all", lambda messages, *_: messages)
+    strategies = [*standard_strategies(exact_cost()), everything]
+    measured = evaluate(sessions, strategies, (0.05, 0.4))
+    page = Page(evaluation_page(measured))
+    assert "of the lines typed again later, the share still there verbatim, at 2 cuts" in page.text
+    assert "typed again" in page.text and "Names flatter a list of names" in page.text
+    given = measured.row("keep last", 0.05).asked
+    assert f"All were given as much: {given:.1%} at 5%" in page.text
+    assert f"mine:all keeps 100.0% where it was asked for {given:.1%}" in page.text
 
 
 def test_every_point_of_the_chart_lies_within_it():

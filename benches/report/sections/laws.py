@@ -13,9 +13,9 @@ from benches.report.rows import Row
 
 def laws(of: Figures) -> Iterable[str]:
     """Violations that must never happen, counted."""
-    if of.retention is None:
+    if of.laws is None:
         return
-    told = of.retention["laws"]
+    told = of.laws["laws"]
     yield from section(
         "The laws, on every conversation",
         f"{told['conversations']} conversations of {told['messages']:,} messages, ratios 0.05 to "
@@ -23,7 +23,7 @@ def laws(of: Figures) -> Iterable[str]:
         f"{told['compactions']:,} compactions. {told['invalid_inputs']} of the inputs break a "
         "provider's rule themselves; "
         "a violation counts where the output breaks more.",
-        "python -m benches.python.retention",
+        "python -m benches.python.laws",
     )
     rows = [
         Row("violations of the provider's rules", told["violations"], "", 0),
@@ -38,14 +38,14 @@ def laws(of: Figures) -> Iterable[str]:
             limit="Units always kept may cost more than a small budget: `over_budget` says so",
         ),
     ]
-    if trimmed := of.retention.get("peer_laws"):
+    if trimmed := of.laws.get("peer_laws"):
         rows[0] = replace(
             rows[0],
             beside=f"LangChain trim_messages: {trimmed['violations']:,} in "
             f"{trimmed['compactions']:,} (ratios alone; the rules for OpenAI's messages)",
         )
     yield from rows_table(rows)
-    if cut := of.retention.get("excerpt_laws"):
+    if cut := of.laws.get("excerpt_laws"):
         yield from _of_excerpts(cut, told["conversations"])
 
 
@@ -56,7 +56,7 @@ def _of_excerpts(cut: dict[str, Any], conversations: int) -> Iterable[str]:
         f"with and without a query: {cut['compactions']:,} compactions, which kept "
         f"{cut['excerpted']:,} messages in part. What is kept is then compacted once more to the "
         "same budget.",
-        "python -m benches.python.retention",
+        "python -m benches.python.laws",
     )
     counted = "The marks of the gaps are in the budget"
     yield from rows_table(

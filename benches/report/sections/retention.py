@@ -1,186 +1,235 @@
-"""Share of the later needed content that is kept."""
+"""Share of what is needed later that is kept, by source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 from benches.report.figures import Figures
-from benches.report.markdown import section, table
+from benches.report.markdown import rows_table, section, table
 from benches.report.rows import Row
 
-QUESTION_TARGETS = {
-    "want": {0.1: 0.87, 0.05: 0.81},
-    "want, with MiniLM": {0.1: 0.89, 0.05: 0.82},
-    "beyond": {0.1: 0.92},
+COMMAND = "python -m benches.python.retention"
+WANTS: Mapping[tuple[str, str, str], Mapping[str, float]] = {
+    ("coding", "whole", "retained"): {"0.1": 0.53, "0.2": 0.67, "0.4": 0.85},
+    ("coding", "whole", "lines"): {"0.1": 0.28, "0.2": 0.42, "0.4": 0.66},
+    ("coding", "excerpts", "retained"): {"0.1": 0.60, "0.2": 0.75, "0.4": 0.91},
+    ("coding", "excerpts", "lines"): {"0.1": 0.30, "0.2": 0.48, "0.4": 0.76},
+    ("aider", "excerpts", "retained"): {"0.1": 0.78, "0.2": 0.90, "0.4": 0.99},
+    ("swe-agent", "excerpts", "retained"): {"0.1": 0.62, "0.2": 0.70, "0.4": 0.85},
+    ("support", "excerpts", "retained"): {"0.1": 0.58, "0.2": 0.72, "0.4": 0.90},
+    ("beam", "whole", "retained"): {"0.05": 0.68, "0.1": 0.80, "0.2": 0.90},
+    ("work names", "whole", "retained"): {"0.1": 0.85},
+    ("work names", "whole, last turn", "retained"): {"0.1": 0.85},
+    ("work lines", "whole", "retained"): {"0.1": 0.85},
+    ("work lines", "whole, last turn", "retained"): {"0.1": 0.85},
+    ("locomo", "whole, last turn", "retained"): {"0.05": 0.85, "0.1": 0.90},
 }
-CUT_TARGETS = {
-    "coding": {0.1: 0.72, 0.2: 0.82, 0.4: 0.95},
-    "airline": {0.1: 0.37, 0.2: 0.68, 0.4: 0.89},
+"""Minimum shares, by source, method and measure."""
+WANTED_DIFFERENCES = {
+    "whole less coverage": 0.0,
+    "vague query less whole": -0.01,
+    "vague turn less whole": -0.01,
 }
-EXCERPT_TARGETS = {
-    "coding": {0.1: 0.76, 0.2: 0.89, 0.4: 0.975},
-    "airline": {0.1: 0.43, 0.2: 0.70, 0.4: 0.92},
+LARGEST_SIZE = 1.02
+"""Tokens kept for each that was asked for, at most; where what must stay alone is not more."""
+SIZED = ("whole", "excerpts", "context", "last", "trim", "coverage", "chitta")
+"""Methods whose sizes are shown: the others have theirs from one of these, or pin nothing."""
+TITLES = {
+    "cuts": {"retained": "names used later", "lines": "lines typed again"},
+    "questions": {"retained": "evidence present", "text": "share of the evidence's text"},
+    "work": {"retained": "what is asked for is there"},
 }
-"""Targets for held-out sessions; these are the ones at hand."""
-EXCERPT_BEYOND = {0.1: 0.85, 0.2: 0.95, 0.4: 0.99}
-WHOLE_MESSAGES = (
-    "Whole messages are the unit, so one needed name in a long tool result costs all its tokens: "
-    "the line of the one that knows the future is what that allows. The distance to it is the "
-    "future itself: which of the many names mentioned will be used is not in the past"
+ABOUT = {
+    "cuts": (
+        "Cut sessions: of the names that are used after a cut, and of the lines that are typed "
+        "again, the share still there, by share of the o200k_base tokens. Names flatter a list of "
+        "names; lines do not. All methods but the vague ones have the same size: the budget, or "
+        "what `compact_context` (`whole`) had to keep. `coverage` keeps the same pins and then "
+        "steps by their new names per token, by a name rule that is not the measure's; the "
+        "oracles know what is needed, and pin nothing"
+    ),
+    "questions": (
+        "Chats with questions: the share of a question's evidence messages still there, whole or "
+        "in part, the question as query or as last turn; and of their text"
+    ),
+    "work": (
+        "Questions about the work of coding sessions, each of a name that at most two steps "
+        "mention, or of rare words of one line: whether it is still there, the question as query "
+        "or as last turn"
+    ),
+}
+WHOLE = "Whole messages are the unit: one needed name in a long result costs all its tokens"
+PARTS = "What will be used is not in the past; the marks of the gaps cost tokens"
+INTERVALS = (
+    "Means over the cuts of a session, then over sessions; in brackets 95% intervals by session"
 )
-EXCERPTS = (
-    "Excerpts choose among blocks of lines, so what is left is the future itself, and the marks of "
-    "the gaps, which cost tokens; their wants were set for the sessions held back"
-)
 
-
-PEERS = ("LangChain trim_messages", "keep the last")
-INTERVALS = "In brackets 95% intervals by bootstrap over whole sessions."
-LAST_TURN = "balanced, the question as last turn, no query"
-WORK = {
-    "names": "one name that at most two steps of the work mention",
-    "lines": "rare words of one line that at most three steps hold, 30% of them not as they stand",
-}
-
-Methods = dict[str, dict[str, Any]]
+Table = tuple[str, list[str], list[list[str]]]
+"""Its title, its header and its rows."""
 
 
 def retention(of: Figures) -> Iterable[str]:
-    """Share of the later needed content that is kept."""
-    found = of.retention
-    command = "python -m benches.python.retention"
-    if found is None:
+    """Share of what is needed later that is kept, by source."""
+    if of.retention is None:
         yield from section(
             "Retention",
             "Not measured: the conversations in `../shared/data` are not here, or the command "
             "failed.",
-            command,
+            COMMAND,
         )
         return
-    asked = found["questions"]
-    yield from section(
-        "Retention with a question",
-        f"LoCoMo, {asked['conversations']} conversations, {asked['questions']} questions: the "
-        "share of a question's evidence turns still there, by share of the o200k_base tokens "
-        "kept. Whole messages but for "
-        "the line of excerpts, where a turn kept in part counts; the built-in embedder but for "
-        f"the lines that name another. {INTERVALS}",
-        command,
-    )
-    ratios = (0.4, 0.2, 0.1, 0.05)
-    lines = _retained(asked["methods"], ratios)
-    lines += [
-        [f"*{name}*", *(_share(targets.get(ratio)) for ratio in ratios)]
-        for name, targets in QUESTION_TARGETS.items()
-    ]
-    yield from table(["method", *map(str, ratios)], lines)
-    yield _verdict("balanced", asked["methods"], QUESTION_TARGETS["want"])
-    for precision in ("int8", "fp32"):
-        name, bounds = f"balanced, MiniLM {precision}", QUESTION_TARGETS["want, with MiniLM"]
-        yield _verdict(name, asked["methods"], bounds)
-    yield (
-        "What limits it, as far as can be told without reading each miss: evidence that shares "
-        "neither words nor near synonyms with its question."
-    )
+    yield from section("Retention", f"{INTERVALS}.", COMMAND)
+    yield from (f"- **{kind.capitalize()}.** {about}." for kind, about in ABOUT.items())
     yield ""
-    for kind, title in (("coding", "coding sessions"), ("airline", "airline support")):
-        part = found[kind]
-        yield from section(
-            f"Retention without a question: {title}",
-            f"{part['cuts']} cuts: of the names that tool calls after the cut use and that were "
-            "mentioned before it, the "
-            "share still mentioned, by share of the o200k_base tokens kept. trim_messages counts "
-            "by the same measure. A vague query or last turn, and `Context.compact`, should "
-            f"leave what no query does. {INTERVALS}",
-            command,
-        )
-        shares = (0.1, 0.2, 0.4)
-        want, limit = CUT_TARGETS[kind], part["methods"]["knows the future"]["retained"]
-        beyond = {ratio: (want[ratio] + limit[str(ratio)]) / 2 for ratio in shares}
-        lines = _retained(part["methods"], shares)
-        lines.append(["*want*", *(_share(want[ratio]) for ratio in shares)])
-        lines.append(
+    for name, source in of.retention.items():
+        quoted = f"'{name}'" if " " in name else name
+        about = f"{source['kind'].capitalize()}, as above."
+        yield from section(f"Retention: {source['title']}", about, f"{COMMAND} --sources {quoted}")
+        for title, header, lines in tables(source):
+            yield from (f"{title}:", "")
+            yield from table(header, lines)
+    for title, header, lines in overall(of.retention):
+        yield from section("Retention: sizes", f"{title}.", COMMAND)
+        yield from table(header, lines)
+    yield from section("Retention: targets", INTERVALS + ".", COMMAND)
+    yield from rows_table(rows(of))
+
+
+def tables(source: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield every table of a source."""
+    methods = source["methods"]
+    if not methods:
+        return
+    ratios = list(next(iter(methods.values()))["got"])
+    for measure, title in TITLES[source["kind"]].items():
+        is_lines = measure == "lines"
+        sessions = source["sessions_with_lines" if is_lines else "sessions"]
+        cases = source["cases_with_lines" if is_lines else "cases"]
+        if not cases:
+            continue
+        lines = [
+            [name, *(_cell(each[measure], ratio) for ratio in ratios)]
+            for name, each in methods.items()
+        ]
+        lines += [
+            [name, *(_cell(pair[measure], ratio, "+") for ratio in ratios)]
+            for name, pair in source["pairs"].items()
+        ]
+        yield f"{title}, {sessions} sessions, {cases} cases", [title, *ratios], lines
+    sizes = [
+        [
+            name,
+            *(f"{methods[name]['asked'][r]:.3f} / {methods[name]['got'][r]:.3f}" for r in ratios),
+        ]
+        for name in SIZED
+        if name in methods
+    ]
+    yield "share of the tokens, asked / got", ["asked / got", *ratios], sizes
+    for granularity, by_ratio in source["sizes"].items():
+        figures = by_ratio.values()
+        yield (
+            f"tokens got for each asked, {granularity}s, {source['cases']} cases",
+            ["asked", *by_ratio],
             [
-                "*beyond: half way from there to the limit*",
-                *(_share(beyond[ratio]) for ratio in shares),
-            ]
+                ["got, mean", *(f"{s['got']:.3f}" for s in figures)],
+                ["where the pins fit", *(_number(s["got_where_pins_fit"]) for s in figures)],
+                ["most there", *(_number(s["most_where_pins_fit"]) for s in figures)],
+                ["pins are over", *(f"{s['pins_over']} of {s['cases']}" for s in figures)],
+            ],
         )
-        cut_to = EXCERPT_TARGETS[kind]
-        lines.append(["*want, excerpts*", *(_share(cut_to[ratio]) for ratio in shares)])
-        if kind == "coding":
-            lines.append(
-                ["*beyond, excerpts*", *(_share(EXCERPT_BEYOND[ratio]) for ratio in shares)]
-            )
-        yield from table(["method", *map(str, shares)], lines)
-        yield _verdict("balanced", part["methods"], want)
-        yield _verdict("balanced, excerpts", part["methods"], cut_to)
-        yield f"What limits it: {WHOLE_MESSAGES}. {EXCERPTS}."
-        yield ""
-    for kind, subject in WORK.items():
-        part = found[kind]
-        yield from section(
-            f"Retention with a question about the work: {kind}",
-            f"{part['questions']} questions to the coding sessions, each about {subject}: whether "
-            f"the {kind[:-1]} is still there. {INTERVALS}",
-            command,
+
+
+def overall(found: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield the table of the sizes over all sources."""
+    sizes = [source["sizes"] for source in found.values() if source["sizes"]]
+    if sizes:
+        ratios = list(next(iter(sizes[0].values())))
+        yield (
+            f"share of the tokens kept, by that asked for: the mean of {len(sizes)} sources",
+            ["asked", *ratios],
+            [
+                [f"got, {granularity}s", *(f"{_got(sizes, granularity, r):.4f}" for r in ratios)]
+                for granularity in sizes[0]
+            ],
         )
-        shares = (0.05, 0.1, 0.2)
-        yield from table(["method", *map(str, shares)], _retained(part["methods"], shares))
-        for name in ("balanced", LAST_TURN):
-            yield _verdict(name, part["methods"], {0.1: 0.85})
 
 
 def rows(of: Figures) -> list[Row]:
-    """Return a row for each target of `balanced`; none where nothing was measured."""
-    if of.retention is None:
-        return []
-    found = []
-    for kind, of_what, want in (
-        ("questions", "LoCoMo: evidence", QUESTION_TARGETS["want"]),
-        ("coding", "coding sessions: names used later", CUT_TARGETS["coding"]),
-        ("airline", "airline support: names used later", CUT_TARGETS["airline"]),
-    ):
-        methods = of.retention[kind]["methods"]
-        for ratio, bound in want.items():
-            kept = {name: means["retained"][str(ratio)] for name, means in methods.items()}
-            beside = [f"{name} {_share(kept[name])}" for name in PEERS if name in kept]
-            found.append(
+    """Return a row for each target whose source and method were measured."""
+    found = of.retention or {}
+    made = []
+    for (name, method, measure), wants in WANTS.items():
+        source = found.get(name, {"methods": {}})
+        values = source["methods"].get(method, {}).get(measure)
+        for ratio, want in wants.items() if values else ():
+            if ratio not in values["mean"]:
+                continue
+            beside = [_interval(values, ratio)] + [
+                f"{other} {source['methods'][other][measure]['mean'][ratio]:.3f}"
+                for other in ("last", "trim", "coverage")
+                if other in source["methods"]
+            ]
+            sessions = source["sessions_with_lines" if measure == "lines" else "sessions"]
+            made.append(
                 Row(
-                    f"{of_what}, still there at {ratio} of the tokens",
-                    kept["balanced"],
+                    f"{source['title']}, {sessions} sessions: "
+                    f"{TITLES[source['kind']][measure]}, {method}, at {ratio}",
+                    values["mean"][ratio],
                     "",
-                    bound,
+                    want,
                     more_is_better=True,
-                    beside="; ".join(beside),
-                    limit=WHOLE_MESSAGES,
+                    beside="; ".join(filter(None, beside)),
+                    limit=WHOLE if method.startswith("whole") else PARTS,
                 )
             )
-    return found
+    for source in found.values():
+        for pair, want in WANTED_DIFFERENCES.items():
+            values = source["pairs"].get(pair, {}).get("retained", {"mean": {}})
+            made += [
+                Row(
+                    f"{source['title']}, {source['sessions']} sessions: names, {pair}, at {ratio}",
+                    mean,
+                    "",
+                    want,
+                    more_is_better=True,
+                    beside=_interval(values, ratio, "+"),
+                    limit=WHOLE,
+                )
+                for ratio, mean in values["mean"].items()
+            ]
+    sizes = [source["sizes"] for source in found.values() if source["sizes"]]
+    for granularity in sizes[0] if sizes else ():
+        made.append(
+            Row(
+                f"tokens kept where a tenth is asked for, {granularity}s, {len(sizes)} sources",
+                _got(sizes, granularity, "0.1"),
+                "of all",
+                0.1 * LARGEST_SIZE,
+                limit="What must stay may be more than a tenth of a short conversation",
+            )
+        )
+    return made
 
 
-def _retained(methods: Methods, ratios: Sequence[float]) -> list[list[str]]:
-    lines = []
-    for name, means in methods.items():
-        over = max(means["cost"][str(ratio)] - ratio for ratio in ratios)
-        mark = f" (keeps up to {over:.3f} more than asked)" if over > 5e-4 else ""
-        lines.append([name + mark, *(_cell(means, str(ratio)) for ratio in ratios)])
-    return lines
+def _got(sizes: Iterable[Mapping[str, Any]], granularity: str, ratio: str) -> float:
+    return float(ratio) * fmean(each[granularity][ratio]["got"] for each in sizes)
 
 
-def _cell(means: dict[str, Any], ratio: str) -> str:
-    interval = means["interval"].get(ratio)
-    span = f" ({interval[0]:.2f}-{interval[1]:.2f})" if interval else ""
-    return _share(means["retained"][ratio]) + span
+def _cell(each: Mapping[str, Any], ratio: str, sign: str = "") -> str:
+    mean = each["mean"].get(ratio)
+    if mean is None:
+        return "-"
+    interval = _interval(each, ratio, sign)
+    return f"{mean:{sign}.3f}" + (f" ({interval})" if interval else "")
 
 
-def _verdict(name: str, methods: Methods, want: dict[float, float]) -> str:
-    if name not in methods:
-        return f"Want, {name}: not measured, its model is not here.\n"
-    short = {ratio: bound - methods[name]["retained"][str(ratio)] for ratio, bound in want.items()}
-    missed = [f"{gap:.3f} short at {ratio}" for ratio, gap in short.items() if gap > 0]
-    return f"Want, {name}: {'NOT MET, ' + ', '.join(missed) if missed else 'met'}.\n"
+def _interval(each: Mapping[str, Any], ratio: str, sign: str = "") -> str:
+    interval = each["interval"].get(ratio)
+    between = " to " if sign else "-"
+    return f"{interval[0]:{sign}.2f}{between}{interval[1]:{sign}.2f}" if interval else ""
 
 
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -40,7 +40,6 @@ class RetentionOptions(TypedDict, total=False):
     counter: CounterName | Callable[[str], int] | None
     format: FormatName | Literal["auto"]
     granularity: Granularity
-    excerpt_inputs: bool
     thinking: ThinkingPolicy
     outline: OutlineSize
 
@@ -70,6 +69,7 @@ def retention_batch(
     | cuts | the number of cuts that were measured, int64; 0 for a conversation without any |
     | needed | the names used later, over all cuts, int64 |
     | used_later | the mean share of them that was kept |
+    | lines | the mean share of the lines typed again later that was kept verbatim |
     | laid_down | the mean share of the user's binding instructions that was kept |
     | last_turn | the share of cuts at which the last user turn was kept |
     | cost_ratio | the mean share of the tokens that was kept |
@@ -142,6 +142,7 @@ class _Plan(NamedTuple):
                 cuts=len(cuts),
                 needed=sum(len(cut.needed) for cut in cuts),
                 used_later=_mean([score.retained for score in scores]),
+                lines=_mean([score.lines for score in scores]),
                 laid_down=_mean([score.laid_down for score in scores]),
                 last_turn=_mean([score.last_turn for score in scores]),
                 cost_ratio=_mean([score.cost_ratio for score in scores]),
@@ -163,6 +164,7 @@ class _Row(NamedTuple):
     cuts: int | None = None
     needed: int | None = None
     used_later: float | None = None
+    lines: float | None = None
     laid_down: float | None = None
     last_turn: float | None = None
     cost_ratio: float | None = None
@@ -171,7 +173,8 @@ class _Row(NamedTuple):
     error: str | None = None
 
 
-_KINDS = dict.fromkeys(("used_later", "laid_down", "last_turn", "cost_ratio"), "share")
+_SHARES = ("used_later", "lines", "laid_down", "last_turn", "cost_ratio")
+_KINDS = dict.fromkeys(_SHARES, "share")
 _COLUMNS = {
     name: _KINDS.get(name, "text" if name in ("format", "error") else "whole")
     for name in _Row._fields

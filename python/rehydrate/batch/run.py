@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN_ERRORS = 5
 _SUMS = ("tokens", "before_tokens", "after_tokens", "cuts", "needed", "violations")
-_MEANS = ("used_later", "laid_down", "last_turn", "cost_ratio")
+_MEANS = ("used_later", "lines", "laid_down", "last_turn", "cost_ratio")
 
 
 class RowError(NamedTuple):

@@ -59,17 +59,25 @@ def report(found: Evaluation, terminal: Terminal, *, has_page: bool = False) -> 
             found, terminal, "of the names used later, the share still there",
             lambda row: (row.used_later, row.used_later_interval),
         )  # fmt: skip
+    if found.cuts_with_lines:
+        yield ""
+        at = plural(found.cuts_with_lines, "cut")
+        yield from _by_ratio(
+            found, terminal, f"of the lines typed again later, the share still there, at {at}",
+            lambda row: (row.lines, row.lines_interval),
+        )  # fmt: skip
     if found.questions:
         yield ""
         yield from _by_ratio(
             found, terminal, "of the messages that answer the questions, the share still there",
             lambda row: (row.answers, row.answers_interval),
         )  # fmt: skip
+    yield from _over_size(found, terminal)
     advice = found.recommendation
     if advice:
         yield ""
         rows = [row for row in found.rows if row.ratio == advice.ratio]
-        yield from _strategy_rows(rows, f"at {_percent(advice.ratio)} of the tokens", terminal)
+        yield from _strategy_rows(rows, f"at {_size(rows[0])}", terminal)
     if found.summaries:
         yield ""
         size = _percent(found.summaries[0].cost_ratio)
@@ -133,16 +141,24 @@ def _by_ratio(
     heads = [pad(_percent(ratio), cells) for ratio in ratios]
     header = GAP.join([pad(terminal.fit("kept of the tokens", names), names), *heads]).rstrip()
     yield terminal.paint(terminal.cut(header, terminal.width), "dim")
+    given = {row.ratio: row for row in found.rows}
+    if any(_is_more(given[ratio]) for ratio in ratios):
+        sizes = [pad(_percent(given[ratio].asked), cells) for ratio in ratios]
+        given_row = GAP.join([pad(terminal.fit("given to each", names), names), *sizes]).rstrip()
+        yield terminal.paint(terminal.cut(given_row, terminal.width), "dim")
     best = {
-        ratio: max((value(row)[0] or 0.0 for row in found.rows if row.ratio == ratio), default=0.0)
+        ratio: max(
+            (value(row)[0] or 0.0 for row in found.rows if row.ratio == ratio and not row.is_over),
+            default=0.0,
+        )
         for ratio in found.ratios
     }
     for name, rows in groups.items():
         line = [pad(terminal.fit(name, names), names)]
         for row in (row for row in rows if row.ratio in ratios):
             mean, interval = value(row)
-            text = "-" if mean is None else f"{mean:.2f}"
-            is_best = mean is not None and mean >= best[row.ratio] - 0.005
+            text = "-" if mean is None else f"{mean:.2f}{'*' if row.is_over else ''}"
+            is_best = mean is not None and mean >= best[row.ratio] - 0.005 and not row.is_over
             behind = f" {interval}" if interval and shows_intervals else ""
             shown = terminal.paint(text, "green", "bold") if is_best else text
             blanks = " " * (cells - len(text) - len(behind))
@@ -150,10 +166,27 @@ def _by_ratio(
         yield GAP.join(line).rstrip()
 
 
+def _over_size(found: Evaluation, terminal: Terminal) -> Iterator[str]:
+    """Yield a line for each strategy that keeps more than it was asked for."""
+    for name in found.strategies:
+        over = [row for row in found.rows if row.strategy == name and row.is_over]
+        if not over:
+            continue
+        at = [
+            f"{_percent(row.cost_ratio)} at {_percent(row.asked)}"
+            + (f" (compact_context keeps {row.beside:.2f} there)" if row.beside is not None else "")
+            for row in over
+        ]
+        yield from _wrapped(
+            f"* {name} keeps more than it is asked for: {', '.join(at)}", terminal, "dim"
+        )
+
+
 def _strategy_rows(rows: Sequence[Row], title: str, terminal: Terminal) -> Iterator[str]:
     """Yield the strategies at one ratio, by all measures."""
     columns: list[tuple[str, Callable[[Row], str]]] = [
         ("used later", lambda row: _shown_share(row.used_later)),
+        ("typed again", lambda row: _shown_share(row.lines)),
         ("answers", lambda row: _shown_share(row.answers)),
         ("laid down", lambda row: _shown_share(row.laid_down)),
         ("last turn", lambda row: _shown_share(row.last_turn)),
@@ -210,6 +243,17 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
 
 
+def _is_more(row: Row) -> bool:
+    """Return whether more was given than the ratio, since `compact_context` had to keep more."""
+    return row.asked >= row.ratio + 0.0005
+
+
+def _size(row: Row) -> str:
+    """Return the share of the tokens that all were given."""
+    more = f" ({_percent(row.asked)} given)" if _is_more(row) else ""
+    return f"{_percent(row.ratio)} of the tokens{more}"
+
+
 def _shown_share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
@@ -223,8 +267,10 @@ or files of many conversations. What cannot be read is named and skipped.
 
 Each session is cut at several points. What came before a cut is compacted by every strategy to
 every ratio; what counts is how many of the names (files, identifiers, ids) that later tool calls
-use are still there. Where an agent wrote a summary of its own, everything is measured at its size
-too. No model is asked and nothing is sent, unless you pass --judge.
+use are still there, and how many of the lines that they type again. All are given the same size:
+the ratio, or what compact_context had to keep, if that is more. Where an agent wrote a summary of
+its own, everything is measured at its size too. No model is asked and nothing is sent, unless you
+pass --judge.
 
 examples:
   rehydrate eval ~/.claude/projects

@@ -2,9 +2,8 @@
 
 The engine divides texts, and a file that a call wrote is a string inside the call's input. So
 `split_inputs` moves each long string out: the call keeps an empty string in its place, and the
-string becomes a new piece behind all others. `join_inputs` puts the kept part back. Three kinds of
-input stay as the model wrote them: of a call without its result, in a turn that is open, and in a
-unit with thinking.
+string becomes a new piece after all others. `join_inputs` puts the kept part back. Two kinds of
+input stay as the model wrote them: of a call without its result, and in a unit with thinking.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from rehydrate.formats._reading import Path, compact_json, tool_input_text
 from rehydrate.formats.calls import Input, at_path, input_texts, with_texts
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-MIN_CHARACTERS = 1_000
+MIN_CHARACTERS = 600
 """A shorter string stays: its call would say less, and little is saved."""
 
 
@@ -45,10 +44,9 @@ def split_inputs(
 ) -> SplitInputs:
     """Return the conversation with the long strings of finished calls as pieces of their own.
 
-    The units in `whole_units`, the open turn and units with thinking stay as they are.
+    The units in `whole_units` and units with thinking stay as they are.
     """
     whole = {index for unit in whole_units for index in conversation.units[unit].members}
-    whole.update(range(open_turn_start(conversation), len(entries)))
     format_ = formats.FORMATS[conversation.format]
     split: dict[int, tuple[Message, list[InputText]]] = {}
     for unit in conversation.units:
@@ -62,19 +60,6 @@ def split_inputs(
         if found and not any(_has_thought(each, entries, format_) for each in unit.messages):
             split |= {message.index: (_split(message, texts), texts) for message, texts in found}
     return _with_messages(conversation, split)
-
-
-def open_turn_start(conversation: Conversation) -> int:
-    """Return the index where the open turn at the end begins; behind the last one if none is open.
-
-    The assistant ends a turn with text and no call.
-    """
-    messages = conversation.messages
-    last = next((each for each in reversed(messages) if each.role != "system"), None)
-    if last is None or (last.role == "assistant" and not last.calls) or last.is_user_turn:
-        return messages[-1].index + 1 if messages else 0
-    turns = (message.index for message in reversed(messages) if message.is_user_turn)
-    return next(turns, 0)
 
 
 def join_inputs(

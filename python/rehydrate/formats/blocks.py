@@ -102,10 +102,10 @@ _PAIR_KEYS = frozenset(
 )
 """Keys of a block, without case and punctuation, that hold a call, a result, or the id of one."""
 _TYPE_KEYS = ("type", "part_kind", "block_type", "$type", "__type__", "content_type", "kind")
-_OF_SERVERS = re.compile(r"(server|mcp)_.+|.+_tool_result|.+_approval_(request|response)")
-"""Types of blocks whose pair is in the same message: the provider makes the call and answers it."""
-_OUTPUTS = re.compile(r"\w+_call_output")
-"""Types of blocks inside a result, which is paired already."""
+_SERVER_BEGINNINGS = ("server_", "mcp_")
+_SERVER_ENDS = ("_tool_result", "_approval_request", "_approval_response")
+_OUTPUT_END = "_call_output"
+"""Types of blocks inside a result, which is paired already, end so."""
 _LETTERS = re.compile(r"[^a-z]")
 _REMEDY = "convert the messages to one of these formats, or to LangChain's message objects"
 _DIALECTS = {
@@ -252,7 +252,7 @@ class Draft:
         else:
             check_pair(block, self.index, part, in_result=kind is PieceKind.TOOL_RESULT)
             self.has_state |= name in STATE_BLOCKS
-            if name in _READABLE_BLOCKS or name in TEXT_BLOCKS or _OF_SERVERS.fullmatch(name):
+            if name in _READABLE_BLOCKS or name in TEXT_BLOCKS or _is_of_server(name):
                 self.add_readable(block, kind)
             else:
                 self.add_unknown(block, kind)
@@ -314,6 +314,13 @@ CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 """Anthropic's blocks that call a tool."""
 
 
+def _is_of_server(name: str) -> bool:
+    """Return whether a block of this type has its pair in the same message: the provider makes the
+    call and answers it."""
+    return name.startswith(_SERVER_BEGINNINGS) or name.endswith(_SERVER_ENDS)
+
+
+
 def is_call(kind: str) -> bool:
     """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
     its own name."""
@@ -359,7 +366,7 @@ formats, or to LangChain's message objects
     """
     names = [name for key in _TYPE_KEYS if isinstance(name := block.get(key), str)]
     for name in names:
-        if _OF_SERVERS.fullmatch(name) or (in_result and _OUTPUTS.fullmatch(name)):
+        if _is_of_server(name) or (in_result and name.endswith(_OUTPUT_END)):
             return
     marks = [name for name in names if _PAIR.search(_letters(name))]
     marks += [key for key in block if isinstance(key, str) and _letters(key) in _PAIR_KEYS]

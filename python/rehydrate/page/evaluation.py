@@ -25,8 +25,13 @@ MAX_SKIPPED = 40
 _METHOD = (
     "Each session is cut at several points, never between a tool call and its result. What came "
     "before a cut is compacted without a query; what counts is how many of the names (files, "
-    "identifiers, ids, numbers) that tool calls use after the cut are still mentioned. Sizes are "
-    "exact o200k_base tokens. Intervals are bootstrapped by session: its cuts are not independent. "
+    "identifiers, ids, numbers) that tool calls use after the cut are still mentioned, and how "
+    "many of the lines that they type again (15 characters or more, from earlier calls and "
+    "results) are still there verbatim. Names flatter a list of names, which says nothing about "
+    "them; lines do not. All strategies are given the same size: the ratio, or what "
+    "compact_context had to keep, if that is more. Sizes are exact o200k_base tokens. Means are "
+    "over the cuts of a session, then over the sessions, and intervals are bootstrapped by "
+    "session: its cuts are not independent. "
     "What users laid down are sentences of theirs that bind what follows (never, always, must, at "
     "most, …), kept where they stand to the letter or in other words of one line. Rules broken are "
     "those of the provider that the result breaks and the session did not."
@@ -38,6 +43,12 @@ def kept_by_ratio(found: Evaluation) -> Iterator[str]:
     measures: list[tuple[str, Callable[[Row], tuple[float | None, Interval | None]]]] = []
     if found.cuts:
         measures.append((measure(found), lambda row: (row.used_later, row.used_later_interval)))
+    if found.cuts_with_lines:
+        label = (
+            "of the lines typed again later, the share still there verbatim, "
+            f"at {plural(found.cuts_with_lines, 'cut')}"
+        )
+        measures.append((label, lambda row: (row.lines, row.lines_interval)))
     if found.questions:
         label = "of the messages that answer the questions, the share still there"
         measures.append((label, lambda row: (row.answers, row.answers_interval)))
@@ -57,6 +68,27 @@ def kept_by_ratio(found: Evaluation) -> Iterator[str]:
                 )
             yield f"<tr><th>{shown_name(strategy)}</th>{''.join(cells)}</tr>"
         yield "</tbody></table></div>"
+    yield from _sizes(found)
+
+
+def _sizes(found: Evaluation) -> Iterator[str]:
+    """Yield the size at each ratio, where it is more, and who keeps more than that."""
+    given = {row.ratio: row.asked for row in found.rows}
+    more = [
+        f"{asked:.1%} at {ratio:.0%}" for ratio, asked in given.items() if asked >= ratio + 0.0005
+    ]
+    if more:
+        yield (
+            '<p class="prose quiet">What must be kept is more than some ratios allow. All were '
+            f"given as much: {', '.join(more)}.</p>"
+        )
+    for row in found.rows:
+        if row.is_over:
+            there = f"; compact_context keeps {row.beside:.2f} there" if row.beside else ""
+            yield (
+                f'<p class="prose quiet">{shown_name(row.strategy)} keeps {row.cost_ratio:.1%} '
+                f"where it was asked for {row.asked:.1%}{there}.</p>"
+            )
 
 
 def all_measures(found: Evaluation) -> Iterator[str]:
@@ -67,10 +99,11 @@ def all_measures(found: Evaluation) -> Iterator[str]:
     rows = [row for row in found.rows if row.ratio == advice.ratio]
     columns: list[tuple[str, Callable[[Row], str]]] = [
         ("used later", lambda row: share(row.used_later)),
+        ("typed again", lambda row: share(row.lines)),
         ("answers", lambda row: share(row.answers)),
         ("laid down by users", lambda row: share(row.laid_down)),
         ("last user turn", lambda row: share(row.last_turn)),
-        ("of the tokens", lambda row: f"{row.cost_ratio:.0%}"),
+        ("of the tokens", lambda row: f"{row.cost_ratio:.1%}"),
         ("rules broken", lambda row: f"{row.violations:,}"),
         ("time", lambda row: f"{row.milliseconds:.1f} ms"),
     ]

@@ -1,11 +1,15 @@
 """Retention: measures how much of what is needed later a compactor keeps.
 
-Two measures, neither of which calls a model:
+Three measures, none of which calls a model:
 
 - with a question: the share of the turns that answer it, still there after a compaction with the
   question as the query;
 - without one: the share of the names that the session uses later, still mentioned after a
-  compaction of what came before.
+  compaction of what came before;
+- and the share of the lines that it types again later, still there verbatim. Names flatter a bare
+  list of names, which helps a model little; lines do not.
+
+Means are over the cases of a session, then over the sessions.
 
 >>> from rehydrate.retention import Conversation, Question, keep_last, measure_questions
 >>> turns = [{"role": "user", "content": text} for text in ("My dog is Rex.", "Hello.", "Bye.")]
@@ -67,6 +71,7 @@ if TYPE_CHECKING:
     )
     from rehydrate.retention.reading import (
         estimate_cost as estimate_cost,
+        lines_in as lines_in,
         names_in as names_in,
         steps as steps,
     )
@@ -103,21 +108,22 @@ __all__, __dir__, __getattr__ = front(
             "CODING_CUTS CUT_RATIOS Compact Cut Interval Kept QUESTION_RATIOS Retention "
             "SUPPORT_CUTS Score cut_sessions measure_cuts measure_questions"
         ),
-        "reading": "estimate_cost names_in steps",
+        "reading": "estimate_cost lines_in names_in steps",
         "recommendation": "Recommendation",
         "sampling": "Sample sample_cases",
         "sessions": "Sessions read_session read_session_file read_sessions",
         "strategies": "Strategy compacted exact_cost named_strategy standard_strategies",
     },
     internal={
-        "baselines": "Turns indices_of to_langchain trim trim_messages",
+        "baselines": "Measure Turns best_cover cover indices_of to_langchain trim trim_messages",
         "datasets": "locomo_turns",
         "evaluation": "SUMMARY",
         "judging": "Judged Judgement planned_requests",
         "losses": "TOO_OLD",
-        "measure": "by_session score_cut score_question",
+        "measure": "by_session mean_by_session score_cut score_question",
         "reading": (
-            "Message binding_instructions instructions_kept payload text_of tool_inputs user_text"
+            "Message binding_instructions instructions_kept is_system payload text_of tool_inputs "
+            "user_text without_marks"
         ),
         "recommendation": "ANSWERS GOAL NEAR_GOAL USED_LATER recommend",
         "sampling": "too_short",

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import formats
 from rehydrate.errors import MissingPackageError
 from rehydrate.messages import Message as Parsed, PieceKind
 from rehydrate.retention.measure import Compact, Cut
-from rehydrate.retention.reading import Message, estimate_cost, payload, role_of, steps, text_of
+from rehydrate.retention.reading import Message, estimate_cost, is_system, payload, steps
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 
 Cost = Callable[[Message], int]
+Measure = Literal["names", "lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,55 +73,69 @@ def keep_random(seed: int = 0, cost: Cost = estimate_cost) -> Compact:
     return compact
 
 
-def oracle(cut: Cut, cost: Cost = estimate_cost) -> Compact:
-    """Keep nearly as many needed names as possible: it sees which names are used later.
+def oracle(cut: Cut, cost: Cost = estimate_cost, measure: Measure = "names") -> Compact:
+    """Keep nearly as many needed names, or lines, as possible: it sees which are used later.
 
-    The better of two greedy covers, by names per token and by names alone: a few points under the
+    The better of two greedy covers, by needs per token and by needs alone: a few points under the
     optimum.
     """
 
     def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
         job = _budgeted(messages, ratio, cost)
-        texts = ["\n".join(text_of(messages[i]) for i in step) for step in job.steps]
-        names_of = [frozenset(name for name in cut.needed if name in text) for text in texts]
-        per_token = _cover(names_of, job.costs, job.costs, job.budget)
-        by_names = _cover(names_of, job.costs, [1] * len(names_of), job.budget)
-        return job.keep(max(per_token, by_names, key=lambda c: len(_union(names_of, c))))
+        found = cut.mentioned if measure == "names" else cut.quoted
+        needs = [found(messages[i] for i in step) for step in job.steps]
+        return job.keep(best_cover(needs, job.costs, job.budget))
 
     return compact
 
 
+def best_cover(needs: Sequence[frozenset[str]], costs: Sequence[int], budget: int) -> list[int]:
+    """Return the better of two greedy covers: by new needs per token, and by new needs alone."""
+    covers = [cover(needs, costs, budget), cover(needs, costs, budget, [1] * len(costs))]
+    return max(covers, key=lambda chosen: len(frozenset().union(*(needs[i] for i in chosen))))
+
+
+def cover(
+    needs: Sequence[frozenset[str]],
+    costs: Sequence[int],
+    budget: int,
+    prices: Sequence[int] | None = None,
+    covered: frozenset[str] = frozenset(),
+) -> list[int]:
+    """Choose by new needs per price (its cost), while they fit and add something new.
+
+    >>> cover([frozenset("ab"), frozenset("bc"), frozenset("c")], [2, 2, 1], 3)
+    [2, 0]
+    """
+    prices = costs if prices is None else prices
+    chosen: list[int] = []
+    seen = set(covered)
+
+    def entry(i: int) -> tuple[float, int]:
+        return -len(needs[i] - seen) / max(1, prices[i]), -i
+
+    heap = [entry(i) for i in range(len(needs))]
+    heapq.heapify(heap)
+    while heap:
+        gain, minus = heapq.heappop(heap)
+        if costs[-minus] > budget or not gain:
+            continue
+        if entry(-minus) != (gain, minus):  # a gain only falls: an old one is a bound
+            heapq.heappush(heap, entry(-minus))
+            continue
+        chosen.append(-minus)
+        seen |= needs[-minus]
+        budget -= costs[-minus]
+    return chosen
+
+
 def _budgeted(messages: list[Message], ratio: float, cost: Cost) -> _Budgeted:
-    system = [i for i, message in enumerate(messages) if role_of(message) == "system"]
+    system = [i for i, message in enumerate(messages) if is_system(message)]
     groups = [group for group in steps(messages) if group.start not in system]
     costs = [sum(cost(messages[i]) for i in group) for group in groups]
     system_cost = sum(cost(messages[i]) for i in system)
     budget = int((sum(costs) + system_cost) * ratio + 1e-9) - system_cost
     return _Budgeted(messages, groups, costs, system, max(0, budget))
-
-
-def _cover(
-    names_of: list[frozenset[str]], costs: list[int], prices: list[int], budget: int
-) -> list[int]:
-    """Choose steps by new names per price, while they fit and add something new."""
-    chosen: list[int] = []
-    covered: frozenset[str] = frozenset()
-    while True:
-        gains = [
-            (len(names_of[step] - covered) / max(1, prices[step]), step)
-            for step in range(len(names_of))
-            if step not in chosen and costs[step] <= budget
-        ]
-        gain, best = max(gains, default=(0.0, -1))
-        if gain <= 0:
-            return chosen
-        chosen.append(best)
-        covered |= names_of[best]
-        budget -= costs[best]
-
-
-def _union(names_of: list[frozenset[str]], chosen: Sequence[int]) -> frozenset[str]:
-    return frozenset().union(*(names_of[step] for step in chosen))
 
 
 Turns = list["BaseMessage"]

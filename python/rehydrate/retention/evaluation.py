@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from rehydrate._text import error_line
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.retention.baselines import Cost
 from rehydrate.retention.datasets import Conversation
 from rehydrate.retention.judging import Judgement
 from rehydrate.retention.losses import Loss, find_losses
-from rehydrate.retention.measure import Interval, Retention, Score, score_cut, score_question
-from rehydrate.retention.reading import Message, count_messages
+from rehydrate.retention.measure import (
+    Compact,
+    Cut,
+    Interval,
+    Retention,
+    Score,
+    score_cut,
+    score_question,
+)
+from rehydrate.retention.reading import count_messages
 from rehydrate.retention.recommendation import GOAL, Recommendation, recommend
-from rehydrate.retention.sampling import Sample, sample_cases
+from rehydrate.retention.sampling import QuestionCase, Sample, sample_cases
 from rehydrate.retention.sessions import Sessions, Skipped
 from rehydrate.retention.strategies import Strategy, exact_cost, standard_strategies
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
 SUMMARY = "own summary"
+SIZE_TOLERANCE = 1.02
+"""Sizes that differ by less are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,9 @@ class Row:
     used_later: float | None
     """Share of the names used later that are still there; None where no session was cut."""
     used_later_interval: Interval | None
+    lines: float | None
+    """Share of the lines typed again that are still there; None where none were."""
+    lines_interval: Interval | None
     answers: float | None
     """Share of the messages that answer the questions; None where no session has any."""
     answers_interval: Interval | None
@@ -39,12 +54,23 @@ class Row:
     """Share of the users' binding instructions that is still there; None where there were none."""
     last_turn: float | None
     """Share of cases in which the last user turn is still there."""
+    asked: float
+    """Share of the tokens that it was asked to keep, like every strategy at this ratio: more than
+    the ratio where `compact_context` had to keep more."""
     cost_ratio: float
     """Share of the tokens that was really kept."""
+    beside: float | None
+    """What `compact_context` keeps at this row's own size, of the names (of the answers, if no
+    session was cut), where the strategy keeps more than it was asked for; None elsewhere."""
     violations: int
     """Number of provider rules broken, over all cases."""
     milliseconds: float
     """Median time of one compaction."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the strategy keeps more than it was asked for."""
+        return self.cost_ratio > self.asked * SIZE_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +98,8 @@ class Evaluation:
     recommendation: Recommendation | None
     losses: tuple[Loss, ...]
     cuts: int
+    cuts_with_lines: int
+    """The cuts after which lines are typed again."""
     questions: int
     notes: tuple[str, ...] = ()
     """The cases that were sampled, and those not measured."""
@@ -95,6 +123,7 @@ class Evaluation:
         return {
             "sessions": [_as_dict(session) for session in self.sessions],
             "cuts": self.cuts,
+            "cuts_with_lines": self.cuts_with_lines,
             "questions": self.questions,
             "rows": [_as_dict(row) for row in self.rows],
             "summaries": [_as_dict(row) for row in self.summaries],
@@ -113,15 +142,16 @@ def evaluate(
     ratios: Sequence[float] = RATIOS,
     *,
     goal: float = GOAL,
-    cost: Callable[[Message], int] | None = None,
+    cost: Cost | None = None,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Evaluation:
     """Measure every strategy on these sessions at every ratio, and recommend a setting of
     `compact_context`.
 
-    ``goal`` is the share of the names used later that must be kept. A strategy that fails is left
-    out, and ``degraded`` says so. ``advance`` is called after each compaction: there are
-    ``sample.cases(len(ratios))`` for each strategy.
+    All strategies are compared at one size: the ratio, or what `compact_context` had to keep, if
+    that is more. ``goal`` is the share of the names used later that must be kept. A strategy that
+    fails is left out, and ``degraded`` says so. ``advance`` is called
+    ``sample.cases(len(ratios))`` times for each strategy.
 
     >>> from rehydrate.retention import read_session
     >>> turns = []
@@ -141,71 +171,130 @@ def evaluate(
     if len(set(names)) < len(names):
         raise InvalidArgumentError(f"strategies are called {names}; give each a name of its own")
     ratios = tuple(sorted(set(ratios)))
-    at_cuts: dict[str, list[Score]] = {name: [] for name in names}
-    at_questions: dict[str, list[Score]] = {name: [] for name in names}
-    at_summaries: dict[str, list[Score]] = {SUMMARY: [], **{name: [] for name in names}}
-    failed: dict[str, str] = {}
-
-    def run(strategy: Strategy, score: Callable[[], Score], into: list[Score], case: str) -> None:
-        if strategy.name not in failed:
-            try:
-                into.append(score())
-            except Exception as error:  # a caller's own function may raise anything
-                failed[strategy.name] = f"{strategy.name} failed on {case}: {error_line(error)}"
-        advance(1)
-
+    compare = _Comparison(strategies, advance)
     for cut in sample.cuts:
-        for strategy in strategies:
-            for ratio in ratios:
-                score = _deferred(score_cut, cut, strategy.compact, ratio, cost)
-                run(strategy, score, at_cuts[strategy.name], cut.name)
+        for ratio in ratios:
+            compare.add(compare.at_cuts, cut.name, ratio, partial(_cut_score, cut, cost))
     for question in sample.questions:
-        for strategy in strategies:
-            for ratio in ratios:
-                score = _deferred(score_question, *question, strategy.compact, ratio, cost)
-                run(strategy, score, at_questions[strategy.name], question.conversation.name)
+        name = question.conversation.name
+        for ratio in ratios:
+            compare.add(compare.at_questions, name, ratio, partial(_question_score, question, cost))
+    own_summaries: list[Score] = []
     for cut, summary in sample.summaries:
         size = cost(summary) / max(1, sum(map(cost, cut.messages)))
-        own = _deferred(score_cut, cut, lambda *_, kept=summary: [kept], size, cost)()
-        at_summaries[SUMMARY].append(replace(own, seconds=0.0))
-        for strategy in strategies:
-            score = _deferred(score_cut, cut, strategy.compact, size, cost)
-            run(strategy, score, at_summaries[strategy.name], cut.name)
+        own = score_cut(cut, lambda *_, kept=summary: [kept], size, cost)
+        own_summaries.append(replace(own, seconds=0.0))
+        compare.add(compare.at_summaries, cut.name, size, partial(_cut_score, cut, cost))
 
-    left = [strategy for strategy in strategies if strategy.name not in failed]
-    later = {s.name: Retention(tuple(at_cuts[s.name])) for s in left}
-    answers = {s.name: Retention(tuple(at_questions[s.name])) for s in left}
+    left = [strategy for strategy in strategies if strategy.name not in compare.failed]
     tokens = {each.name: sum(map(cost, each.messages)) for each in sample.conversations}
     has_cases = bool(sample.cuts or sample.questions)
-    advice = recommend(left, ratios, later, answers, tokens, goal) if has_cases else None
+    advice = None
+    if has_cases:
+        later = {s.name: _retention(compare.at_cuts, s.name, "own") for s in left}
+        answers = {s.name: _retention(compare.at_questions, s.name, "own") for s in left}
+        advice = recommend(left, ratios, later, answers, tokens, goal)
     chosen = next((s for s in left if advice and s.name == advice.strategy), None)
     return Evaluation(
         sessions=_sessions(sample, tokens),
         ratios=ratios,
         strategies=tuple(s.name for s in left),
         rows=tuple(
-            _row(s.name, ratio, at_cuts[s.name], at_questions[s.name])
+            _row(s.name, ratio, compare.at_cuts, compare.at_questions)
             for s in left
             for ratio in ratios
             if has_cases
         ),
-        summaries=_rows_at_summary_size(at_summaries, [SUMMARY, *(s.name for s in left)])
-        if sample.summaries
-        else (),
+        summaries=_rows_at_summary_size(own_summaries, compare.at_summaries, left),
         recommendation=advice,
         losses=find_losses(sample.cuts, chosen.compact, advice.ratio) if chosen and advice else (),
         cuts=len(sample.cuts),
+        cuts_with_lines=sum(bool(cut.lines) for cut in sample.cuts),
         questions=len(sample.questions),
         notes=sample.notes,
         skipped=sample.skipped,
-        degraded=tuple(failed.values()),
-        work=later,
-        asked=answers,
+        degraded=tuple(compare.failed.values()),
+        work={s.name: _retention(compare.at_cuts, s.name) for s in left},
+        asked={s.name: _retention(compare.at_questions, s.name) for s in left},
     )
 
 
-def _deferred(function: Callable[..., Score], *arguments: Any) -> Callable[[], Score]:
-    return lambda: function(*arguments)
+def _cut_score(cut: Cut, cost: Cost, compact: Compact, ratio: float) -> Score:
+    return score_cut(cut, compact, ratio, cost)
+
+
+def _question_score(case: QuestionCase, cost: Cost, compact: Compact, ratio: float) -> Score:
+    return score_question(*case, compact, ratio, cost)
+
+
+class _Compared(NamedTuple):
+    """The scores of one strategy in one case, for one ratio."""
+
+    score: Score
+    """At the size that all strategies are given."""
+    own: Score
+    """At the ratio itself, if it is a setting of `compact_context`."""
+    alike: Score | None
+    """`compact_context` at the size of `score`, where that is more than what was asked for."""
+
+
+_Cases = list[dict[str, _Compared]]
+
+
+class _Comparison:
+    """Measures strategies at equal sizes, and leaves out those that fail.
+
+    What must be kept may be more than a small ratio allows. `compact_context` says how much that
+    is; then every strategy is given as much. Who keeps still more stands against `compact_context`
+    at that size.
+    """
+
+    def __init__(
+        self, strategies: Sequence[Strategy], advance: Callable[[int], object] = lambda _: None
+    ) -> None:
+        self._strategies = strategies
+        self._advance = advance
+        self.failed: dict[str, str] = {}
+        self.at_cuts: _Cases = []
+        self.at_questions: _Cases = []
+        self.at_summaries: _Cases = []
+
+    def add(
+        self, into: _Cases, case: str, ratio: float, measure: Callable[[Compact, float], Score]
+    ) -> None:
+        """Score every strategy on a case at a ratio."""
+
+        def run(strategy: Strategy, size: float) -> Score | None:
+            if strategy.name not in self.failed:
+                try:
+                    return replace(measure(strategy.compact, size), ratio=ratio)
+                except Exception as error:  # a caller's own function may raise anything
+                    problem = f"{strategy.name} failed on {case}: {error_line(error)}"
+                    self.failed[strategy.name] = problem
+            return None
+
+        ours = [strategy for strategy in self._strategies if strategy.options is not None]
+        own = {each.name: score for each in ours if (score := run(each, ratio)) is not None}
+        size = max([ratio, *(each.cost_ratio for each in own.values())])
+        reference = next((each for each in ours if each.name in own), None)
+        compared: dict[str, _Compared] = {}
+        for strategy in self._strategies:
+            at_ratio = own.get(strategy.name)
+            if at_ratio is not None and size in (ratio, at_ratio.cost_ratio):
+                found: Score | None = replace(at_ratio, asked=size)
+            else:
+                found = run(strategy, size)
+            if found is not None:
+                alike = None
+                if found.cost_ratio > size * SIZE_TOLERANCE and reference is not None:
+                    alike = run(reference, min(1.0, found.cost_ratio))
+                compared[strategy.name] = _Compared(found, at_ratio or found, alike)
+            self._advance(1)
+        into.append(compared)
+
+
+def _retention(cases: _Cases, name: str, kind: Literal["score", "own"] = "score") -> Retention:
+    return Retention(tuple(getattr(case[name], kind) for case in cases))
 
 
 def _sessions(sample: Sample, tokens: dict[str, int]) -> tuple[Session, ...]:
@@ -217,33 +306,49 @@ def _sessions(sample: Sample, tokens: dict[str, int]) -> tuple[Session, ...]:
     )
 
 
-def _row(name: str, ratio: float, at_cuts: Sequence[Score], at_questions: Sequence[Score]) -> Row:
-    cuts = [score for score in at_cuts if score.ratio == ratio]
-    questions = [score for score in at_questions if score.ratio == ratio]
-    later, answers = Retention(tuple(cuts)), Retention(tuple(questions))
-    both = [*cuts, *questions]
+def _row(name: str, ratio: float, at_cuts: _Cases, at_questions: _Cases | None = None) -> Row:
+    cuts = [case[name] for case in at_cuts if case[name].score.ratio == ratio]
+    questions = [case[name] for case in at_questions or () if case[name].score.ratio == ratio]
+    later = Retention(tuple(each.score for each in cuts))
+    answers = Retention(tuple(each.score for each in questions))
+    both = Retention((*later.scores, *answers.scores))
+    deciding = cuts or questions
+    alike = Retention(tuple(each.alike or each.score for each in deciding))
     return Row(
         name,
         ratio,
         later.means().get(ratio),
         later.intervals().get(ratio),
+        later.means("lines").get(ratio),
+        later.intervals("lines").get(ratio),
         answers.means().get(ratio),
         answers.intervals().get(ratio),
         later.means("laid_down").get(ratio),
         later.means("last_turn").get(ratio),
-        fmean(score.cost_ratio for score in both),
-        sum(score.violations for score in both),
-        1_000 * median(score.seconds for score in both),
+        both.means("asked")[ratio],
+        both.cost_ratios()[ratio],
+        alike.means()[ratio] if any(each.alike for each in deciding) else None,
+        sum(score.violations for score in both.scores),
+        1_000 * median(score.seconds for score in both.scores),
     )
 
 
-def _rows_at_summary_size(scores: dict[str, list[Score]], names: Sequence[str]) -> tuple[Row, ...]:
+def _rows_at_summary_size(
+    own: Sequence[Score], cases: _Cases, strategies: Sequence[Strategy]
+) -> tuple[Row, ...]:
     """Return a row for each at the mean size of the summaries; each was measured at its own."""
-    size = fmean(score.ratio for score in scores[SUMMARY])
-    return tuple(
-        _row(name, size, [replace(score, ratio=size) for score in scores[name]], ())
-        for name in names
-    )
+    if not own:
+        return ()
+    size = fmean(score.ratio for score in own)
+    with_own = [
+        {SUMMARY: _Compared(score, score, None), **case}
+        for score, case in zip(own, cases, strict=True)
+    ]
+    at_size = [
+        {name: each._replace(score=replace(each.score, ratio=size)) for name, each in case.items()}
+        for case in with_own
+    ]
+    return tuple(_row(name, size, at_size) for name in (SUMMARY, *(s.name for s in strategies)))
 
 
 def _as_dict(record: Any) -> dict[str, Any]:

@@ -16,13 +16,18 @@ from rehydrate.retention.reading import (
     binding_instructions,
     count_messages,
     estimate_cost,
+    find_lines,
     instructions_kept,
+    lines_in,
     names_in,
+    said_by_assistant,
     single_spaced,
     steps,
     text_of,
     tool_inputs,
+    tool_texts,
     user_text,
+    without_marks,
 )
 
 DRAWS = 1_000
@@ -40,10 +45,19 @@ class Interval(NamedTuple):
         return f"{self.low:.2f}-{self.high:.2f}"
 
 
-def by_session(values: Iterable[tuple[str, float]], *, seed: int = 0) -> Interval | None:
-    """Return the interval of the mean of these (session, value) pairs; None for a single session.
+def mean_by_session(values: Iterable[tuple[str, float]]) -> float:
+    """Return the mean over the sessions of the mean of each of these (session, value) pairs.
 
-    A bootstrap draws sessions with replacement, each with all its values; always the same draws.
+    >>> mean_by_session([("a", 1.0), ("b", 0.0), ("b", 0.5)])
+    0.625
+    """
+    return fmean(_means_of_sessions(values))
+
+
+def by_session(values: Iterable[tuple[str, float]], *, seed: int = 0) -> Interval | None:
+    """Return the interval of the `mean_by_session` of these pairs; None for a single session.
+
+    A bootstrap draws sessions with replacement, each with its mean; always the same draws.
 
     >>> by_session([("a", 0.5), ("b", 0.5), ("b", 0.5)])
     Interval(low=0.5, high=0.5)
@@ -52,18 +66,20 @@ def by_session(values: Iterable[tuple[str, float]], *, seed: int = 0) -> Interva
     """
     import numpy as np
 
+    means = np.array(_means_of_sessions(values))
+    if len(means) < 2:
+        return None
+    drawn = np.random.default_rng(seed).integers(len(means), size=(DRAWS, len(means)))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means[drawn].mean(axis=1), [tail, 1 - tail])
+    return Interval(float(low), float(high))
+
+
+def _means_of_sessions(values: Iterable[tuple[str, float]]) -> list[float]:
     groups: dict[str, list[float]] = {}
     for session, value in values:
         groups.setdefault(session, []).append(value)
-    if len(groups) < 2:
-        return None
-    sums = np.array([sum(group) for group in groups.values()])
-    counts = np.array([len(group) for group in groups.values()])
-    drawn = np.random.default_rng(seed).integers(len(groups), size=(DRAWS, len(groups)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return Interval(float(low), float(high))
+    return [fmean(group) for group in groups.values()]
 
 
 Compact = Callable[[list[Message], str | None, float], list[Message]]
@@ -92,6 +108,8 @@ QUESTION_RATIOS = (0.4, 0.2, 0.1, 0.05)
 CUT_RATIOS = (0.1, 0.2, 0.4)
 CODING_CUTS = (0.3, 0.45, 0.6, 0.75, 0.9)
 """Where a coding session is cut, in shares of its steps."""
+MIN_LINES = 3
+"""Lines typed again are measured where there are at least so many: a share of fewer says little."""
 SUPPORT_CUTS = (0.7,)
 """Where a support conversation is cut: it is short, and its needs are known late."""
 
@@ -106,6 +124,11 @@ class Score:
     retained: float
     cost_ratio: float
     session: str = ""
+    asked: float = 0.0
+    """Share of the tokens that it was asked to keep: the ratio, or more where all are to be of one
+    size."""
+    lines: float | None = None
+    """Share of the lines typed again that is still there; None where there were none."""
     laid_down: float | None = None
     """Share of the user's binding instructions that is still there; None where there were none, or
     where they were not measured."""
@@ -124,11 +147,10 @@ class Retention:
     scores: tuple[Score, ...]
 
     def means(self, measure: str = "retained") -> dict[float, float]:
-        """Return the mean of a measure at each ratio, over the cases that have it."""
+        """Return the mean of a measure at each ratio: over the cases of each session that have it,
+        then over the sessions."""
         return {
-            ratio: fmean(values)
-            for ratio, group in self.by_ratio().items()
-            if (values := [v for s in group if (v := getattr(s, measure)) is not None])
+            ratio: mean_by_session(pairs) for ratio, pairs in self._pairs(measure).items() if pairs
         }
 
     def cost_ratios(self) -> dict[float, float]:
@@ -140,17 +162,18 @@ class Retention:
 
         The cases of one session are not independent, so whole sessions are drawn, never cases.
         """
-        drawn = {
-            ratio: by_session(
-                [
-                    (score.session, value)
-                    for score in group
-                    if (value := getattr(score, measure)) is not None
-                ]
-            )
+        drawn = {ratio: by_session(pairs) for ratio, pairs in self._pairs(measure).items()}
+        return {ratio: interval for ratio, interval in drawn.items() if interval is not None}
+
+    def _pairs(self, measure: str) -> dict[float, list[tuple[str, float]]]:
+        return {
+            ratio: [
+                (score.session, value)
+                for score in group
+                if (value := getattr(score, measure)) is not None
+            ]
             for ratio, group in self.by_ratio().items()
         }
-        return {ratio: interval for ratio, interval in drawn.items() if interval is not None}
 
     def by_ratio(self) -> dict[float, list[Score]]:
         """Return the scores at each ratio."""
@@ -162,21 +185,42 @@ class Retention:
 
 @dataclass(frozen=True)
 class Cut:
-    """A session up to a point, and the names in it that its tool calls use after that point."""
+    """A session up to a point, and what its tool calls use of it after that point."""
 
     name: str
     messages: list[Message]
     needed: frozenset[str]
+    """The names that are used later."""
     format: str = "plain"
     session: str = ""
     """Name of its session; all cuts of one session share it."""
     ahead: list[Message] = field(default_factory=list)
     """The messages after the cut, as far as the horizon."""
 
+    lines: frozenset[str] = frozenset()
+    """The lines of its tool calls and results that are typed again later, white space folded."""
+
     def mentioned(self, messages: Iterable[Message]) -> frozenset[str]:
-        """Return the needed names that occur in these messages."""
-        text = "\n".join(text_of(message) for message in messages)
-        return frozenset(name for name in self.needed if name in text)
+        """Return the needed names that occur in these messages; marks of excerpts do not count."""
+        return frozenset().union(*(self._held(message)[0] for message in messages))
+
+    def quoted(self, messages: Iterable[Message]) -> frozenset[str]:
+        """Return the needed lines that are in these messages verbatim, white space folded."""
+        return frozenset().union(*(self._held(message)[1] for message in messages))
+
+    def _held(self, message: Message) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the needed names and lines in a message; its own messages are searched once."""
+        own = self._of_own.get(id(message))
+        return self._search(message) if own is None or own[0] is not message else own[1]
+
+    @cached_property
+    def _of_own(self) -> dict[int, tuple[Message, tuple[frozenset[str], frozenset[str]]]]:
+        return {id(message): (message, self._search(message)) for message in self.messages}
+
+    def _search(self, message: Message) -> tuple[frozenset[str], frozenset[str]]:
+        text = without_marks(text_of(message))
+        names = frozenset(name for name in self.needed if name in text)
+        return names, find_lines(self.lines, text)
 
     @cached_property
     def laid_down(self) -> tuple[str, ...]:
@@ -201,13 +245,15 @@ def cut_sessions(
     min_messages: int = 1,
     min_needed: int = 1,
     horizon_steps: int | None = None,
-    used_by: Callable[[Message], str] = tool_inputs,
 ) -> list[Cut]:
     """Cut each conversation at these shares of its steps, never between a tool call and its result.
 
     Left out: conversations under `min_messages`, and cuts after which fewer than `min_needed`
-    earlier names are used. `horizon_steps` is how far ahead to look; None: to the end. `used_by`
-    returns the text of a later message that uses names: by default the inputs of its tool calls.
+    earlier names are used. `horizon_steps` is how far ahead to look; None: to the end.
+
+    The inputs of later tool calls use names and type lines again. In a conversation without tool
+    calls, later messages use names, and its assistant types lines. A share of fewer than three
+    lines says little: such a cut has none.
     """
     cuts: list[Cut] = []
     for conversation in conversations:
@@ -222,23 +268,33 @@ def cut_sessions(
             groups_ahead = groups[at:] if horizon_steps is None else groups[at : at + horizon_steps]
             ahead = [messages[i] for group in groups_ahead for i in group]
             name = f"{conversation.name} at {fraction:.2f}"
-            cut = cut_before(conversation, name, messages[: groups[at].start], ahead, used_by)
+            cut = cut_before(conversation, name, messages[: groups[at].start], ahead)
             if len(cut.needed) >= min_needed:
                 cuts.append(cut)
     return cuts
 
 
 def cut_before(
-    conversation: Conversation,
-    name: str,
-    before: list[Message],
-    ahead: list[Message],
-    used_by: Callable[[Message], str] = tool_inputs,
+    conversation: Conversation, name: str, before: list[Message], ahead: list[Message]
 ) -> Cut:
     """Cut this conversation between `before` and `ahead`."""
-    used = names_in("\n".join(map(used_by, ahead)))
-    needed = Cut(name, before, used).mentioned(before)
-    return Cut(name, before, needed, conversation.format, conversation.name, ahead)
+    calls = any(map(tool_inputs, conversation.messages))
+    used = "\n".join(map(tool_inputs if calls else text_of, ahead))
+    typed = "\n".join(map(tool_inputs if calls else said_by_assistant, ahead))
+    lines = lines_in(without_marks(typed))
+    shown = tool_texts if calls else text_of
+    again = frozenset().union(
+        *(find_lines(lines, without_marks(shown(message))) for message in before)
+    )
+    return Cut(
+        name,
+        before,
+        Cut(name, before, names_in(used)).mentioned(before),
+        conversation.format,
+        conversation.name,
+        ahead,
+        again if len(again) >= MIN_LINES else frozenset(),
+    )
 
 
 def measure_questions(
@@ -271,7 +327,8 @@ def measure_cuts(
 ) -> Retention:
     """Compact the messages before each cut, without a query.
 
-    Retained is the share of the needed names still mentioned in the output.
+    Retained is the share of the needed names still mentioned in the output, `lines` the share of
+    the lines typed again that is still in it.
     """
     return Retention(
         tuple(score_cut(cut, compact, ratio, cost) for cut in cuts for ratio in ratios)
@@ -298,6 +355,7 @@ def score_question(
         sum(i in indices for i in question.evidence) / len(question.evidence),
         sum(map(cost, kept)) / max(1, sum(map(cost, messages))),
         session=conversation.name,
+        asked=ratio,
         seconds=seconds,
     )
 
@@ -318,6 +376,8 @@ def score_cut(
         len(cut.mentioned(kept)) / max(1, len(cut.needed)),
         sum(map(cost, kept)) / max(1, sum(map(cost, cut.messages))),
         session=cut.session,
+        asked=ratio,
+        lines=len(cut.quoted(kept)) / len(cut.lines) if cut.lines else None,
         laid_down=instructions_kept(cut.laid_down, kept),
         last_turn=float(_contains_text(kept, cut.last_turn)) if cut.last_turn else None,
         violations=max(0, len(formats.validate(kept, cut.format)) - cut.violations),

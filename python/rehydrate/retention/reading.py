@@ -12,11 +12,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rehydrate._text import without_elements
+
 _RUN = re.compile(r"[\w./@~-]+")
 _JOINER = re.compile(r"\w[./@_-]\w|\d")
 _CAMEL = re.compile(r"[a-z][A-Z]")
 
 MIN_CHARS = 4
+MIN_LINE_CHARS = 15
+"""A shorter line, such as `return None`, is typed again by chance."""
+_MARK = re.compile(r"\[\.\.\. [^\n]*? \.\.\.\]")
+_ESCAPE = re.compile(r'\\(["\\/nrt])')
+_ESCAPED = {"n": "\n", "r": "\n", "t": "\t"}
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -33,13 +40,58 @@ def names_in(text: str) -> frozenset[str]:
     )
 
 
+def lines_in(text: str) -> frozenset[str]:
+    """Return the lines of at least 15 characters, each run of white space in them as one blank.
+
+    >>> sorted(lines_in("def total(rows):\\n    return  sum(rows.values())\\n}"))
+    ['def total(rows):', 'return sum(rows.values())']
+    """
+    return frozenset(
+        line
+        for raw in text.splitlines()
+        if len(raw) >= MIN_LINE_CHARS and len(line := " ".join(raw.split())) >= MIN_LINE_CHARS
+    )
+
+
+def find_lines(lines: frozenset[str], text: str) -> frozenset[str]:
+    """Return those of these lines of `lines_in` that are in a text, alone or within a longer one.
+
+    A text with escapes, as JSON has them, is searched without them too.
+
+    >>> lines = frozenset(["return sum(rows)", "return min(rows)"])
+    >>> sorted(find_lines(lines, "7: return  sum(rows);"))
+    ['return sum(rows)']
+    """
+    if not lines:
+        return lines
+    if "\\" in text:
+        text += "\n" + _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
+    in_lines = [" ".join(line.split()) for line in text.splitlines()]
+    whole = lines.intersection(in_lines)
+    text = "\n".join(in_lines)
+    words = set(text.split())  # most lines have a word that is not there
+    others = lines - whole
+    return whole | {
+        line for line in others if words.issuperset(line.split(" ")[1:-1]) and line in text
+    }
+
+
+def without_marks(text: str) -> str:
+    """Return the text without the marks that an excerpt writes in place of what it left out.
+
+    >>> without_marks("a\\n[... 42 lines omitted, 118-159 ...]\\nb")
+    'a\\n\\nb'
+    """
+    return _MARK.sub("", text) if "[... " in text else text
+
+
 Message = dict[str, Any]
 _Object = Mapping[str, Any]
 
+_ITEM_CALLS = ("function_call", "custom_tool_call")
+_ITEM_RESULTS = ("function_call_output", "custom_tool_call_output")
 # Text that a harness writes into the user's messages, around or beside the user's own.
-_HARNESS = re.compile(
-    r"<(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>.*?</\1>", re.S
-)
+_HARNESS = re.compile(r"<(/?)(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>")
 
 
 def payload(message: Message) -> _Object:
@@ -61,11 +113,17 @@ def payload(message: Message) -> _Object:
 def role_of(message: Message) -> str:
     """Return the role as written; for OpenAI Responses items, that of the item type."""
     body = payload(message)
-    if body.get("type") == "function_call":
+    kind = body.get("type")
+    if kind in _ITEM_CALLS or kind == "reasoning":
         return "assistant"
-    if body.get("type") == "function_call_output":
+    if kind in _ITEM_RESULTS:
         return "tool"
     return str(body.get("role", ""))
+
+
+def is_system(message: Message) -> bool:
+    """Return whether it is a system or a developer message, which every method keeps."""
+    return role_of(message) in ("system", "developer")
 
 
 def text_of(message: Message) -> str:
@@ -81,9 +139,24 @@ def tool_inputs(message: Message) -> str:
     body = payload(message)
     inputs = [block.get("input") for block in _blocks(body) if block.get("type") == "tool_use"]
     inputs += [_arguments(call.get("function", {})) for call in _calls(body)]
-    if body.get("type") == "function_call":
+    if body.get("type") in _ITEM_CALLS:
         inputs.append(_arguments(body))
     return "\n".join(leaf for value in inputs for leaf in _leaves(value))
+
+
+def tool_texts(message: Message) -> str:
+    """Return the values that the message passes to tools, and the texts of the results in it."""
+    body = payload(message)
+    if role_of(message) == "tool":
+        return "\n".join(_texts(body))
+    results = [block for block in _blocks(body) if block.get("type") == "tool_result"]
+    texts = [text for block in results for text in _texts(block)]
+    return "\n".join(filter(None, [tool_inputs(message), *texts]))
+
+
+def said_by_assistant(message: Message) -> str:
+    """Return the text of an assistant's message, "" of any other."""
+    return text_of(message) if role_of(message) == "assistant" else ""
 
 
 def is_tool_result(message: Message) -> bool:
@@ -104,7 +177,8 @@ def user_text(message: Message) -> str:
         return ""
     content = body.get("content")
     texts = [content] if isinstance(content, str) else [b.get("text") for b in _blocks(body)]
-    return _HARNESS.sub("", "\n".join(text for text in texts if isinstance(text, str))).strip()
+    said = "\n".join(text for text in texts if isinstance(text, str))
+    return without_elements(said, _HARNESS).strip()
 
 
 def _is_of_the_user(message: Message) -> bool:
@@ -137,21 +211,33 @@ def steps(messages: Sequence[Message]) -> list[range]:
     """Group the indices of the messages into steps, so that no tool call is apart from its results.
 
     A step starts at a message that answers no tool call and continues no earlier assistant message:
-    transcripts write one message as several entries with one id, results in between.
+    transcripts write one message as several entries with one id, results in between. Responses
+    items stay together from a reasoning, or the first of parallel calls, to the last result.
 
     >>> call = {"role": "assistant", "tool_calls": []}
     >>> steps([{"role": "user", "content": "Hi"}, call, {"role": "tool", "content": "42"}])
     [range(0, 1), range(1, 3)]
     """
     seen: set[str] = set()
+    open_items: set[str] = set()  # calls of Responses items without a result yet
+    follows_reasoning = False
     starts: list[int] = []
     for index, message in enumerate(messages):
-        identity = payload(message).get("id") if role_of(message) == "assistant" else None
+        body = payload(message)
+        kind = body.get("type")
+        identity = body.get("id") if role_of(message) == "assistant" else None
         continues = isinstance(identity, str) and identity in seen
+        continues = continues or follows_reasoning or (bool(open_items) and kind in _ITEM_CALLS)
         if not starts or not (continues or is_tool_result(message)):
             starts.append(index)
+            open_items.clear()
         if isinstance(identity, str):
             seen.add(identity)
+        follows_reasoning = kind == "reasoning"
+        if kind in _ITEM_CALLS:
+            open_items.add(str(body.get("call_id")))
+        elif kind in _ITEM_RESULTS:
+            open_items.discard(str(body.get("call_id")))
     return [range(a, b) for a, b in zip(starts, [*starts[1:], len(messages)], strict=True)]
 
 
@@ -172,11 +258,14 @@ def _texts(body: _Object) -> Iterator[str]:
         function = call.get("function", {})
         yield str(function.get("name", ""))
         yield from _leaves(_arguments(function))
-    if body.get("type") == "function_call":
+    if body.get("type") in _ITEM_CALLS:
         yield str(body.get("name", ""))
         yield from _leaves(_arguments(body))
-    if isinstance(body.get("output"), str):
-        yield body["output"]
+    output = body.get("output")
+    if isinstance(output, str):
+        yield output
+    elif isinstance(output, list):
+        yield from _texts({"content": output})
 
 
 def _blocks(body: _Object) -> list[_Object]:
@@ -191,7 +280,7 @@ def _calls(body: _Object) -> list[_Object]:
 
 def _arguments(function: _Object) -> Any:
     """Return the arguments of a call, decoded; the raw text where it is no JSON."""
-    raw = function.get("arguments")
+    raw = function.get("arguments", function.get("input"))
     if not isinstance(raw, str):
         return raw
     try:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from rehydrate.retention.measure import Interval, Retention, Score, by_session
+from rehydrate.retention.measure import (
+    Interval,
+    Retention,
+    Score,
+    by_session,
+    mean_by_session,
+)
 from rehydrate.retention.strategies import Strategy
 
 GOAL = 0.9
@@ -46,6 +52,8 @@ class Recommendation:
     kept: float
     """Mean share that is kept."""
     interval: Interval | None
+    lines: float | None
+    """Share of the lines typed again that is kept."""
     laid_down: float | None
     """Share of the users' binding instructions that is kept."""
     over_baseline: float | None
@@ -75,6 +83,8 @@ class Recommendation:
             between = self.over_baseline_interval
             more = f" ({between})" if between else ""
             kept += f", {self.over_baseline:+.2f}{more} against the last messages at that ratio"
+        if self.lines is not None:
+            kept += f", and {self.lines:.2f} of the lines typed again"
         lines = [f"{kept}; {self.tokens_before:,} tokens become about {self.tokens_after:,}."]
         if not self.reached:
             lines.append(
@@ -133,9 +143,9 @@ class _Measured:
     def kept(self, name: str, ratio: float, without: str | None = None) -> float:
         """Return the smaller of its means, without one session."""
         return min(
-            fmean(values)
+            mean_by_session(values)
             for scores in self.at(name, ratio).values()
-            if (values := [score.retained for score in scores if score.session != without])
+            if (values := _pairs(score for score in scores if score.session != without))
         )
 
 
@@ -168,16 +178,15 @@ def recommend(
     ranked = sorted(choices, key=lambda choice: (-choices[choice], -choice[1]))
     name, ratio = ranked[0] if ranked else _choose(list(settings), ratios, measured, goal)
     means = {
-        basis: fmean(score.retained for score in scores)
-        for basis, scores in measured.at(name, ratio).items()
+        basis: mean_by_session(_pairs(scores)) for basis, scores in measured.at(name, ratio).items()
     }
     basis = min(means, key=lambda each: means[each])
     chosen = measured.at(name, ratio)[basis]
     last = {score.case: score for score in measured.at(BASELINE, ratio).get(basis, ())}
     gains = [(s.session, s.retained - last[s.case].retained) for s in chosen if s.case in last]
-    laid_down = [score.laid_down for score in chosen if score.laid_down is not None]
+    found = Retention(tuple(chosen))
     before = round(fmean(tokens[session] for session in measured.sessions))
-    held_out_means = [fmean(s.retained for s in scores) for scores in held_out.values()]
+    held_out_means = [mean_by_session(_pairs(scores)) for scores in held_out.values()]
     agreement = choices[name, ratio] / choices.total() if choices else None
     advice = Recommendation(
         strategy=name,
@@ -186,12 +195,13 @@ def recommend(
         reached=means[basis] >= goal,
         basis=basis,
         kept=means[basis],
-        interval=by_session((score.session, score.retained) for score in chosen),
-        laid_down=fmean(laid_down) if laid_down else None,
-        over_baseline=fmean(value for _, value in gains) if gains else None,
+        interval=by_session(_pairs(chosen)),
+        lines=found.means("lines").get(ratio),
+        laid_down=found.means("laid_down").get(ratio),
+        over_baseline=mean_by_session(gains) if gains else None,
         over_baseline_interval=by_session(gains),
         tokens_before=before,
-        tokens_after=round(before * fmean(score.cost_ratio for score in chosen)),
+        tokens_after=round(before * found.cost_ratios()[ratio]),
         sessions=len(measured.sessions),
         held_out=min(held_out_means, default=None),
         held_out_worst=_worst(held_out),
@@ -224,6 +234,10 @@ def _choose(
         if kept[best] >= goal:
             break
     return best, ratio
+
+
+def _pairs(scores: Iterable[Score]) -> list[tuple[str, float]]:
+    return [(score.session, score.retained) for score in scores]
 
 
 def _worst(held_out: Mapping[str, Sequence[Score]]) -> float | None:

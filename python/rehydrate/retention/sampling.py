@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from rehydrate._text import plural
 from rehydrate.retention.datasets import Conversation, Question, Summary
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
-from rehydrate.retention.reading import Message, count_messages, text_of, tool_inputs
+from rehydrate.retention.reading import Message, count_messages, tool_inputs
 from rehydrate.retention.sessions import Sessions, Skipped, evenly
 
 T = TypeVar("T")
@@ -88,8 +88,7 @@ def sample_cases(
         calls = any(map(tool_inputs, session.messages))
         if not calls and session.questions:
             continue
-        used_by = tool_inputs if calls else text_of
-        found = cut_sessions([session], _fractions(session), min_needed=min_needed, used_by=used_by)
+        found = cut_sessions([session], _fractions(session), min_needed=min_needed)
         without_calls += bool(found) and not calls
         unmeasured += not found
         if found:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from rehydrate import formats
 from rehydrate.errors import InvalidMessageError, UnreadableSessionError
 from rehydrate.retention.datasets import Conversation, Summary, locomo, tau_bench
-from rehydrate.retention.reading import Message, is_summary, role_of
+from rehydrate.retention.reading import Message, is_summary, is_system
 
 SUFFIXES = (".jsonl", ".json", ".traj", ".ndjson")
 """Suffixes of files in a folder that may hold a session."""
@@ -153,7 +153,7 @@ def read_session(messages: Sequence[Message], name: str = "session") -> Conversa
         entry = messages[message.index]
         if is_summary(entry) and len(spoken) > (summaries[-1].end if summaries else 0):
             summaries.append(Summary(entry, summaries[-1].end if summaries else 0, len(spoken)))
-        elif role_of(entry) not in ("system", "developer"):
+        elif not is_system(entry):
             spoken.append(entry)
     return Conversation(name, spoken, format, (), tuple(summaries))
 

@@ -5,4 +5,4 @@ mod json;
 mod lines;
 
 pub use blocks::{Block, Division, divide};
-pub use cut::{MAX_BLOCKS, MIN_BYTES, MIN_LINES, Measure};
+pub use cut::{MAX_BLOCKS, MIN_BYTES, Measure};

@@ -59,7 +59,7 @@ _CORRECTION = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _ERROR = re.compile(
-    r"""^.{0,200} (?: \w*(?:Error|Exception) \b [:\s] | \b(?: error | fatal | FAILED | panicked )\b
+    r"""^.{0,200} (?: (?:Error|Exception) \b [:\s] | \b(?: error | fatal | FAILED | panicked )\b
     (?: : | \[ | \s at | \s - ) | ^Traceback ) .*$""",
     re.VERBOSE | re.MULTILINE,
 )

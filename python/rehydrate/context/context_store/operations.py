@@ -224,6 +224,10 @@ class Items:
         found = self._by_key.get((heading, key))
         return None if found is None else self._by_id[found]
 
+    def live_ids(self, heading: Heading) -> dict[int, None]:
+        """Return the ids of the items of a heading that hold, in the order of `live`."""
+        return self._live[heading]
+
     def live(self, heading: Heading) -> list[Item]:
         """Return the items of a heading that hold, in the order in which they were added."""
         return [self._by_id[id_] for id_ in self._live[heading]]

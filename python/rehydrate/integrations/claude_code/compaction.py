@@ -103,7 +103,7 @@ def session_start(given: HookInput) -> Reply:
         row = records.last(given.text("session_id"))
         if row is None:
             return None
-        if source == "resume" and is_still_there(row.id, given.transcript):
+        if source == "resume" and is_still_there(row, given.transcript):
             return None
         text = put_back_text(row, given.session)
         records.update(row, returned_chars=len(text))
@@ -195,6 +195,7 @@ def _stored(given: HookInput, rules: Rules) -> dict[str, Any]:
             source=f"conversation/{given.session.id}",
             thread=given.session.id,
             tool="context_store",
+            trust=item.trust,
         )
         for heading, kind in (("Decisions", "decision"), ("User Preferences", "preference"))
         for item in stored.store.items(heading)

@@ -17,6 +17,7 @@ from rehydrate.integrations.mcp_server.session_lines import (
     TranscriptReader,
     line_in,
     message_of,
+    without_reminders,
     words_of_user,
 )
 
@@ -195,13 +196,29 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
         entry["attachment"] = {"type": "queued_command", "prompt": content, "commandMode": "prompt"}
     else:
         # A line without its role is no message; the type says the same.
-        body = {"role": line["type"], "content": content}
+        own = _own_words(content) if line["type"] == "user" else content
+        body = {"role": line["type"], "content": own}
         message_id = line["message"].get("id")
         entry["message"] = body | ({"id": message_id} if isinstance(message_id, str) else {})
     light = _with_blocks(entry, lambda block: block.get("type") not in _THINKING)
     if light is None or (line["type"] == "user" and _is_harness(line, light)):
         return None
     return light
+
+
+def _own_words(content: Any) -> Any:
+    """Return the content of a user's line without what the harness adds to the words: that is not
+    the user's, and nothing to be remembered as such."""
+    if isinstance(content, str):
+        return without_reminders(content)
+    return [
+        {**block, "text": without_reminders(block["text"])}
+        if isinstance(block, Mapping)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+        else block
+        for block in content
+    ]
 
 
 def _codex_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:

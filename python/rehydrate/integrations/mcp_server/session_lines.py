@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from rehydrate._text import without_elements
 from rehydrate.formats import codex
 from rehydrate.formats._reading import transcript_branch
 from rehydrate.formats.claude_code import content_of, is_seen
@@ -21,10 +22,7 @@ from rehydrate.retention.reading import payload as payload_of, tool_inputs, user
 MAX_LINE_BYTES = 8_000_000
 """A longer line holds a picture or a file, and nothing that was said."""
 
-_CODEX_HARNESS = re.compile(
-    r"<(environment_context|user_instructions|turn_aborted|skill)>.*?</\1>",
-    re.S,
-)
+_CODEX_HARNESS = re.compile(r"<(/?)(environment_context|user_instructions|turn_aborted|skill)>")
 _CODEX_NOTES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
 _CODEX_ITEMS = frozenset({"message", "function_call", "custom_tool_call", "local_shell_call"})
 
@@ -139,6 +137,14 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         return  # a message of no shape that we know
 
 
+_REMINDER = re.compile(r"<(/?)(system-reminder)>")
+
+
+def without_reminders(text: str) -> str:
+    """Return a text without what Claude Code tells the model in the user's name."""
+    return without_elements(text, _REMINDER) if "<system-reminder>" in text else text
+
+
 class Link(NamedTuple):
     """What decides whether a line is still part of the conversation, and nothing that was said."""
 
@@ -201,7 +207,7 @@ def words_of_user(message: Mapping[str, Any]) -> str:
     >>> words_of_user({"role": "user", "content": said})
     'Go.'
     """
-    text = _CODEX_HARNESS.sub("", user_text(dict(message))).strip()
+    text = without_elements(user_text(dict(message)), _CODEX_HARNESS).strip()
     return "" if text.startswith(_CODEX_NOTES) else text
 
 

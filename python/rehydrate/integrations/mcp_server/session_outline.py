@@ -27,8 +27,6 @@ MAX_NAMES = 400
 TURN_CHARS = 300
 FIRST_TURNS = 5
 """Of many user turns the first ones are shown, and the last ones."""
-_MAX_REFUSED = 100
-"""Lines of a shape that no format has are left out, up to so many."""
 
 
 class SessionOutline(NamedTuple):
@@ -88,14 +86,21 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
 
 def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
     """Read the messages; those of no shape that the format has are left out."""
-    for _ in range(_MAX_REFUSED):
+    def has_shape(entry: Any) -> bool:
         try:
-            return formats.parse(entries, file.agent)
-        except InvalidMessageError as error:
-            if error.index is None:
-                break
-            del entries[error.index]
-    return formats.parse([], file.agent)
+            formats.parse([entry], file.agent)
+        except InvalidMessageError:
+            return False
+        return True
+
+    try:
+        return formats.parse(entries, file.agent)
+    except InvalidMessageError:
+        pass
+    try:
+        return formats.parse([entry for entry in entries if has_shape(entry)], file.agent)
+    except InvalidMessageError:
+        return formats.parse([], file.agent)
 
 
 def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:

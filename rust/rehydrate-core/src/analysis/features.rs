@@ -1,21 +1,22 @@
-//! The names a text mentions, which an agent later needs word for word: paths, identifiers, ids, numbers, rare words.
+//! What a text mentions that an agent later needs word for word: names (paths, identifiers, ids), numbers, whole lines.
 //!
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
-//! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
+//! of its words that is a name, each segment between `/` and `@` that is itself a compound (a file name), and itself as a
+//! whole. A line is mentioned as it is, white space folded.
 
 use std::ops::Range;
 
 use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
 
-/// How likely a mention is a name that will be needed as it stands.
+/// What is mentioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// An identifier, a path, an id: letters with digits, an inner underscore, a hump, all capitals, or a compound.
     Name,
     /// Digits, at least three.
     Number,
-    /// A plain word of at least four letters, in lower case.
-    Word,
+    /// A whole line of at least 15 characters, white space folded, without a line number in front of it.
+    Line,
 }
 
 /// One feature that a text mentions, however often.
@@ -35,7 +36,7 @@ const CLASSES_A_WORD: usize = 32 / CLASS_BITS;
 
 /// Append `mentions` to `out`: their number, their classes, then their hashes.
 pub(crate) fn pack(mentions: &[Mention], out: &mut Vec<u32>) {
-    out.push(u32::try_from(mentions.len()).expect("a text has under 2^32 words"));
+    out.push(u32::try_from(mentions.len()).expect("a text has under 2^32 mentions"));
     let word = |word, (index, mention): (usize, &Mention)| word | (mention.class as u32) << (index * CLASS_BITS);
     out.extend(mentions.chunks(CLASSES_A_WORD).map(|some| some.iter().enumerate().fold(0, word)));
     out.extend(mentions.iter().map(|mention| mention.hash));
@@ -68,14 +69,16 @@ impl<'a> PackedMentions<'a> {
 }
 
 /// By their bits; the fourth is never written.
-const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Word, Class::Word];
+const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Line, Class::Line];
 
 /// Runs over this many bytes (base64, minified code) name nothing.
 pub(crate) const MAX_RUN_BYTES: usize = 200;
-const MIN_WORD_CHARS: usize = 4;
+const MIN_SEGMENT_BYTES: usize = 4;
 const MIN_NUMBER_CHARS: usize = 3;
-/// This many digits in a row are an id: of orders, items, tickets.
-const MIN_ID_DIGITS: usize = 7;
+/// A shorter line is a bracket, an `else`, a blank.
+const MIN_LINE_CHARS: usize = 15;
+/// A number of so many characters is a name: of an order, an item, a measurement.
+const MIN_ID_CHARS: usize = 6;
 const MIN_COMPOUND_BYTES: usize = 3;
 
 /// The features that `text` mentions.
@@ -84,6 +87,12 @@ pub fn mentions(text: &str) -> Mentions {
     let mut found = Vec::with_capacity(text.len() / 8);
     for stretch in stretches(text) {
         scan(stretch, |feature, class| found.push(Mention { hash: hash(feature), class }));
+    }
+    let mut folded = String::new();
+    for line in text.split('\n') {
+        if let Some(hash) = hash_of_line(line, &mut folded) {
+            found.push(Mention { hash, class: Class::Line });
+        }
     }
     interrupt::sort(&mut found);
     found.dedup_by_key(|mention| mention.hash); // sorted: the strongest class of a hash comes first
@@ -97,7 +106,7 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
         let run = &text[run];
         if seen & JOINER == 0 {
             if run.len() <= MAX_RUN_BYTES {
-                emit_word(run, &mut buffer, &mut emit);
+                emit_word(run, &mut emit);
             }
         } else if seen & WORD != 0 {
             emit_compound(run, &mut buffer, &mut emit);
@@ -199,8 +208,8 @@ fn wide_class(text: &str, at: usize) -> (u8, usize) {
     (class, char.len_utf8())
 }
 
-/// The mentions in one word: word characters only.
-fn emit_word(word: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)) {
+/// The mention in one word, if it is a name or a number: word characters only.
+fn emit_word(word: &str, emit: &mut impl FnMut(&str, Class)) {
     let (mut seen, mut before, mut chars, mut hump, mut at) = (0, 0, 0, false, 0);
     while at < word.len() {
         let (class, length) = char_class(word, at);
@@ -214,18 +223,8 @@ fn emit_word(word: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)
     let capitals = chars >= 2 && seen & UPPER != 0 && seen & LOWER == 0;
     if (digits && letters) || inner_underscore || hump || (letters && capitals) {
         emit(word, Class::Name);
-    } else if digits {
-        if chars >= MIN_NUMBER_CHARS {
-            emit(word, if chars >= MIN_ID_DIGITS { Class::Name } else { Class::Number });
-        }
-    } else if letters && chars >= MIN_WORD_CHARS {
-        if seen & UPPER == 0 {
-            emit(word, Class::Word);
-        } else {
-            buffer.clear();
-            buffer.extend(word.chars().flat_map(char::to_lowercase));
-            emit(buffer, Class::Word);
-        }
+    } else if digits && chars >= MIN_NUMBER_CHARS {
+        emit(word, if chars >= MIN_ID_CHARS { Class::Name } else { Class::Number });
     }
 }
 
@@ -250,11 +249,11 @@ fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Cla
         return;
     }
     for word in core.split(is_joiner).filter(|word| !word.is_empty()) {
-        emit_word(word, buffer, emit);
+        emit_word(word, emit);
     }
     for segment in core.split(['/', '@']).filter(|segment| segment.len() < core.len()) {
         let segment = segment.trim_matches(is_joiner);
-        if segment.len() >= MIN_WORD_CHARS && segment.contains(is_joiner) {
+        if segment.len() >= MIN_SEGMENT_BYTES && segment.contains(is_joiner) {
             emit(segment, class_of_compound(segment));
         }
     }
@@ -277,7 +276,7 @@ fn class_of_compound(compound: &str) -> Class {
     let bytes = compound.as_bytes();
     let date = bytes.len() == 10 && bytes[4] == b'-' && bytes[7] == b'-';
     let digits_alone = bytes.iter().all(|&byte| byte < 128 && ASCII[byte as usize] & (DIGIT | JOINER) != 0);
-    if digits_alone && !date { Class::Number } else { Class::Name }
+    if digits_alone && !date && bytes.len() < MIN_ID_CHARS { Class::Number } else { Class::Name }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's names apart")]
@@ -285,23 +284,46 @@ fn hash(feature: &str) -> u32 {
     xxhash_rust::xxh3::xxh3_64(feature.as_bytes()) as u32
 }
 
-/// How much more a feature is worth when the agent acted on it.
-const ACTED_ON: f64 = 4.0;
-/// A mention this many units ago is worth half.
-const HALF_WORTH_UNITS: f64 = 10.0;
+/// Keeps lines apart from names of the same letters.
+const LINES_SEED: u64 = 1;
 
-fn worth_of_class(class: Class) -> f64 {
-    match class {
-        Class::Name => 1.0,
-        Class::Number => 0.1,
-        Class::Word => 0.03,
+/// The hash of a line that is long enough to be a mention; `folded` is scratch.
+#[expect(clippy::cast_possible_truncation, reason = "as for names")]
+fn hash_of_line(line: &str, folded: &mut String) -> Option<u32> {
+    let line = without_number(line).trim();
+    if line.len() < MIN_LINE_CHARS {
+        return None;
     }
+    let mut before = b'.';
+    let is_folded = line.bytes().all(|byte| {
+        let run = byte.is_ascii_whitespace() && (byte != b' ' || before == b' ');
+        before = byte;
+        !run && byte < 128
+    });
+    let line = if is_folded {
+        line
+    } else {
+        folded.clear();
+        for word in line.split_whitespace() {
+            if !folded.is_empty() {
+                folded.push(' ');
+            }
+            folded.push_str(word);
+        }
+        folded.as_str()
+    };
+    let is_long = line.is_ascii() || line.chars().nth(MIN_LINE_CHARS - 1).is_some();
+    (is_long && line.len() >= MIN_LINE_CHARS)
+        .then(|| xxhash_rust::xxh3::xxh3_64_with_seed(line.as_bytes(), LINES_SEED) as u32)
 }
 
-/// The worth of mentioning a name that was last mentioned so many units ago.
-pub(crate) fn worth(class: Class, acted_on: bool, age_units: usize) -> f64 {
-    let acted_on = if acted_on { ACTED_ON } else { 1.0 };
-    worth_of_class(class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
+/// A line without the number that `cat -n` and editors write in front of it.
+fn without_number(line: &str) -> &str {
+    let trimmed = line.trim_start_matches(' ');
+    let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+    let after = &trimmed[digits..];
+    let body = after.strip_prefix('\t').or_else(|| after.strip_prefix('\u{2192}'));
+    body.filter(|_| digits > 0).unwrap_or(line)
 }
 
 #[cfg(test)]
@@ -324,13 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_names_and_plain_words_are_words() {
+    fn identifiers_are_names_and_plain_words_are_not() {
         assert_eq!(
             names("call parseRow, snake_case, HTTP, f0a9 and Upper"),
             ["parseRow", "snake_case", "HTTP", "f0a9"]
         );
-        let plain = features("The Größe of it");
-        assert_eq!(plain, [("größe".to_string(), Class::Word)]);
+        assert!(features("The Größe of it").is_empty());
         assert!(names("__init__").is_empty(), "underscores at the ends join nothing");
     }
 
@@ -344,6 +365,23 @@ mod tests {
     #[test]
     fn a_long_number_is_an_id() {
         assert_eq!(names("order 4711 of item 104829375"), ["104829375"]);
+    }
+
+    #[test]
+    fn a_line_is_mentioned_without_its_number_and_with_its_white_space_folded() {
+        let lines = |text: &str| -> Vec<Mention> {
+            mentions(text).iter().copied().filter(|mention| mention.class == Class::Line).collect()
+        };
+        let plain = lines("return the harbour of it");
+        assert_eq!(plain.len(), 1);
+        for same in
+            ["  return the  harbour\tof it \n", "   118\treturn the harbour of it", "7\u{2192}return the harbour of it"]
+        {
+            assert_eq!(lines(same), plain, "{same:?}");
+        }
+        assert!(lines("}\nelse:\n14 characters.\n").is_empty());
+        assert_eq!(lines("漢字漢字漢字漢字漢字漢字漢字漢").len(), 1, "characters, not bytes");
+        assert!(lines("漢字漢字漢字漢").is_empty());
     }
 
     #[test]

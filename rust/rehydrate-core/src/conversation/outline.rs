@@ -7,12 +7,12 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::analysis::features::{
-    Class, DIGIT, JOINER, LOWER, MAX_RUN_BYTES, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, is_joiner, runs,
-    worth,
+    DIGIT, JOINER, LOWER, MAX_RUN_BYTES, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, is_joiner, runs,
 };
 use crate::analysis::stems::is_stop_word;
 use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
+use crate::scoring::coverage::worth_of_name;
 
 const MIN_CHARS: usize = 4;
 const MIN_SPOKEN_CHARS: usize = 3;
@@ -49,6 +49,8 @@ struct Seen {
     last: usize,
     acted: Option<usize>,
     uses: u32,
+    /// How many units have it.
+    units: u32,
     spoken: bool,
     /// When it came first, among all names.
     number: usize,
@@ -66,7 +68,8 @@ pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
         let acted = (part.kind == PieceKind::ToolInput).then_some(position);
         scan(part.text, part.kind == PieceKind::Text, |name, spoken| {
             let number = seen.len();
-            let entry = seen.entry(name).or_insert(Seen { last: 0, acted: None, uses: 0, spoken, number });
+            let entry = seen.entry(name).or_insert(Seen { last: 0, acted: None, uses: 0, units: 0, spoken, number });
+            entry.units += u32::from(entry.units == 0 || texts[entry.last].unit != part.unit);
             entry.last = position;
             entry.acted = acted.or(entry.acted);
             entry.uses += 1;
@@ -87,7 +90,7 @@ pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
     }
     let newest = texts.last().map_or(0, |part| part.unit);
     let key = |seen: &Seen| {
-        let worth = worth(Class::Name, seen.acted.is_some(), newest - texts[seen.last].unit);
+        let worth = worth_of_name(seen.acted.is_some(), seen.units, newest - texts[seen.last].unit);
         let worth = if seen.spoken { 0.0 } else { worth };
         (Reverse(seen.spoken), worth, seen.uses, Reverse(seen.number))
     };

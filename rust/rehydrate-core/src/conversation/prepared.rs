@@ -37,6 +37,12 @@ impl Prepared {
         &self.message_tokens
     }
 
+    /// How many units there are.
+    #[must_use]
+    pub fn unit_count(&self) -> usize {
+        self.units.len()
+    }
+
     /// Rows that vectors and coverages have: one a message, or one a part where long texts are divided.
     #[must_use]
     pub fn rows(&self) -> usize {

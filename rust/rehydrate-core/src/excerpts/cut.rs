@@ -1,9 +1,9 @@
 //! Cuts: at the strongest of the possible places, in blocks of about one size.
 
-/// A text of more lines than this is divided, however short they are.
-pub const MIN_LINES: usize = 40;
-/// A text of more bytes than this is divided: about 1,000 tokens.
-pub const MIN_BYTES: usize = 4_000;
+/// A text of at least this many bytes is divided.
+pub const MIN_BYTES: usize = 600;
+/// A line, an element of JSON or a record of more bytes than this is cut inside.
+pub(super) const LONG_BYTES: usize = 2 * MIN_BYTES;
 /// A text has at most this many blocks.
 pub const MAX_BLOCKS: usize = 512;
 
@@ -21,11 +21,11 @@ pub enum Measure {
 }
 
 /// A block has at least this many bytes, so that leaving it out saves more than its marker costs.
-const MIN_BLOCK_BYTES: usize = 100;
+const MIN_BLOCK_BYTES: usize = 150;
 /// The size that is aimed at where all places are equally good.
-const USUAL_BLOCK_BYTES: usize = 200;
+const USUAL_BLOCK_BYTES: usize = 300;
 /// A block ends by then if there is any place to end it.
-const MAX_BLOCK_BYTES: usize = 400;
+const MAX_BLOCK_BYTES: usize = 600;
 
 /// How good a place is for a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

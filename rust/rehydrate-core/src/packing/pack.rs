@@ -4,7 +4,7 @@
 //! blocks is its skeleton, without which none of them can be kept. Without blocks, items are units.
 use crate::interrupt::Pace;
 use crate::packing::bucket_queue::{BucketQueue, NONE};
-use crate::packing::feature_lists::FeatureLists;
+pub(crate) use crate::packing::feature_lists::FeatureLists;
 
 /// A packing problem. All slices but the feature weights have one entry an item.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,10 @@ pub struct Blocks<'a> {
     pub ends: &'a [u32],
     /// Per block, the text it is of. A text's blocks stand one behind the other.
     pub text: &'a [u32],
-    /// Per text, the tokens of the mark that stands in the place of a gap.
+    /// Per text, the tokens of the mark in the place of a gap.
     pub mark_tokens: &'a [u32],
+    /// Tokens that a gap is charged where blocks compete, instead of its mark's: fewer gaps, and longer stretches.
+    pub gap_charge: u32,
 }
 
 impl Blocks<'_> {
@@ -42,7 +44,7 @@ impl Blocks<'_> {
 
     /// The items that are blocks of `unit`.
     pub(crate) fn of(&self, unit: usize, units: usize) -> std::ops::Range<usize> {
-        let Some(&end) = self.ends.get(unit) else { return 0..0 };
+        let Some(&end) = self.ends.get(unit) else { return units..units };
         let start = if unit == 0 { 0 } else { self.ends[unit - 1] };
         units + start as usize..units + end as usize
     }
@@ -63,9 +65,29 @@ impl Blocks<'_> {
     /// The tokens that keeping the block `item` adds: its own, and a mark more where it parts a gap in two, or one
     /// less where it fills one.
     pub(crate) fn cost(&self, item: usize, units: usize, problem: &Problem<'_>, kept: &[bool]) -> i64 {
-        let gaps = self.beside(item, units).filter(|&other| !kept[other]).count();
-        let mark_tokens = i64::from(self.mark_tokens[self.text[item - units] as usize]);
-        i64::from(problem.token_cost[item]) + mark_tokens * (i64::try_from(gaps).unwrap_or(2) - 1)
+        i64::from(problem.token_cost[item]) + self.marks_of(item, units) * self.more_gaps(item, units, kept)
+    }
+
+    /// The same with each gap charged `gap_charge`, if its mark has less.
+    fn price(&self, item: usize, units: usize, problem: &Problem<'_>, kept: &[bool]) -> i64 {
+        let charge = self.marks_of(item, units).max(i64::from(self.gap_charge));
+        i64::from(problem.token_cost[item]) + charge * self.more_gaps(item, units, kept)
+    }
+
+    fn marks_of(&self, item: usize, units: usize) -> i64 {
+        i64::from(self.mark_tokens[self.text[item - units] as usize])
+    }
+
+    /// How many gaps more there are with `item`: one where it parts a gap, one less where it fills one.
+    fn more_gaps(&self, item: usize, units: usize, kept: &[bool]) -> i64 {
+        i64::try_from(self.beside(item, units).filter(|&other| !kept[other]).count()).unwrap_or(2) - 1
+    }
+
+    /// What the gaps of a unit's texts are charged beyond their marks while nothing of them is kept.
+    fn surcharge(&self, unit: usize, units: usize) -> i64 {
+        let texts =
+            self.text[self.of(unit, units).start - units..self.of(unit, units).end - units].chunk_by(|a, b| a == b);
+        texts.map(|text| (i64::from(self.gap_charge) - i64::from(self.mark_tokens[text[0] as usize])).max(0)).sum()
     }
 }
 
@@ -150,6 +172,15 @@ impl<'a> Room<'a> {
         }
     }
 
+    /// Tokens that `item` is charged where it competes.
+    fn price(&self, item: usize) -> i64 {
+        if item < self.units {
+            i64::from(self.problem.token_cost[item]) + self.blocks.surcharge(item, self.units)
+        } else {
+            self.blocks.price(item, self.units, self.problem, &self.kept)
+        }
+    }
+
     fn left(&self) -> i64 {
         self.problem.budget_tokens.saturating_sub(self.used_tokens).try_into().unwrap_or(i64::MAX)
     }
@@ -192,7 +223,9 @@ pub fn pack_coverage(problem: &Problem<'_>) -> Packing {
 #[must_use]
 pub fn pack_coverage_with_blocks(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
     let worths = Worths::of(problem);
-    let best = if problem.score.len() < MANY_ITEMS {
+    let best = if !blocks.text.is_empty() {
+        worths.greedy(problem, blocks, 1.0)
+    } else if problem.score.len() < MANY_ITEMS {
         let passes = EXPONENTS.iter().map(|&exponent| worths.greedy(problem, blocks, exponent));
         passes.reduce(better).expect("at least one pass")
     } else {
@@ -359,16 +392,15 @@ impl Pass<'_> {
     /// The gain of taking `item` next, and its tokens. Of a unit with blocks, the bundle of its skeleton
     /// and those blocks that are worth more per token than the bundle is.
     fn offer(&self, item: usize) -> (u64, u32) {
-        let tokens = |cost: i64| u32::try_from(cost.max(1)).unwrap_or(u32::MAX);
-        let alone = (self.gain[item], self.room.cost(item));
+        let tokens = |price: i64| u32::try_from(price.max(1)).unwrap_or(u32::MAX);
+        let alone = (self.gain[item], self.room.price(item));
         if !self.room.has_blocks(item) {
             return (alone.0, tokens(alone.1));
         }
-        let left = self.room.left();
+        let left = self.room.left() - self.room.cost(item);
         let fitting = || {
-            let blocks =
-                self.room.blocks.of(item, self.room.units).map(|block| (self.gain[block], self.room.cost(block)));
-            blocks.filter(move |&(_, cost)| alone.1 + cost <= left)
+            let blocks = self.room.blocks.of(item, self.room.units).filter(move |&block| self.room.cost(block) <= left);
+            blocks.map(|block| (self.gain[block], self.room.price(block)))
         };
         let per_token = |(gain, cost): (u64, i64)| gain as f64 / cost.max(1) as f64;
         let mut best = alone;

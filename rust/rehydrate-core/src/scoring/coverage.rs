@@ -1,9 +1,9 @@
-//! Coverage: the features that each unit mentions, and their worth to an agent that goes on working.
+//! Coverage: the features that each item mentions, and their worth to an agent that goes on working.
 //!
-//! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
-//! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
-//! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
-use crate::analysis::features::{Class, PackedMentions, worth};
+//! `w(f) = class * ln(1 + units that mention f) * (2 if f ever was in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is
+//! how many units ago `f` was last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen
+//! by what agents went on to use in sessions of kinds it was not chosen on (DESIGN.md, coverage).
+use crate::analysis::features::{Class, PackedMentions};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::TextAnalysis;
 use crate::conversation::unit::PieceKind;
@@ -23,27 +23,27 @@ impl Features {
     pub fn none(items: usize) -> Self {
         Self { of_item: FeatureLists::none(items), weight: Vec::new(), named: Vec::new() }
     }
+}
 
-    /// Per item, the summed weights of its features, whoever else mentions them.
-    pub fn worth_of_items(&self, items: usize) -> Vec<f64> {
-        // Four sums at a time, each in the order of its list: one addition need not wait for the one before it.
-        let mut worth = vec![-0.0; items];
-        for (some, sums) in worth.chunks_mut(4).enumerate() {
-            let lists: [&[u32]; 4] =
-                std::array::from_fn(|at| if at < sums.len() { self.of_item.of(4 * some + at) } else { &[] });
-            let together = lists[..sums.len()].iter().map(|list| list.len()).min().unwrap_or(0);
-            let mut four = [-0.0; 4]; // of nothing, as `sum` has it
-            for at in 0..together {
-                for (sum, list) in four[..sums.len()].iter_mut().zip(&lists) {
-                    *sum += self.weight[list[at] as usize];
-                }
-            }
-            for ((sum, list), four) in sums.iter_mut().zip(&lists).zip(four) {
-                *sum = list[together..].iter().fold(four, |sum, &feature| sum + self.weight[feature as usize]);
+/// Per item, the summed weights of its features, whoever else mentions them.
+pub(crate) fn worth_of_items(of_item: &FeatureLists, weight: &[f64], items: usize) -> Vec<f64> {
+    // Four sums at a time, each in the order of its list: one addition need not wait for the one before it.
+    let mut worth = vec![-0.0; items];
+    for (some, sums) in worth.chunks_mut(4).enumerate() {
+        let lists: [&[u32]; 4] =
+            std::array::from_fn(|at| if at < sums.len() { of_item.of(4 * some + at) } else { &[] });
+        let together = lists[..sums.len()].iter().map(|list| list.len()).min().unwrap_or(0);
+        let mut four = [-0.0; 4]; // of nothing, as `sum` has it
+        for at in 0..together {
+            for (sum, list) in four[..sums.len()].iter_mut().zip(&lists) {
+                *sum += weight[list[at] as usize];
             }
         }
-        worth
+        for ((sum, list), four) in sums.iter_mut().zip(&lists).zip(four) {
+            *sum = list[together..].iter().fold(four, |sum, &feature| sum + weight[feature as usize]);
+        }
     }
+    worth
 }
 
 impl Prepared {
@@ -56,18 +56,18 @@ impl Prepared {
         let mut covered: Vec<f64> = Vec::new();
         let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
         let mut of_blocks = FeatureLists::default();
-        // Items in the order of their units, whose blocks follow them, so that the last to mention a feature is of the
-        // newest unit that does.
-        let mut unit_of_turn = Vec::with_capacity(self.units.len());
+        let mut items = 0;
         let mut ids = Vec::new();
         let mut pace = Pace::default();
+        // Items in the order of their units, whose blocks follow them.
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
-            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit)).map(|block| vec![block.part]);
+            let unit = u32::try_from(unit).expect("under 4 billion units");
+            let blocks =
+                self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
-                let turn = u32::try_from(unit_of_turn.len()).expect("under 4 billion items");
-                assert!(turn < Feature::FREE.turn(), "under half a billion items");
-                unit_of_turn.push(unit);
+                let item = items;
+                items += 1;
                 for (part, piece) in members.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
                 {
                     let kind = self.kinds[piece];
@@ -76,7 +76,8 @@ impl Prepared {
                     }
                     let Some(mentions) = self.analyses[piece].mentions() else { continue };
                     pace.step_by(mentions.len());
-                    interned.mention_all(mentions, turn, kind == PieceKind::ToolInput, &mut ids);
+                    let by = Mentioner { item, unit, acts: kind == PieceKind::ToolInput };
+                    interned.mention_all(mentions, by, &mut ids);
                     let coverage = signals[part].coverage;
                     if coverage > 0.0 {
                         covered.resize(interned.len(), 0.0);
@@ -91,8 +92,7 @@ impl Prepared {
             }
         }
         of_units.append(of_blocks);
-        let newest = self.units.len().saturating_sub(1);
-        let mut weight = interned.worths(|turn| newest - unit_of_turn[turn], newest);
+        let mut weight = interned.worths(self.units.len().saturating_sub(1));
         for (weight, covered) in weight.iter_mut().zip(&covered) {
             *weight *= 1.0 - covered;
         }
@@ -101,37 +101,69 @@ impl Prepared {
     }
 }
 
-/// One feature of a conversation, in one word: the item that mentioned it last, in the order in which items are read;
-/// whether it was acted on; its class.
+/// One feature of a conversation: who mentioned it, and what it is.
 #[derive(Clone, Copy)]
-struct Feature(u32);
-
-const CLASS_BITS: u32 = 0b11;
-const ACTED_ON: u32 = 0b100;
-const TURN_SHIFT: u32 = 3;
+struct Feature {
+    /// The item that mentioned it last, in the order in which items are read.
+    item: u32,
+    /// The unit of that item.
+    unit: u32,
+    /// How many units mentioned it.
+    units: u32,
+    /// The strongest class seen.
+    class: Class,
+    /// Whether it ever was in the input of a tool call.
+    acted_on: bool,
+}
 
 impl Feature {
     /// Nobody mentioned it yet. The weakest class, so that the first mention decides.
-    const FREE: Self = Self(u32::MAX << TURN_SHIFT | Class::Word as u32);
+    const FREE: Self = Self { item: u32::MAX, unit: u32::MAX, units: 0, class: Class::Line, acted_on: false };
 
     /// The same, mentioned once more.
-    fn mentioned(self, turn: u32, class: Class, acted_on: bool) -> Self {
-        let class = (self.0 & CLASS_BITS).min(class as u32);
-        let acted_on = self.0 & ACTED_ON | if acted_on { ACTED_ON } else { 0 };
-        Self(turn << TURN_SHIFT | acted_on | class)
+    fn mentioned(self, by: Mentioner, class: Class) -> Self {
+        Self {
+            item: by.item,
+            unit: by.unit,
+            units: self.units + u32::from(self.unit != by.unit),
+            class: self.class.min(class),
+            acted_on: self.acted_on | by.acts,
+        }
     }
+}
 
-    fn turn(self) -> u32 {
-        self.0 >> TURN_SHIFT
-    }
+/// Who mentions a feature.
+#[derive(Clone, Copy)]
+struct Mentioner {
+    item: u32,
+    unit: u32,
+    /// Whether it does so in the input of a tool call.
+    acts: bool,
+}
 
-    fn class(self) -> Class {
-        [Class::Name, Class::Number, Class::Word, Class::Word][(self.0 & CLASS_BITS) as usize]
-    }
+/// How much more a feature is worth when the agent acted on it.
+const ACTED_ON: f64 = 2.0;
+/// A mention this many units ago is worth half.
+const HALF_WORTH_UNITS: f64 = 10.0;
 
-    fn is_acted_on(self) -> bool {
-        self.0 & ACTED_ON != 0
+/// What a feature of a class is worth by itself.
+fn worth_of_class(class: Class) -> f64 {
+    match class {
+        Class::Name => 1.0,
+        Class::Number => 0.1,
+        Class::Line => 0.6,
     }
+}
+
+/// The worth of a mention: of its class, how many units made it, whether one acted on it, and how long ago the last was.
+fn worth(class: Class, acted_on: bool, units: u32, age_units: usize) -> f64 {
+    let acted_on = if acted_on { ACTED_ON } else { 1.0 };
+    worth_of_class(class) * f64::from(1 + units).ln() * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
+}
+
+/// The worth of a name: as an outline ranks what was left out.
+pub(crate) fn worth_of_name(acted_on: bool, units: u32, age_units: usize) -> f64 {
+    worth(Class::Name, acted_on, units, age_units)
 }
 
 /// Where a feature stands: its hash, and its number in the order of first mentions. `NONE` marks a free slot.
@@ -143,8 +175,6 @@ struct Slot {
 
 const NONE: u32 = u32::MAX;
 const FREE: Slot = Slot { hash: 0, id: NONE };
-/// How many classes of features there are.
-const CLASSES: usize = 3;
 
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
 /// ascending hash too, so that each text walks through the table once, forwards. What is known of them lies by number.
@@ -175,9 +205,9 @@ impl FeatureTable {
         }
     }
 
-    /// Note the mentions of one text of the item whose turn it is; append to `ids` those it had not mentioned yet.
+    /// Note the mentions of one text; append to `ids` those that its item had not mentioned yet.
     #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
-    fn mention_all(&mut self, mentions: PackedMentions<'_>, turn: u32, acted_on: bool, ids: &mut Vec<u32>) {
+    fn mention_all(&mut self, mentions: PackedMentions<'_>, by: Mentioner, ids: &mut Vec<u32>) {
         self.reserve(mentions.len());
         let (mut taken, first) = (self.features.len(), ids.len());
         ids.resize(first + mentions.len(), 0);
@@ -194,9 +224,9 @@ impl FeatureTable {
             let number = id as u32;
             self.slots[slot] = Slot { hash: mention.hash, id: number };
             let there = self.features[id];
-            self.features[id] = there.mentioned(turn, mention.class, acted_on);
+            self.features[id] = there.mentioned(by, mention.class);
             new_ids[found] = number;
-            found += usize::from(there.turn() != turn);
+            found += usize::from(there.item != by.item);
         });
         self.features.truncate(taken);
         ids.truncate(first + found);
@@ -217,22 +247,11 @@ impl FeatureTable {
         Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
     }
 
-    /// By id, what each feature is worth. `age_of` says how many units ago a turn was, `oldest` at most.
-    fn worths(&self, age_of: impl Fn(usize) -> usize, oldest: usize) -> Vec<f64> {
-        let features = self.features.iter();
-        if 2 * CLASSES * oldest > self.len() {
-            let of = |feature: &Feature| worth(feature.class(), feature.is_acted_on(), age_of(feature.turn() as usize));
-            return features.map(of).collect();
-        }
-        // Many are of one age: the divisions are made once.
-        let kinds = [Class::Name, Class::Number, Class::Word].map(|class| [(class, false), (class, true)]);
-        let of_age = |age| kinds.as_flattened().iter().map(move |&(class, acted_on)| worth(class, acted_on, age));
-        let table: Vec<f64> = (0..=oldest).flat_map(of_age).collect();
-        let of = |feature: &Feature| {
-            let kind = 2 * feature.class() as usize + usize::from(feature.is_acted_on());
-            table[2 * CLASSES * age_of(feature.turn() as usize) + kind]
-        };
-        features.map(of).collect()
+    /// By id, what each feature is worth where `newest` is the last unit.
+    fn worths(&self, newest: usize) -> Vec<f64> {
+        let of =
+            |feature: &Feature| worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize);
+        self.features.iter().map(of).collect()
     }
 
     fn len(&self) -> usize {
@@ -252,34 +271,32 @@ mod tests {
         for items in 0..10_u32 {
             let mut of_item = FeatureLists::default();
             (0..items).for_each(|item| of_item.push((0..item * 7 % 5).map(|n| (item + n) % 11)));
-            let weight = (0..11).map(|n| 0.1 * f64::from(n * n)).collect();
-            let features = Features { of_item, weight, named: Vec::new() };
-            let plainly = |item: usize| features.of_item.of(item).iter().map(|&f| features.weight[f as usize]).sum();
+            let weight: Vec<f64> = (0..11).map(|n| 0.1 * f64::from(n * n)).collect();
+            let plainly = |item: usize| of_item.of(item).iter().map(|&f| weight[f as usize]).sum();
             let expected: Vec<f64> = (0..items as usize).map(plainly).collect();
             let bits = |sums: &[f64]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&features.worth_of_items(items as usize)), bits(&expected));
+            assert_eq!(bits(&worth_of_items(&of_item, &weight, items as usize)), bits(&expected));
         }
     }
 
     #[test]
-    fn a_table_of_worths_says_what_each_feature_is_worth() {
-        for (features, oldest) in [(3, 50), (500, 9)] {
+    fn a_feature_is_worth_more_the_more_units_mention_it_and_less_the_longer_ago() {
+        let worth_of = |mentioned: &[(u32, bool)], newest: usize| {
             let mut interned = FeatureTable::with_room_for(1);
-            let classes = [Class::Name, Class::Number, Class::Word];
-            for turn in 0..=oldest {
-                let every = 0..features as u32;
-                let of_turn = every.filter(|n| n % (turn as u32 + 1) == 0);
-                let mention = |n: u32| Mention { hash: n << 20, class: classes[(n as usize + turn) % 3] };
-                let mut packed = Vec::new();
-                features::pack(&of_turn.map(mention).collect::<Vec<_>>(), &mut packed);
-                interned.mention_all(PackedMentions::read(&packed), turn as u32, turn % 4 == 0, &mut Vec::new());
+            let mut packed = Vec::new();
+            features::pack(&[Mention { hash: 7, class: Class::Name }], &mut packed);
+            for (item, &(unit, acts)) in mentioned.iter().enumerate() {
+                let by = Mentioner { item: u32::try_from(item).unwrap(), unit, acts };
+                interned.mention_all(PackedMentions::read(&packed), by, &mut Vec::new());
             }
-            let worths = interned.worths(|turn| oldest - turn, oldest);
-            for (feature, found) in interned.features.iter().zip(worths) {
-                let age = oldest - feature.turn() as usize;
-                assert_eq!(found.to_bits(), worth(feature.class(), feature.is_acted_on(), age).to_bits());
-            }
-        }
+            interned.worths(newest)[0]
+        };
+        let once = worth_of(&[(0, false)], 0);
+        assert!((once - 2_f64.ln()).abs() < 1e-12);
+        assert_eq!(worth_of(&[(0, false), (0, false)], 0), once, "two items of one unit are one mention");
+        assert!((worth_of(&[(0, false), (3, false)], 3) - 3_f64.ln()).abs() < 1e-12);
+        assert_eq!(worth_of(&[(0, true), (3, false)], 3), 2.0 * worth_of(&[(0, false), (3, false)], 3));
+        assert_eq!(worth_of(&[(0, false)], 10), once / 2.0);
     }
 
     #[test]
@@ -299,13 +316,14 @@ mod tests {
             let mut packed = Vec::new();
             features::pack(&mentions, &mut packed);
             let mut ids = Vec::new();
-            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            let by = Mentioner { item: unit, unit, acts: false };
+            interned.mention_all(PackedMentions::read(&packed), by, &mut ids);
             let expected = hashes(unit).map(|hash| {
                 let next = u32::try_from(numbers.len()).unwrap();
                 *numbers.entry(hash).or_insert(next)
             });
             assert_eq!(ids, expected.collect::<Vec<_>>());
-            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            interned.mention_all(PackedMentions::read(&packed), by, &mut ids);
             assert_eq!(ids.len(), mentions.len(), "the unit had mentioned them all");
         }
         assert_eq!(interned.len(), numbers.len());

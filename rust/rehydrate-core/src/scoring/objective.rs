@@ -1,149 +1,87 @@
-//! The objective of a packing: scores, what the query asks for, and what is mentioned, on one scale.
+//! The objective of a packing: what is mentioned and what the query asks for, on one scale.
 //!
 //! ```text
-//! value(S) = 0.05 * scores of S  +  3 c^2 w * relevance of S  +  n w * names of the query in S  +  F / (F + 100) * features in S
+//! value(S) = (1 - s) * F(S) / F*  +  s * R(S) / R*
 //! ```
 //!
-//! Each of the four sums is 1 for the whole conversation, and the value too is divided by the value of all. `c` says how
-//! far the query asks for something that stands out here (relevance.rs), `w` is its weight, `n` is the share of its words
-//! that are names which others than it mention, and `F` is the sum of the features' weights: a chat that names little is
-//! kept for its answers, a working session for its names. So a vague query takes little from what the work needs, and a
-//! question takes what it needs. Choice of the constants: DESIGN.md.
+//! `F(S)` is the sum of the weights of the features that `S` mentions (coverage.rs), `R(S)` the sum of
+//! `relevance^2 * sqrt(tokens)` over its items: an answer may be long. `F*` and `R*` are what the budget buys of either
+//! alone, so `s`, the query's share, means the same in a chat that names little and in a session full of names. Choice of
+//! the constants: DESIGN.md.
 use crate::analysis::features::{Class, mentions};
 use crate::analysis::words;
 use crate::conversation::prepared::Prepared;
-use crate::scoring::coverage::Features;
-use crate::scoring::signals::{NEUTRAL_SIMILARITY, Signals, Weights};
+use crate::packing::pack::{Blocks, FeatureLists, Problem, pack_coverage_with_blocks};
+use crate::scoring::signals::Signals;
 
-/// The scores' part of the whole.
-const SCORE_SHARE: f64 = 0.05;
-/// The query's part under full confidence.
-const QUERY_SHARE: f64 = 3.0;
-/// The part of a query's names where it is nothing but names.
-const NAMES_SHARE: f64 = 1.0;
-/// Weights of features that amount to half of what coverage may be worth: a few screens of names.
-const HALF_COVERAGE: f64 = 100.0;
-/// Lets the most relevant messages outweigh many that are somewhat relevant.
-const CONTRAST: i32 = 4;
+/// The part of the scores beside all else: it decides among what mentions nothing and answers nothing.
+const SCORE_SHARE: f64 = 0.01;
+/// Lets the most relevant outweigh many that are somewhat relevant.
+const POWER: i32 = 2;
 
-/// The query's share in the objective.
-pub(crate) struct QueryGoal {
-    /// 0 to 1: how far it asks for something that stands out here, times its weight.
-    standing_out: f64,
-    weight: f64,
-    /// Hashes of the names in it: identifiers, paths, ids, numbers.
-    names: Vec<u32>,
-    /// Its distinct content words.
-    words: usize,
+/// The names in a query (identifiers, paths, ids, numbers) by hash, and how many words it has.
+pub(crate) fn names_of_query(query: &str) -> (Vec<u32>, usize) {
+    let names: Vec<u32> =
+        mentions(query).iter().filter(|name| name.class != Class::Line).map(|name| name.hash).collect();
+    let mut words = words::words(query);
+    words.sort_unstable();
+    words.dedup();
+    let words = words.len().max(names.len()).max(1);
+    (names, words)
 }
 
-impl QueryGoal {
-    pub fn new(query: &str, standing_out: f64, weight: f64) -> Self {
-        let names = mentions(query).iter().filter(|name| name.class != Class::Word).map(|name| name.hash).collect();
-        let mut words = words::words(query);
-        words.sort_unstable();
-        words.dedup();
-        Self { standing_out, weight, names, words: words.len() }
+/// Per item that is not pinned, what the names of the query in it are worth: 1 each, spread over the items that mention it.
+pub(crate) fn worth_of_names(features: &FeatureLists, named: &[u32], pinned: &[bool]) -> Vec<f64> {
+    let mut worth = vec![0.0; pinned.len()];
+    for &name in named {
+        let mentions = |item: &usize| !pinned[*item] && features.of(*item).contains(&name);
+        let items: Vec<usize> = (0..pinned.len()).filter(mentions).collect();
+        items.iter().for_each(|&item| worth[item] += 1.0 / items.len() as f64);
     }
-}
-
-/// One packing's worths.
-pub(crate) struct Objective {
-    /// Per item, what its score and its relevance are worth.
-    pub item_worth: Vec<f64>,
-    pub features: Features,
-    /// The query's part of the whole value, 0 to 1, that of its names aside.
-    pub query_share: f64,
-    pub naming_share: f64,
-    /// The features' part of it.
-    pub feature_share: f64,
+    worth
 }
 
 impl Prepared {
-    /// The objective with coverage; `asked` is None without a query whose relevance was calibrated. `pinned` items,
-    /// which are there anyway, are worth nothing to the query.
-    pub(crate) fn objective(
-        &self,
-        signals: &[Signals],
-        weights: &Weights,
-        asked: Option<&QueryGoal>,
-        item_tokens: &[u32],
-        pinned: &[bool],
-    ) -> Objective {
-        let plain = |s: &Signals| match asked {
-            Some(_) => Signals { odds: 1.0, semantic: NEUTRAL_SIMILARITY, ..*s }.score(weights),
-            None => s.score(weights),
-        };
-        let mut item_worth = self.item_scores(&signals.iter().map(plain).collect::<Vec<_>>());
-        let mut features = self.features(signals, asked.map_or(&[], |asked| &asked.names));
-        let mut relevance = asked.map_or_else(Vec::new, |_| self.worth_to_query(signals, weights, item_tokens, pinned));
-        let (mut naming, found) = worth_of_names(&features, pinned);
-
-        let named: f64 = features.weight.iter().sum();
-        let feature_share = named / (named + HALF_COVERAGE);
-        let relevance_share = asked.map_or(0.0, |asked| QUERY_SHARE * asked.standing_out.powi(2) * asked.weight);
-        let naming_share = asked.map_or(0.0, |asked| {
-            NAMES_SHARE * asked.weight * found as f64 / asked.words.max(asked.names.len()).max(1) as f64
-        });
-        let whole = SCORE_SHARE + relevance_share + naming_share + feature_share;
-        scale(&mut item_worth, SCORE_SHARE / whole);
-        scale_sum(&mut features.weight, named, feature_share / whole);
-        for (part, share) in [(&mut relevance, relevance_share), (&mut naming, naming_share)] {
-            scale(part, share / whole);
-            item_worth.iter_mut().zip(part).for_each(|(worth, more)| *worth += *more);
+    /// Per item, how much it is worth to the query; `pinned` items are there anyway.
+    pub(crate) fn worth_to_query(&self, signals: &[Signals], item_tokens: &[u32], pinned: &[bool]) -> Vec<f64> {
+        // What memory holds can be found there.
+        let relevant = |s: &Signals| s.semantic.max(0.0).powi(POWER) * (1.0 - s.coverage);
+        let mut worth = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
+        // An answer may be long: a message is worth the root of its tokens, and each of its blocks its share of that.
+        let unit_tokens = self.unit_tokens();
+        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks).map(|block| self.messages[block.part].unit);
+        for (item, unit) in (0..unit_tokens.len()).chain(blocks).enumerate() {
+            let long = 1.0 / f64::from(unit_tokens[unit].max(1)).sqrt();
+            worth[item] *= if pinned[item] { 0.0 } else { f64::from(item_tokens[item]) * long };
         }
-        let [query_share, naming_share, feature_share] =
-            [relevance_share, naming_share, feature_share].map(|share| share / whole);
-        Objective { item_worth, features, query_share, naming_share, feature_share }
-    }
-
-    /// Per item, how relevant it is to the query.
-    fn worth_to_query(&self, signals: &[Signals], weights: &Weights, item_tokens: &[u32], pinned: &[bool]) -> Vec<f64> {
-        // As the score weighs them: of what memory holds, the novelty's part is lost.
-        let novelty = weights.novelty / (weights.semantic + weights.novelty);
-        let relevant = |s: &Signals| s.semantic.max(0.0).powi(CONTRAST) * (1.0 - novelty * s.coverage);
-        let mut relevance = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
-        for ((worth, &tokens), &pinned) in relevance.iter_mut().zip(item_tokens).zip(pinned) {
-            // Half way from worth a message to worth a token: an answer may be long.
-            *worth *= if pinned { 0.0 } else { f64::from(tokens).sqrt() };
-        }
-        relevance
+        worth
     }
 }
 
-/// Per item that is not pinned, what the names of the query in it are worth, each spread over the items that mention it;
-/// and how many of the names such an item mentions.
-fn worth_of_names(features: &Features, pinned: &[bool]) -> (Vec<f64>, usize) {
-    let mut worth = vec![0.0; pinned.len()];
-    let mut found = 0;
-    if features.named.is_empty() {
-        return (worth, found);
+/// The worth of the items and the weights of the features on one scale: `problem` has what each item is worth to the query,
+/// whose share is `share`; `score` is the three-signal score of each item.
+pub(crate) fn on_one_scale(
+    problem: &Problem<'_>,
+    blocks: &Blocks<'_>,
+    share: f64,
+    mut score: Vec<f64>,
+    names: &[f64],
+) -> (Vec<f64>, Vec<f64>) {
+    let no_features = FeatureLists::none(score.len());
+    let no_score = vec![0.0; score.len()];
+    let bought = |alone: &Problem<'_>| pack_coverage_with_blocks(alone, blocks).value;
+    let factor = |share: f64, most: f64| if most > 0.0 { share / most } else { 0.0 };
+    let asked_for = problem.score.iter().any(|&worth| worth > 0.0);
+    let (of_features, of_query) = if share > 0.0 && asked_for {
+        let features_alone = bought(&Problem { score: &no_score, ..*problem });
+        let query_alone = bought(&Problem { features: &no_features, feature_weight: &[], ..*problem });
+        (factor(1.0 - share, features_alone), factor(share, query_alone))
+    } else {
+        (factor(1.0, problem.feature_weight.iter().sum()), 0.0)
+    };
+    let of_scores = factor(SCORE_SHARE, score.iter().sum());
+    for ((worth, to_query), of_names) in score.iter_mut().zip(problem.score).zip(names) {
+        *worth = *worth * of_scores + to_query * of_query + of_names * share;
     }
-    let mut position = vec![usize::MAX; features.weight.len()];
-    features.named.iter().enumerate().for_each(|(at, &id)| position[id as usize] = at);
-    let mut items = vec![Vec::new(); features.named.len()];
-    for item in (0..pinned.len()).filter(|&item| !pinned[item]) {
-        for &id in features.of_item.of(item) {
-            if let Some(items) = items.get_mut(position[id as usize]) {
-                items.push(item);
-            }
-        }
-    }
-    for items in items.iter().filter(|items| !items.is_empty()) {
-        found += 1;
-        items.iter().for_each(|&item| worth[item] += 1.0 / items.len() as f64);
-    }
-    (worth, found)
-}
-
-/// Bring the sum of `worths` to `whole`.
-fn scale(worths: &mut [f64], whole: f64) {
-    let sum = worths.iter().sum();
-    scale_sum(worths, sum, whole);
-}
-
-/// The same where the sum is known.
-fn scale_sum(worths: &mut [f64], sum: f64, whole: f64) {
-    let factor = whole / sum.max(f64::MIN_POSITIVE);
-    worths.iter_mut().for_each(|worth| *worth *= factor);
+    (score, problem.feature_weight.iter().map(|weight| weight * of_features).collect())
 }
