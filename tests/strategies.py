@@ -59,9 +59,12 @@ def _anthropic(draw: Draw, max_turns: int) -> list[Entry]:
         entries.append({"role": "system", "content": draw(texts)})
     entries.append({"role": "user", "content": draw(texts)})
     for _ in range(draw(st.integers(0, max_turns))):
-        kind = draw(st.sampled_from(["user", "assistant", "thought", "server", "tool", "tool"]))
+        kinds = ["user", "assistant", "thought", "server", "tool", "tool", "system"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "user":
             entries.append({"role": "user", "content": draw(_user_contents())})
+        elif kind == "system":
+            entries += draw(_system_amid(entries[-1]["role"]))
         elif kind == "assistant":
             entries.append({"role": "assistant", "content": draw(texts)})
         elif kind == "thought":
@@ -78,6 +81,16 @@ def _anthropic(draw: Draw, max_turns: int) -> list[Entry]:
     for place in marked:
         _mark_for_cache(entries[place])
     return entries
+
+
+@st.composite
+def _system_amid(draw: Draw, role_before: str) -> list[Entry]:
+    """A system message where the API takes one, between the user's and the assistant's."""
+    user = {"role": "user", "content": draw(texts)}
+    tool = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "Read"}}
+    system = {"role": "system", "content": draw(st.one_of(texts, st.just([tool])))}
+    reply = {"role": "assistant", "content": draw(texts)}
+    return [*([] if role_before == "user" else [user]), system, reply]
 
 
 def _text(text: str) -> Entry:

@@ -103,13 +103,13 @@ def test_only_the_last_summary_counts_since_the_provider_ignores_what_is_before_
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_a_context_sends_the_summary_after_each_compaction(kind: str) -> None:
     context = Context(
-        provider="anthropic", model="claude-opus-4-6", budget=Budget(soft_tokens=6_000)
+        provider="anthropic", model="claude-opus-4-6", budget=Budget(soft_tokens=3_600)
     )
     for number, message in enumerate(_chat(BLOCKS[kind])):
         context.add(message)
         if message["role"] == "user" and number > AT:
-            sent = context.prompt().request["messages"]
-            assert any(BLOCKS[kind] in each["content"] for each in sent)
+            sent = [each["content"] for each in context.prompt().request["messages"]]
+            assert any(type(content) is list and BLOCKS[kind] in content for content in sent)
     assert context.usage.compactions
     assert len(context.prompt().request["messages"]) < len(TURNS)
 
@@ -119,8 +119,12 @@ def test_thinking_behind_a_summary_is_bound_to_it_in_a_transcript_too() -> None:
     lines = _claude_code(BLOCKS["signed"])
     lines[AT + 2]["message"]["content"] = [thought, {"type": "text", "text": "We sail on."}]
     small = compact_context(
-        lines, target_tokens=7_000, granularity="message", model="claude-opus-5-5"
+        lines,
+        budget_tokens=5_000,
+        granularity="message",
+        model="claude-opus-5-5",
+        pin=[AT + 1, AT + 2],
     )
-    assert small.stats.messages_after < small.stats.messages_before
     assert lines[0] not in small.messages
-    assert any(each is lines[AT + 2] for each in small.messages) == (small.stats.stripped == 0)
+    assert any(each is lines[AT + 2] for each in small.messages)
+    assert small.stats.stripped == 0

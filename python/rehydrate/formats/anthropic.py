@@ -29,7 +29,7 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
-from rehydrate.formats.anthropic_rules import Placement, Spoken, broken_rules
+from rehydrate.formats.anthropic_rules import Spoken, broken_rules, misplaced_system
 from rehydrate.formats.blocks import (
     CALLS,
     Draft,
@@ -150,20 +150,16 @@ def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
     """Return every rule of the Messages API that these messages break."""
-    spoken: list[Spoken] = []
-    placement = Placement()
+    messages: list[Spoken] = []
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         role = as_role(entry, index)
         as_content(entry, index)
         _check_no_chat_calls(entry, index)
         blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
-        message = Spoken(index, role, blocks, entry.get("content") is None)
-        placement.add(message)
-        if role != "system":
-            spoken.append(message)
-    found = [*placement.found, *broken_rules(spoken)]
-    return sorted(found, key=lambda violation: violation.index)
+        messages.append(Spoken(index, role, blocks, entry.get("content") is None))
+    rules = broken_rules([each for each in messages if each.role != "system"])
+    return sorted([*misplaced_system(messages), *rules], key=lambda violation: violation.index)
 
 
 def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:

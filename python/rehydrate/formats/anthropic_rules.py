@@ -18,7 +18,7 @@ from rehydrate.errors import Violation
 from rehydrate.formats._grouping import Ledger
 from rehydrate.formats._reading import type_of
 
-__all__ = ["Placement", "Spoken", "broken_rules"]
+__all__ = ["Spoken", "broken_rules", "misplaced_system"]
 
 
 _MAX_CACHE_CONTROLS = 4
@@ -129,37 +129,24 @@ def _shape_rules(index: int, block: Mapping[str, Any], role: str) -> Iterable[Vi
             yield Violation(index, "missing_id", f"a {kind} block has no {id_key}")
 
 
-class Placement:
-    """The places of system messages. The API refuses one that does not follow the user's message,
+def misplaced_system(messages: Sequence[Spoken]) -> Iterable[Violation]:
+    """Yield the system messages that the API refuses: one that does not follow the user's message,
     or a server tool's result, and one that neither ends the list nor precedes the assistant's.
 
     Those at the beginning are not judged: they are moved into the `system` field.
     """
-
-    def __init__(self) -> None:
-        self.found: list[Violation] = []
-        self._before: Spoken | None = None  # from the first message on that is not the system's
-
-    def add(self, message: Spoken) -> None:
-        """Take the next message."""
-        before, is_system = self._before, message.role == "system"
-        if before is None and is_system:
-            return
-        self._before = message
-        if before is None:
-            return
-        if is_system and not can_be_followed_by_system(before.role, before.blocks):
+    first = next((n for n, each in enumerate(messages) if each.role != "system"), len(messages))
+    for position in range(first, len(messages)):
+        message, after = messages[position], messages[position + 1 : position + 2]
+        if message.role != "system":
+            continue
+        before = messages[position - 1]
+        if not can_be_followed_by_system(before.role, before.blocks):
             what = "a system message must follow the user's message, or a server tool's result"
-            self._add(message, what)
-        if before.role == "system" and message.role != "assistant" and not self._is_reported(before):
+            yield Violation(message.index, "misplaced_system", what)
+        elif after and after[0].role != "assistant":
             what = "a system message must precede the assistant's message, or end the list"
-            self._add(before, what)
-
-    def _is_reported(self, message: Spoken) -> bool:
-        return bool(self.found) and self.found[-1].index == message.index
-
-    def _add(self, message: Spoken, what: str) -> None:
-        self.found.append(Violation(message.index, "misplaced_system", what))
+            yield Violation(message.index, "misplaced_system", what)
 
 
 def can_be_followed_by_system(role: str, blocks: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:

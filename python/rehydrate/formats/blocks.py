@@ -320,7 +320,6 @@ def _is_of_server(name: str) -> bool:
     return name.startswith(_SERVER_BEGINNINGS) or name.endswith(_SERVER_ENDS)
 
 
-
 def is_call(kind: str) -> bool:
     """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
     its own name."""

@@ -64,6 +64,9 @@ def notes_on(lost: Lost) -> tuple[str, ...]:
     )
 
 
+_TOOL_CHANGES = frozenset({"tool_addition", "tool_removal"})
+
+
 class _Reader:
     """Reads entries and notes what is lost."""
 
@@ -108,6 +111,8 @@ class _Reader:
             inner = source.get("data") if type_of(source) == "text" else source.get("content")
             return self.parts(inner, index)
         texts = [text for text in readable_texts(part) if text != kind]
+        if kind in _TOOL_CHANGES:
+            texts = []
         self.lose(
             f"{kind or 'an unknown part'} is sent as text:"
             if texts

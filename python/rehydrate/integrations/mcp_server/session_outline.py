@@ -86,6 +86,7 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
 
 def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
     """Read the messages; those of no shape that the format has are left out."""
+
     def has_shape(entry: Any) -> bool:
         try:
             formats.parse([entry], file.agent)
