@@ -265,7 +265,8 @@ def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
     if draw(st.booleans()):
         entries.append({"role": draw(st.sampled_from(["system", "developer"])), "content": "Be."})
     for _ in range(draw(st.integers(1, max_turns))):
-        kind = draw(st.sampled_from(["user", "easy", "said", "searched", "mcp", "tool", "tool"]))
+        kinds = ["user", "easy", "said", "searched", "served", "mcp", "tool", "tool"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "user":
             image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
             parts = [{"type": "input_text", "text": draw(texts)}, image]
@@ -277,6 +278,8 @@ def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
         elif kind == "searched":
             action = {"type": "search", "query": draw(texts)}
             entries += [*thoughts(), item("web_search_call", action=action), *thoughts(), says()]
+        elif kind == "served":
+            entries += [*thoughts(), *draw(_served(item)), *draw(_responses_rounds(item, list))]
         elif kind == "mcp":
             request = item("mcp_approval_request", name=draw(names), arguments="{}")
             granted = {"approval_request_id": request["id"], "approve": True}
@@ -301,6 +304,25 @@ def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
         if draw(st.booleans()):
             entries.append({"type": "function_call_output", "call_id": "open_1", "output": "half"})
     return entries
+
+
+@st.composite
+def _served(draw: Draw, item: Callable[..., Entry]) -> list[Entry]:
+    """A call of a server's tool, and what the server answered in the middle of the turn."""
+    kind = draw(st.sampled_from(["tool_search", "program", "shell"]))
+    if kind == "tool_search":
+        tools = [{"type": "function", "name": "Read", "description": draw(texts)}]
+        found = item("tool_search_output", call_id=None, execution="server", tools=tools)
+        return [item("tool_search_call", call_id=None, arguments={}), found]
+    if kind == "program":
+        program = item("program", code=draw(texts), fingerprint="f")
+        program["call_id"] = f"call_{program['id']}"
+        result = item("program_output", call_id=program["call_id"], result=draw(texts))
+        return [program, result]
+    call = item("shell_call", action={"commands": ["ls"]})
+    call["call_id"] = f"call_{call['id']}"
+    output = [{"stdout": draw(texts), "stderr": ""}]
+    return [call, item("shell_call_output", call_id=call["call_id"], output=output)]
 
 
 @st.composite

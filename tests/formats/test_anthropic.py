@@ -215,6 +215,23 @@ def test_a_call_unanswered_at_the_very_end_is_an_open_loop():
     assert broken(HELLO, assistant(call("a")), user(text("stop"))) == [(1, "unanswered_tool_call")]
 
 
+@pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use"])
+def test_a_servers_call_has_its_result_before_the_users_next_turn(kind):
+    begun = {"type": kind, "id": "srv", "name": "run", "input": {}}
+    end = {"server_tool_use": "code_execution_tool_result", "mcp_tool_use": "mcp_tool_result"}[kind]
+    done = {"type": end, "tool_use_id": "srv", "content": []}
+    assert broken(HELLO, assistant(begun)) == []
+    assert broken(HELLO, assistant(begun, done), HELLO) == []
+    assert broken(HELLO, assistant(begun), assistant(done), HELLO) == []
+    inside = [HELLO, assistant(begun, call("a")), user(result("a"))]
+    assert broken(*inside) == []
+    assert broken(*inside, assistant(done, text("It ran.")), HELLO) == []
+    assert broken(*inside, assistant(text("I stop.")), HELLO) == [(1, "unanswered_tool_call")]
+    assert broken(HELLO, assistant(text("I run."), begun), HELLO, YES) == [
+        (1, "unanswered_tool_call")
+    ]
+
+
 def test_an_empty_last_assistant_message_is_a_prefill():
     assert broken(HELLO, {"role": "assistant", "content": ""}) == []
     assert broken(HELLO, {"role": "assistant", "content": None}) == [(1, "empty_content")]

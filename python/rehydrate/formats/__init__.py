@@ -184,8 +184,8 @@ before |
     | null_content_without_calls | O, R, P | content is null (or absent), and no tool calls either |
     | null_result_content | A | a tool_result whose content is null; it may be left out, or an \
 empty string |
-    | unanswered_tool_call | A, O, R | no result in the next message (A), directly after it (O), \
-anywhere after it (R) |
+    | unanswered_tool_call | A, O, R | no result in the next message, or of a server's tool before \
+the user's next turn (A), directly after it (O), anywhere after it (R) |
     | tool_result_without_call | A, R | a result whose call is not in the turn before it (A), \
 anywhere before it (R) |
     | tool_message_without_call | O | a tool message whose call is not in the message it follows |

@@ -163,6 +163,7 @@ class _Pairing:
         self.found: list[Violation] = []
         self._ledger = Ledger()
         self._waiting: dict[str, list[int]] = {}  # call id -> index, of the turn before
+        self._of_server: dict[str, int] = {}  # id of a server's call -> index, while it runs
 
     def assistant_turn(self, messages: Iterable[Spoken]) -> None:
         self.settle()
@@ -190,6 +191,10 @@ class _Pairing:
         # A turn of nothing but results may be the list's end: an open loop so far.
         if not only_results:
             self.settle()
+            for call, index in self._of_server.items():
+                what = f"no result of the server's tool for '{call}' before the user's next turn"
+                self._add(index, "unanswered_tool_call", what)
+            self._of_server = {}
 
     def settle(self) -> None:
         """Report the calls that can no longer be answered."""
@@ -209,9 +214,14 @@ class _Pairing:
                 self._add(index, "duplicate_id", f"tool_use id '{call}' was used before")
             if kind == _CLIENT_CALL:
                 self._waiting.setdefault(call, []).append(index)
-        elif kind.endswith("_tool_result") and not self._ledger.knows(block.get("tool_use_id")):
-            what = f"no server tool call before this {kind}"
-            self._add(index, "server_result_without_call", what)
+            else:
+                self._of_server[call] = index
+        elif kind.endswith("_tool_result"):
+            call = block.get("tool_use_id")
+            if not self._ledger.knows(call):
+                what = f"no server tool call before this {kind}"
+                self._add(index, "server_result_without_call", what)
+            self._of_server.pop(str(call), None)
 
     def _answer(self, index: int, block: Mapping[str, Any]) -> bool:
         """Return whether this result answers a call of the turn before."""

@@ -15,6 +15,7 @@ from rehydrate.formats.codex import items_of
 from rehydrate.formats.langchain_chat import langchain_to_openai
 from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
 from rehydrate.formats.openai_chat import function_id
+from rehydrate.formats.openai_responses_rules import is_by_server
 from rehydrate.messages import normal_role
 
 _TEXTS = frozenset({"text", "input_text", "output_text", "text-plain", "summary_text"})
@@ -216,7 +217,7 @@ def _openai_responses(
             yield NeutralMessage(
                 "assistant", (Call(_id(entry.get("call_id")), name, value),), (index,)
             )
-        elif kind.endswith("_output"):
+        elif kind == "shell_call_output" or (kind.endswith("_output") and not is_by_server(entry)):
             call = _id(entry.get("call_id")) or _id(entry.get("id"))
             output = entry.get("output")
             yield NeutralMessage("user", (reader.result(call, output, entry, index),), (index,))
