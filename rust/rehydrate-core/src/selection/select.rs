@@ -98,7 +98,7 @@ impl Prepared {
         };
         let may_lead: Vec<bool> = self.units.iter().map(|unit| unit.may_lead).collect();
         let repair = |units: &Problem<'_>, packing: &mut Packing| {
-            first_turn_repair::repair_first_turn(units, &system, &may_lead, packing)
+            first_turn_repair::repair_first_turn(units, &self.system_alone(), &may_lead, packing)
         };
         let (packing, kept_blocks, leader) =
             self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, &first, repair);
@@ -241,6 +241,16 @@ impl Prepared {
         parts.map(|(part, message)| !pinned[message.unit] || self.is_block(part)).collect()
     }
 
+    /// Per unit, whether nobody but the system speaks in it: it is outside of the order of turns.
+    fn system_alone(&self) -> Vec<bool> {
+        let mut alone = vec![true; self.units.len()];
+        for message in self.messages.iter().filter(|message| !message.is_system()) {
+            alone[message.unit] = false;
+        }
+        alone
+    }
+
+    /// Per unit, whether it holds a system message.
     fn system_units(&self) -> Vec<bool> {
         let mut system = vec![false; self.units.len()];
         for message in self.messages.iter().filter(|message| message.is_system()) {
