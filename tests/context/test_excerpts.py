@@ -1,4 +1,4 @@
-"""A context with granularity="excerpt": long results are kept in part, and their wholes by name."""
+"""A compaction of a context: long results are kept in part, and their wholes by name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def looked_up(*names: str) -> list[Entry]:
 
 
 def compacted(entries: list[Entry], share: float, **options: Any) -> Context:
-    context = Context(provider="anthropic", budget=WIDE, granularity="excerpt", **options)
+    context = Context(provider="anthropic", budget=WIDE, **options)
     context.add(*entries)
     context.compact(int(share * count_tokens(entries)))
     return context
@@ -151,13 +151,42 @@ def test_an_entry_that_is_cut_is_told_as_cut():
     assert all(row.handle for row in cut)
 
 
-def test_whole_messages_are_the_default():
+def test_excerpts_are_the_default_and_whole_messages_a_choice():
     entries = looked_up("north", "south", "east")
-    context = Context(provider="anthropic", budget=WIDE)
+    context = compacted(entries, 0.4)
+    assert context.ir is not None
+    assert not all(any(each is entry for entry in entries) for each in context.ir.history.entries)
+    context = Context(provider="anthropic", budget=WIDE, granularity="message")
     context.add(*entries)
     context.compact(int(0.4 * count_tokens(entries)))
     assert context.ir is not None
     assert all(any(each is entry for entry in entries) for each in context.ir.history.entries)
+
+
+def test_long_strings_in_the_inputs_of_finished_calls_are_cut_and_held() -> None:
+    code = "".join(f"def berth_{n}(x):\n    return x + {n}\n\n\n" for n in range(200))
+    write = {"path": "berths.py", "content": code}
+    entries: list[Entry] = [
+        {"role": "user", "content": "Write the berths."},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t1", "name": "Write", "input": write}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "written"}],
+        },
+        {"role": "assistant", "content": "Written."},
+        {"role": "user", "content": "What does berth_7 return?"},
+    ]
+    context = compacted(entries, 0.3)
+    assert context.ir is not None
+    shown = context.ir.history.entries[1]["content"][0]["input"]
+    assert shown["path"] == "berths.py" and "def berth_7(x):" in shown["content"]
+    (handle, *_) = {gap[1] for gap in GAP.finditer(shown["content"])}
+    assert context.originals.get(handle) == code
+    assert entries[1]["content"][0]["input"]["content"] == code
+    assert validate(context.prompt().messages) == []
 
 
 def test_another_granularity_is_refused():

@@ -54,6 +54,34 @@ def _sample_marks(handle: str) -> tuple[str, str]:
     )
 
 
+def with_texts(
+    message: Message,
+    entry: Any,
+    format: str,  # noqa: A002  the field's word
+    texts: Mapping[int, str],
+    paths: Mapping[int, Path],
+    inputs: Mapping[int, InputText],
+) -> tuple[Message, Any]:
+    """Return a message and its entry with these texts, by the number of their piece in the message.
+
+    ``paths`` and ``inputs`` say, by the same numbers, where each text is in the entry.
+    """
+    pieces = list(message.pieces)
+    values: dict[Path, Any] = {}
+    for number, text in texts.items():
+        if number in paths:
+            pieces[number] = pieces[number]._replace(text=text)
+            values[paths[number]] = text
+    in_inputs = [(inputs[number], text) for number, text in texts.items() if number in inputs]
+    if in_inputs:
+        changed, calls = join_inputs(message, entry, in_inputs)
+        values |= changed
+        for number, piece in calls.items():
+            pieces[number] = piece
+    changed_message = message._replace(pieces=tuple(pieces))
+    return changed_message, formats.FORMATS[format].replace(entry, values)
+
+
 class Block(NamedTuple):
     """One block of a text, in characters; `count`, `first` and `last` in the text's measure."""
 
@@ -151,6 +179,15 @@ class DivisibleTexts(NamedTuple):
             first += len(pieces)
         return cls(conversation, entries, paths, counter, split.texts, split.originals)
 
+    def places_of(self, position: int, start: int) -> tuple[dict[int, Path], dict[int, InputText]]:
+        """Return where the divisible texts of a message are, by the number of their piece in it;
+        ``start`` is the number of its first piece among all."""
+        numbers = range(len(self.conversation.messages[position].pieces))
+        return (
+            {own: self.paths[start + own] for own in numbers if start + own in self.paths},
+            {own: self.inputs[start + own] for own in numbers if start + own in self.inputs},
+        )
+
     def message_tokens(self, prepared: _native.Prepared) -> list[int]:
         """Return the tokens of each message as it came in.
 
@@ -192,7 +229,7 @@ class DivisibleTexts(NamedTuple):
         if parts is None:
             return self.conversation
         pieces = self._pieces()
-        starts = _piece_starts(self.conversation.messages)
+        starts = piece_starts(self.conversation.messages)
         divided = dict(enumerate(prepared.divided))
         numbers = set(divided.values())
         divisions = {text: Division.of(*prepared.division(text)) for text in divided}
@@ -213,7 +250,7 @@ class DivisibleTexts(NamedTuple):
         return [piece for message in self.conversation.messages for piece in message.pieces]
 
 
-def _piece_starts(messages: Iterable[Message]) -> list[int]:
+def piece_starts(messages: Iterable[Message]) -> list[int]:
     """Return the number of each message's first piece among all pieces, and their total."""
     return [0, *accumulate(len(message.pieces) for message in messages)]
 
@@ -245,7 +282,7 @@ class Excerpts:
         self._prepared = prepared
         self._selection = selection
         conversation = divisible.conversation
-        self._starts = _piece_starts(conversation.messages)
+        self._starts = piece_starts(conversation.messages)
         self.divided: tuple[int, ...] = tuple(prepared.divided)
         """For each divided text, its number among all pieces."""
         self.kept_blocks: list[bytearray] = [bytearray(flags) for flags in selection.kept_blocks()]
@@ -351,33 +388,25 @@ class Excerpts:
         messages: list[Message] = []
         entries: list[Any] = []
         divisible = self._divisible
-        replace = formats.FORMATS[divisible.conversation.format].replace
         for position in positions:
             message = divisible.originals.get(position, self._message(position))
-            entry = divisible.entries[message.index]
-            pieces = list(message.pieces)
-            texts: dict[Path, Any] = {}
-            inputs: list[tuple[InputText, str]] = []
+            texts: dict[int, str] = {}
             for text in self.texts_of[position]:
                 if 0 not in self.kept_blocks[text]:
                     continue
-                number = self.divided[text]
                 whole = self._text(position, text)
                 handle = self._handle_of(message, whole)
                 self.handles[text] = handle
                 kept = self.division(text).render(whole, self.kept_blocks[text], handle)
-                if number in divisible.inputs:
-                    inputs.append((divisible.inputs[number], kept))
-                else:
-                    own = number - self._starts[position]
-                    pieces[own] = pieces[own]._replace(text=kept)
-                    texts[divisible.paths[number]] = kept
-            if inputs:
-                values, calls = join_inputs(message, entry, inputs)
-                texts |= values
-                for own, piece in calls.items():
-                    pieces[own] = piece
-            messages.append(message._replace(pieces=tuple(pieces)))
-            entries.append(replace(entry, texts))
+                texts[self.divided[text] - self._starts[position]] = kept
+            changed, entry = with_texts(
+                message,
+                divisible.entries[message.index],
+                divisible.conversation.format,
+                texts,
+                *divisible.places_of(position, self._starts[position]),
+            )
+            messages.append(changed)
+            entries.append(entry)
         tokens = _engine.message_tokens(messages, divisible.counter)
         return [Excerpt(*each) for each in zip(entries, tokens, messages, strict=True)]

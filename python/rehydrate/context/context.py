@@ -58,9 +58,9 @@ class Context:
     it was made under. Sections that a turn got from memory stay where they were sent. Only a
     compaction, or a tool offered later, breaks the prefix. `prefix` then says what that cost, and
     thinking that the ``model`` would refuse behind the break is dropped (``thinking="keep"`` leaves
-    it). With ``granularity="excerpt"`` a compaction may keep the best blocks of long texts
-    and results; each gap names the handle of the whole. Nothing that was added is lost: `history`
-    has all of it.
+    it). A compaction keeps the best blocks of long texts and results; each gap names the handle of
+    the whole. With ``granularity="message"`` it drops whole messages only. Nothing that was added
+    is lost: `history` has all of it.
 
     ``provider`` is "anthropic", "openai_chat" or "openai_responses"; ``format`` that of the entries
     that are added, the provider's own unless named. ``sources`` are asked once a user turn: a
@@ -102,7 +102,7 @@ class Context:
         provider: Provider = "anthropic",
         model: str = "",
         thinking: str = "auto",
-        granularity: str = "message",
+        granularity: str = "excerpt",
         system: str | Section | Sequence[str | Section] | None = None,
         tools: Iterable[Any] = (),
         budget: Budget = Budget(),  # noqa: B008  it is frozen

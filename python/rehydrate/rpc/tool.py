@@ -71,7 +71,8 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "granularity": {
         "type": "string",
         "enum": [*GRANULARITIES],
-        "description": "What is kept or dropped whole: messages, or also blocks of long texts.",
+        "description": "message: messages are kept or dropped whole. excerpt: of long texts the "
+        "best blocks are kept. Default: message; over MCP excerpt where archive is true.",
     },
     "thinking": {
         "type": "string",
@@ -188,6 +189,12 @@ def call(arguments: Mapping[str, Any], memory: Memory | None = None) -> dict[str
     if isinstance(given.get("archive"), Mapping):
         given["archive"] = _archive(given["archive"])
     return compact_context(**given, memory=memory).to_dict()
+
+
+def archives(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call asks that what it drops is written to the memory."""
+    archive = arguments.get("archive")
+    return archive.get("dropped") is not False if isinstance(archive, Mapping) else bool(archive)
 
 
 def _refuse_writing(arguments: Mapping[str, Any]) -> None:

@@ -115,7 +115,7 @@ def test_a_name_or_a_number_is_found_as_it_stands():
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses"])
 def test_a_capped_result_that_was_compacted_away_is_looked_through_too(provider):
-    context, jit = asked_of("\n".join(records()), provider=provider)
+    context, jit = asked_of("\n".join(records()), provider=provider, granularity="message")
     for number in range(12):
         said = f"Something else, {number}: " + "we talk of other things at length. " * 40
         context.add({"role": "user", "content": said}, {"role": "assistant", "content": "Yes."})

@@ -27,8 +27,13 @@ ANSWERED: dict[str, dict[str, Any]] = {
 
 
 def compact_context(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
-    """Answer with the messages that are kept, and figures."""
+    """Answer with the messages that are kept, and figures.
+
+    Where the memory takes what is dropped, long texts are kept in part unless asked otherwise.
+    """
     check_names(given, tool.ARGUMENTS)
+    if tool.archives(given):
+        given = {"granularity": "excerpt", **given}
     return Answer.of(tool.call(given, stores.memory() if stores.has_memory else None))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from rehydrate import _engine, formats
-from rehydrate.compact.excerpts import Division
+from rehydrate import _engine
+from rehydrate.compact.excerpts import Division, with_texts
 from rehydrate.messages import Message
 from rehydrate.prompt.counting import COUNTER, counted_sections, section_tokens
 from rehydrate.prompt.entries import History
@@ -15,6 +15,7 @@ from rehydrate.prompt.section import Section
 
 if TYPE_CHECKING:
     from rehydrate import _native
+    from rehydrate.compact.tool_inputs import InputText
     from rehydrate.formats._reading import Path
 
 
@@ -76,6 +77,24 @@ class SectionExcerpt(NamedTuple):
         return section_tokens(self.cut()) + (_HANDLE_TOKENS if self.has_handle else 0)
 
 
+class DivisibleMessage(NamedTuple):
+    """A message of the history that may be kept in part."""
+
+    unit: int
+    """Its unit's number in the history."""
+    message: Message
+    """As it is in the history."""
+    split: Message
+    """The same with the long strings of its inputs as pieces of their own."""
+    start: int
+    """The number of its first piece among all that are packed."""
+    packed_index: int
+    """Its index in the packing conversation."""
+    paths: Mapping[int, Path]
+    inputs: Mapping[int, InputText]
+    """Where each divisible text is in the entry, by the number of its piece in the message."""
+
+
 class EntryExcerpt(NamedTuple):
     """An entry of the history of which some texts are kept in part."""
 
@@ -83,22 +102,38 @@ class EntryExcerpt(NamedTuple):
     format: str
     message: Message
     """The entry, parsed. Its index is the entry's position."""
-    blocks: Mapping[Path, Blocks]
-    handles: Mapping[Path, str]
+    texts_of: Mapping[int, str]
+    """Piece of the message, the strings of inputs behind its own -> its divided text."""
+    paths: Mapping[int, Path]
+    inputs: Mapping[int, InputText]
+    """By the same numbers, where each text is."""
+    blocks: Mapping[int, Blocks]
+    handles: Mapping[int, str]
     """The handle of each whole text; "" where it is not stored."""
 
     @classmethod
     def of(
-        cls, history: History, message: Message, blocks: Mapping[Path, Blocks], keep: Keep | None
+        cls,
+        history: History,
+        whole: DivisibleMessage,
+        blocks: Mapping[int, Blocks],
+        keep: Keep | None,
     ) -> Self:
         """Make the excerpt of a message of this history; `keep` stores the whole texts."""
-        entry = history.entries[message.index]
-        made = cls(entry, history.format, message, blocks, {})
+        texts = {number: whole.split.pieces[number].text for number in blocks}
         handles = {
-            path: (keep(message.pieces[number].text) or "") if keep else ""
-            for number, path in made._cut_texts()
+            number: (keep(text) or "") if keep and not blocks[number].is_whole else ""
+            for number, text in texts.items()
         }
-        return made._replace(handles=handles)
+        entry, message = history.entries[whole.message.index], whole.message
+        return cls(
+            entry, history.format, message, texts, whole.paths, whole.inputs, blocks, handles
+        )
+
+    @property
+    def handle(self) -> str | None:
+        """The handle of the first text that is cut."""
+        return next((handle for handle in self.handles.values() if handle), None)
 
     @property
     def texts(self) -> Sequence[Blocks]:
@@ -112,23 +147,14 @@ class EntryExcerpt(NamedTuple):
 
     def cut(self) -> tuple[Message, Any]:
         """Return the message and the entry with the kept blocks only, and a mark in each gap."""
-        pieces, texts = list(self.message.pieces), {}
-        for number, path in self._cut_texts():
-            blocks, whole = self.blocks[path], pieces[number]
-            text = blocks.division.render(whole.text, blocks.kept, self.handles.get(path, ""))
-            texts[path] = text
-            pieces[number] = whole._replace(text=text)
-        entry = formats.FORMATS[self.format].replace(self.entry, texts)
-        return self.message._replace(pieces=tuple(pieces)), entry
-
-    def _cut_texts(self) -> list[tuple[int, Path]]:
-        """Return the piece number and the path of each text that is not kept whole."""
-        paths = formats.FORMATS[self.format].places(self.entry, self.message.index)
-        return [
-            (number, path)
-            for number, path in enumerate(paths)
-            if path is not None and path in self.blocks and not self.blocks[path].is_whole
-        ]
+        texts = {
+            number: blocks.division.render(
+                self.texts_of[number], blocks.kept, self.handles.get(number, "")
+            )
+            for number, blocks in self.blocks.items()
+            if not blocks.is_whole
+        }
+        return with_texts(self.message, self.entry, self.format, texts, self.paths, self.inputs)
 
 
 Excerpt = SectionExcerpt | EntryExcerpt

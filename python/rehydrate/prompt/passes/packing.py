@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.excerpts import DivisibleTexts
+from rehydrate.compact.excerpts import DivisibleTexts, piece_starts
 from rehydrate.compact.query import WeightedQuery
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
@@ -22,6 +22,7 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.fencing import fence, text_of
 from rehydrate.prompt.passes.excerpts import (
     Blocks,
+    DivisibleMessage,
     EntryExcerpt,
     Excerpt,
     Keep,
@@ -32,6 +33,7 @@ from rehydrate.prompt.section import CompositionMode, Section
 
 if TYPE_CHECKING:
     from rehydrate import _native
+    from rehydrate.compact.tool_inputs import InputText
     from rehydrate.formats._reading import Path
 
 
@@ -96,7 +98,7 @@ def pack(
     ``keep`` stores the whole of a text that is cut, and returns its handle.
     """
     packing = _PackingConversation(candidates, embedder)
-    prepared, selection, problems = packing.select(
+    prepared, tokens, selection, problems = packing.select(
         query, budget_tokens, with_handles=keep is not None
     )
     kept_units = selection.kept
@@ -114,12 +116,15 @@ def pack(
         if kept_units[unit] and blocks is not None and any(blocks.kept):
             excerpts.append(SectionExcerpt(section, blocks, keep is not None))
     for each in packing.divisible:
-        blocks_of = {path: divided[piece] for piece, path in each.paths.items() if piece in divided}
+        blocks_of = {
+            number: divided[each.start + number]
+            for number in (*each.paths, *each.inputs)
+            if each.start + number in divided
+        }
         is_kept = kept_units[packing.history_units[each.unit]]
         if is_kept and not all(blocks.is_whole for blocks in blocks_of.values()):
             not_whole.add(each.packed_index)
-            excerpts.append(EntryExcerpt.of(candidates.history, each.message, blocks_of, keep))
-    tokens = prepared.message_tokens
+            excerpts.append(EntryExcerpt.of(candidates.history, each, blocks_of, keep))
     whole_tokens = sum(
         tokens[message]
         for number, unit in enumerate(packing.conversation.units)
@@ -155,23 +160,11 @@ def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> 
     return section if cut is None or blocks.is_whole else cut
 
 
-class _DivisibleMessage(NamedTuple):
-    """A message of the history that may be kept in part."""
-
-    unit: int
-    """Its unit's number in the history."""
-    message: Message
-    """As it is in the history."""
-    packed_index: int
-    """Its index in the packing conversation."""
-    paths: Mapping[int, Path]
-    """The path of each divisible text in the entry, by the number of its piece among all."""
-
-
 class _Selected(NamedTuple):
     """The engine's selection, and the embedder's failures."""
 
     prepared: _native.Prepared
+    message_tokens: list[int]
     selection: _native.Selection
     problems: tuple[str, ...]
 
@@ -185,15 +178,24 @@ class _PackingConversation:
     def __init__(self, candidates: Candidates, embedder: Choice) -> None:
         self._embedder = embedder
         conversation, history = candidates.conversation, candidates.history
+        divisible = candidates.divisible or DivisibleTexts(conversation, (), {}, COUNTER)
+        place_of = {
+            message.index: place
+            for message, place in zip(
+                conversation.messages,
+                enumerate(piece_starts(divisible.conversation.messages)),
+                strict=False,
+            )
+        }
         turns = [message.index for message in conversation.messages if message.is_user_turn]
         last_turn = history.entry_index(turns[-1]) if turns else len(history.entries)
         # A sort key, a message, and its owner: a unit of the history or a section.
         rows: list[tuple[tuple[int, int, int], Message, int | Section]] = []
-        for number, unit in enumerate(conversation.units):
+        for number in range(len(conversation.units)):
             if number not in candidates.left_out:
                 rows += [
                     ((1, history.entry_index(message.index), 1), message, number)
-                    for message in unit.messages
+                    for message in divisible.conversation.units[number].messages
                 ]
         self._weights: dict[str, float] = {}
         self._format = history.format
@@ -205,9 +207,10 @@ class _PackingConversation:
 
         competes = {section.id for section in candidates.competing}
         members: dict[int | str, list[Message]] = {}
-        paths = _paths_by_message(candidates)
-        self.divisible: list[_DivisibleMessage] = []
+        self.divisible: list[DivisibleMessage] = []
         self._paths: dict[int, Path] = {}
+        self._inputs: dict[int, InputText] = {}
+        self._originals: dict[int, Message] = {}
         self.piece_of: dict[str, int] = {}
         """The number of a section's content among all pieces, by the section's id."""
         messages: list[Message] = []
@@ -218,10 +221,13 @@ class _PackingConversation:
             start, pieces = pieces, pieces + len(message.pieces)
             if isinstance(owner, int):
                 members.setdefault(owner, []).append(moved)
-                if own := paths.get(message.index) if owner not in candidates.kept_units else None:
-                    numbered = {start + piece: path for piece, path in own.items()}
-                    self.divisible.append(_DivisibleMessage(owner, message, index, numbered))
-                    self._paths |= numbered
+                position, first = place_of[message.index]
+                paths, inputs = divisible.places_of(position, first)
+                if (paths or inputs) and owner not in candidates.kept_units:
+                    whole = conversation.messages[position]
+                    self._divide(
+                        DivisibleMessage(owner, whole, message, start, index, paths, inputs)
+                    )
             else:
                 members[owner.id] = [moved]
                 self.piece_of[owner.id] = pieces - 1
@@ -245,6 +251,14 @@ class _PackingConversation:
             tuple([Unit(tuple([m.index for m in own]), tuple(own)) for _, own in units]),
         )
 
+    def _divide(self, message: DivisibleMessage) -> None:
+        """Let the texts of a message of the history be divided."""
+        self.divisible.append(message)
+        self._paths |= {message.start + number: path for number, path in message.paths.items()}
+        self._inputs |= {message.start + number: text for number, text in message.inputs.items()}
+        if message.inputs:
+            self._originals[message.packed_index] = message.message
+
     def _message(self, section: Section) -> Message:
         """Return a section as a message: its fence, which is never divided, and its content."""
         opening, closing = ("", "") if section.is_system else fence(section, "")
@@ -258,7 +272,10 @@ class _PackingConversation:
         self, query: WeightedQuery | None, budget_tokens: int, *, with_handles: bool
     ) -> _Selected:
         """Let the engine fill the budget beside what is kept anyway."""
-        divisible = DivisibleTexts(self.conversation, (), self._paths, COUNTER)
+        divisible = DivisibleTexts(
+            self.conversation, (), self._paths, COUNTER, self._inputs, self._originals
+        )
+        divides = bool(self._paths or self._inputs)
         prepared = _engine.prepare(
             self.conversation,
             weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
@@ -268,9 +285,9 @@ class _PackingConversation:
             calibrated=True,
             coverage=True,
             asked=query is not None,
-            excerpting=divisible.excerpting(with_handles=with_handles) if self._paths else None,
+            excerpting=divisible.excerpting(with_handles=with_handles) if divides else None,
         )
-        tokens = prepared.message_tokens
+        tokens = divisible.message_tokens(prepared)
         pinned_tokens = sum(
             tokens[index]
             for unit, is_pinned in zip(self.conversation.units, self.pinned, strict=True)
@@ -281,7 +298,7 @@ class _PackingConversation:
         if query is not None and self._embedder.model is not None:
             embedded = model_vectors(
                 self._embedder.model,
-                divisible.parts(prepared) if self._paths else self.conversation,
+                divisible.parts(prepared) if divides else self.conversation,
                 prepared,
                 query.text,
                 calibrated=True,
@@ -300,25 +317,4 @@ class _PackingConversation:
             reply=self._reply,
             target_tokens=pinned_tokens + budget_tokens,
         )
-        return _Selected(prepared, selection, embedded.problems)
-
-
-def _paths_by_message(candidates: Candidates) -> dict[int, dict[int, Path]]:
-    """Return the paths of each message's divisible texts.
-
-    The first key is the message's index, the second the number of the piece in the message.
-    """
-    found: dict[int, dict[int, Path]] = {}
-    divisible, first = candidates.divisible, 0
-    if divisible is None:
-        return found
-    for message in candidates.conversation.messages:
-        numbers = range(first, first := first + len(message.pieces))
-        own = {
-            piece: divisible.paths[number]
-            for piece, number in enumerate(numbers)
-            if number in divisible.paths
-        }
-        if own:
-            found[message.index] = own
-    return found
+        return _Selected(prepared, tokens, selection, embedded.problems)

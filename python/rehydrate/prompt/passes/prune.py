@@ -374,7 +374,7 @@ class _Pruning:
                 history.entry_id(position),
                 whole.tokens[position] - history.tokens[position],
                 "cut to its best blocks: others are worth more for their tokens",
-                next(iter(each.handles.values())) or None,
+                each.handle,
                 HISTORY_PRIORITY.name.lower(),
                 "prune",
             )
