@@ -169,19 +169,19 @@ def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None
     return _native.divide(text)
 
 
-def names(
+def lines(
     texts: Sequence[str],
     kinds: bytes,
     units: Sequence[int],
     shown: Sequence[bool],
     limit: int,
-) -> list[tuple[str, int, int | None, bool]]:
-    """Return the best ``limit`` of the names that no shown text has, the best first.
+) -> list[tuple[str, int]]:
+    """Return at most ``limit`` lines of the texts that are not shown, the best first.
 
-    Each comes with the number of the last text that has it, of the last tool input that has it, and
-    whether it is a proper name.
+    Each is worth what it mentions that no shown text and no line before it does, for its tokens. It
+    comes with the number of its text. Long lines are cut at the end of a word.
     """
-    return _native.names(texts, kinds, units, shown, limit)
+    return _native.lines(texts, kinds, units, shown, limit)
 
 
 class Directive(NamedTuple):

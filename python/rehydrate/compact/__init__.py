@@ -36,7 +36,7 @@ __all__, __dir__, __getattr__ = front(
         "arguments": "GRANULARITIES Granularity THINKING ThinkingPolicy",
         "excerpts": "Division mark",
         "novel": "kind_of",
-        "outline": "OutlineName fenced outline_tokens read_fenced read_lines write_outline",
+        "outline": "OutlineLine fenced outline_tokens read_fenced read_lines write_outline",
         "query": "MAX_QUERY_CHARS last_user_text weighted_query",
         "scoring": "PROFILES ProfileName UNKNOWN_ROLE_WEIGHT",
         "signals": "MIN_EMBEDDED_TEXTS",

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate._check import check_choice
-from rehydrate.compact.outline import NameIndex, write_outline
+from rehydrate.compact.outline import LineIndex, Redaction, write_outline
+from rehydrate.context.context_store.commands import commands_of
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
@@ -139,22 +140,29 @@ class ContextStore:
     ) -> str:
         """Return the store as markdown in at most ``budget_tokens``; "" below a hundred.
 
-        With the ``conversation``, names that were used in it fill the room that is left, but for
-        those in the messages at the ``visible`` indices.
+        With the ``conversation``, it has the commands that were run and what they came to, and the
+        room that is left has the lines that say most of it, but for what the messages at the
+        ``visible`` indices say.
         """
         if conversation is None:
             return render(self._items, budget_tokens)
 
-        def write_names(tokens: int, shown: str) -> str:
-            names = NameIndex()
-            names.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
-            names.add_visible(shown)
+        redaction = Redaction()
+        commands = [
+            each._replace(text=redaction.text(each.text), outcome=redaction.text(each.outcome))
+            for each in commands_of(conversation.messages, visible)
+        ]
+
+        def write_lines(tokens: int, shown: str) -> str:
+            index = LineIndex()
+            index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
+            index.add_visible(shown)
             lines = write_outline(
-                names.best(tokens), "", lambda lines: sum(text_tokens([lines])) <= tokens
+                index.best(tokens), "", lambda lines: sum(text_tokens([lines])) <= tokens
             )
             return lines.partition("\n")[2]
 
-        return render(self._items, budget_tokens, write_names)
+        return render(self._items, budget_tokens, commands, write_lines)
 
 
 def text_at(span: Span, message: Message) -> str | None:

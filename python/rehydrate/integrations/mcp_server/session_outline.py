@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate import formats
-from rehydrate.compact.outline import NameIndex, read_lines, write_outline
+from rehydrate.compact.outline import LineIndex, read_lines, write_outline
 from rehydrate.errors import InvalidMessageError
 from rehydrate.integrations.mcp_server.session_chunks import clean
 from rehydrate.integrations.mcp_server.session_files import SessionFile
@@ -90,7 +90,7 @@ def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
 def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:
     if not conversation.messages:
         return {}
-    index = NameIndex()
+    index = LineIndex()
     index.add(conversation, (), lambda _unit: "")
     best = index.best(MAX_NAMES)
     max_chars = int(budget_tokens * CHARS_A_TOKEN)

@@ -57,11 +57,16 @@ impl Prepared {
         let mut items = 0;
         let mut ids = Vec::new();
         let mut pace = Pace::default();
-        let last_user = self.messages.iter().rfind(|m| m.role == crate::conversation::unit::Role::User && self.units[m.unit].pinned).map_or(usize::MAX, |m| m.unit);
+        let last_user = self
+            .messages
+            .iter()
+            .rfind(|m| m.role == crate::conversation::unit::Role::User && self.units[m.unit].pinned)
+            .map_or(usize::MAX, |m| m.unit);
         // Items in the order of their units, whose blocks follow them.
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
             let unit = u32::try_from(unit).expect("under 4 billion units");
-            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
+            let blocks =
+                self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
                 let item = items;
@@ -85,7 +90,11 @@ impl Prepared {
                         }
                     }
                 }
-                if tune("NOCOVER", 0.0) > 0.0 && index == 0 && members.iter().any(|&m| self.messages[m].role == crate::conversation::unit::Role::User) && self.messages[members[0]].unit == last_user {
+                if tune("NOCOVER", 0.0) > 0.0
+                    && index == 0
+                    && members.iter().any(|&m| self.messages[m].role == crate::conversation::unit::Role::User)
+                    && self.messages[members[0]].unit == last_user
+                {
                     ids.clear();
                 }
                 let lists = if index == 0 { &mut of_units } else { &mut of_blocks };
@@ -151,15 +160,10 @@ fn worth_of_class(class: Class) -> f64 {
 }
 
 /// The worth of a mention: of its class, how many units made it, whether one acted on it, and how long ago the last was.
-fn worth(class: Class, acted_on: bool, units: u32, age_units: usize) -> f64 {
+pub(crate) fn worth(class: Class, acted_on: bool, units: u32, age_units: usize) -> f64 {
     let acted_on = if acted_on { tune("ACTED", 2.0) } else { 1.0 };
     let often = if tune("LOG", 1.0) > 0.0 { f64::from(1 + units).ln() } else { 1.0 };
     worth_of_class(class) * acted_on * often / (1.0 + age_units as f64 / tune("HALF", 10.0))
-}
-
-/// The worth of a name: as an outline ranks what was left out.
-pub(crate) fn worth_of_name(acted_on: bool, units: u32, age_units: usize) -> f64 {
-    worth(Class::Name, acted_on, units, age_units)
 }
 
 /// Where a feature stands: its hash, and its number in the order of first mentions. `NONE` marks a free slot.
@@ -240,9 +244,8 @@ impl FeatureTable {
 
     /// By id, what each feature is worth where `newest` is the last unit.
     fn worths(&self, newest: usize) -> Vec<f64> {
-        let of = |feature: &Feature| {
-            worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize)
-        };
+        let of =
+            |feature: &Feature| worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize);
         self.features.iter().map(of).collect()
     }
 
