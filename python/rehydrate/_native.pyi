@@ -33,7 +33,7 @@ __all__ = [
     "first_telling",
     "handles",
     "isa",
-    "names",
+    "lines",
     "open_onnx",
     "read_entries",
     "read_transcript",

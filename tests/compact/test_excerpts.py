@@ -17,7 +17,7 @@ from rehydrate.compact import Division, mark, read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, MeasuredMemory, cases, talk, words
-from tests.compact.slow_names import stands_in
+from tests.compact.slow_lines import stands_in
 from tests.strategies import Draw
 
 FORGED = "[... 42 lines omitted, 118-159 ...]"
@@ -368,4 +368,4 @@ def test_excerpts_with_an_outline_are_valid_and_in_the_budget(case: Case, size: 
             if piece.kind is not PieceKind.THINKING
         )
         listed = read_fenced(outline.text)
-        assert listed and not any(stands_in(shown, each.name) for each in listed)
+        assert listed and not any(stands_in(shown, each.text) for each in listed)

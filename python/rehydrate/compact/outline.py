@@ -189,10 +189,12 @@ class LineIndex:
 
     def best(self, limit: int) -> list[OutlineLine]:
         """Return the lines that together say most of what is no longer visible, the best first."""
-        texts, kinds, units, visible, *_ = zip(*self._texts, strict=True) if self._texts else [()] * 4
-        texts = [self._redaction.without_secrets(text) for text in texts]
+        texts = [self._redaction.without_secrets(each.text) for each in self._texts]
+        kinds = bytes([each.kind for each in self._texts])
+        units = [each.unit for each in self._texts]
+        visible = [each.is_visible for each in self._texts]
         lines: list[OutlineLine] = []
-        for line, number in _engine.lines(texts, bytes(kinds), units, visible, limit):
+        for line, number in _engine.lines(texts, kinds, units, visible, limit):
             text = self._texts[number]
             is_error = text.heading == _RESULTS and _ERROR.search(line)
             heading = _ERRORS if is_error else text.heading
@@ -264,16 +266,15 @@ def read_lines(text: str) -> list[OutlineLine] | None:
         return None
     lines: list[OutlineLine] = []
     heading = reference = ""
-    for line in written:
-        if line.startswith("- "):
-            reference, _, line = line[2:].partition(" ")
-        elif line.startswith("  "):
-            line = line[2:]
-        elif line.endswith(":"):
-            heading, reference = line[:-1], ""
+    for each in written:
+        mark, line = each[:2], each[2:]
+        if mark == "- ":
+            reference, _, line = line.partition(" ")
+        elif mark != "  ":
+            heading, reference = each.removesuffix(":"), ""
+            if heading == each:
+                return None
             continue
-        else:
-            return None
         if not (heading and line):
             return None
         lines.append(OutlineLine(line, heading, reference))
@@ -285,6 +286,7 @@ class Redaction:
     listed."""
 
     def __init__(self) -> None:
+        """Start with no secret."""
         from rehydrate.memory import redaction  # slow to load, and rarely needed
 
         self._redactor = redaction.Redactor()

@@ -1,18 +1,16 @@
-"""Commands: what was run in a conversation, and what it came to."""
+"""Commands: what was run in a conversation, and what it came to; not what was only looked up."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from rehydrate.context.context_store.cues import first_error
+from rehydrate.context.context_store.cues import exit_code, first_error
 from rehydrate.context.context_store.tool_table import RAN, subjects
 from rehydrate.messages import Message, PieceKind
 
 _MAX_COMMAND = 120
 """Characters of a command that are shown."""
-_EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status)?:? ([1-9][0-9]{0,2})\b", re.IGNORECASE)
 
 
 class Command(NamedTuple):
@@ -51,8 +49,7 @@ def _first_line(command: str) -> str:
 
 
 def _outcome(result: str) -> str:
-    error = first_error(result)
-    if error is not None:
+    code, error = exit_code(result), first_error(result)
+    if code != 0 and error is not None:
         return " ".join(error.text.split())[:_MAX_COMMAND]
-    exited = _EXIT.search(result)
-    return "ok" if exited is None else f"exit {exited[1]}"
+    return f"exit {code}" if code else "ok"

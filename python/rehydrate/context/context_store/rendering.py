@@ -35,12 +35,10 @@ def render(
     """
     if budget_tokens < MIN_TOKENS:
         return ""
-    room = budget_tokens
-    after = len(_BY_WORTH) - (write_lines is None)
+    room = budget_tokens if write_lines is None else budget_tokens // 2
     lines: dict[Heading, list[str]] = {}
-    for heading in _BY_WORTH:
-        part = room // (after + 1)
-        after -= 1
+    for after, heading in zip(range(len(_BY_WORTH), 0, -1), _BY_WORTH, strict=True):
+        part = room // after
         written = list(within(part, _entries(items, heading, part, commands)))
         if heading is Heading.CONTEXT:
             written += _ran(commands, items, part - _tokens(written))

@@ -30,7 +30,8 @@ from rehydrate.prompt.target import Target
 _REQUEST_TOOL, _FETCH_TOOL = "request_context", "fetch_whole"
 """The tools by which a model asks for what is listed (`rehydrate.context`)."""
 _BY_NUMBER = (
-    f"{_REQUEST_TOOL} finds what was said of a name, {_FETCH_TOOL} reads a message by its number (#12)"
+    f"{_REQUEST_TOOL} finds what was said of a name, "
+    f"{_FETCH_TOOL} reads a message by its number (#12)"
 )
 _BY_QUERY = f"{_REQUEST_TOOL} finds what was said of a name"
 

@@ -1,6 +1,6 @@
 //! The lines of what is left out of a conversation that together say most of what is to be asked for.
 //!
-//! A line is chosen as a message is: by the worth of what it mentions (coverage.rs) that neither a shown text nor a
+//! A line is chosen as a message is: by the worth of the names and numbers in it (coverage.rs) that neither a shown text nor a
 //! better line does, for each of its tokens. So a name comes with the line that says what it was for.
 use std::collections::{BinaryHeap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::scoring::coverage::worth;
 use crate::tokens::Counter;
 
 /// Characters of a line; a longer one is shown in parts.
-const MAX_CHARS: usize = 120;
+const MAX_CHARS: usize = 80;
 /// Tokens of what is written around a line: its end, and most often a reference.
 const FRAME_TOKENS: u32 = 3;
 const MIN_SPOKEN_CHARS: usize = 3;
@@ -53,7 +53,8 @@ pub fn lines<'a>(texts: &[Text<'a>], limit: usize) -> Vec<Line<'a>> {
         let is_said = part.kind == PieceKind::Text;
         parts(part.text, |line| {
             let mut candidate = Candidate { line, text: position, mentioned: Vec::new(), spoken: Vec::new() };
-            for mention in mentions(line).iter() {
+            // Of lines as such only few are asked for again, and a conversation is full of them.
+            for mention in mentions(line).iter().filter(|mention| mention.class != Class::Line) {
                 candidate.mentioned.push(mentioned.note(mention.hash, mention.class, part));
             }
             if is_said || part.shown {
