@@ -9,6 +9,8 @@ from rehydrate.context.context_store.operations import TASK, Heading, Item, Item
 from rehydrate.context.context_store.tool_table import CHANGES
 from rehydrate.prompt.counting import text_tokens
 
+ITEMS_SHARE = 1 / 3
+"""Of the budget for items; lines of the conversation take what is left."""
 MIN_TOKENS = 100
 """A smaller store would be mostly its headings."""
 _MAX_ITEM = 300
@@ -16,8 +18,8 @@ _MAX_ITEM = 300
 _MAX_REQUEST = 1_200
 _LINES = "Lines, by what they were used for and where they stood"
 
-WriteLines = Callable[[int, str], str]
-"""Lines of the conversation in at most so many tokens, of what a text does not show."""
+WriteLines = Callable[[str, Callable[[str], bool]], str]
+"""Lines of the conversation, of what a text does not show, as many as fit."""
 
 
 def render(
@@ -35,7 +37,7 @@ def render(
     """
     if budget_tokens < MIN_TOKENS:
         return ""
-    room = budget_tokens if write_lines is None else budget_tokens // 2
+    room = budget_tokens if write_lines is None else int(budget_tokens * ITEMS_SHARE)
     lines: dict[Heading, list[str]] = {}
     for after, heading in zip(range(len(_BY_WORTH), 0, -1), _BY_WORTH, strict=True):
         part = room // after
@@ -48,9 +50,14 @@ def render(
     text = _joined(lines, ())
     if write_lines is None:
         return text
-    left = budget_tokens - _tokens([text, f"## {Heading.CONTEXT}", f"{_LINES}:"])
-    chosen = write_lines(left, text) if left >= MIN_TOKENS else ""
-    return _joined(lines, [f"{_LINES}:", *chosen.split("\n")] if chosen else ())
+
+    def with_lines(chosen: str) -> str:
+        return _joined(lines, [f"{_LINES}:", *chosen.split("\n")])
+
+    chosen = write_lines(
+        text, lambda chosen: sum(text_tokens([with_lines(chosen)])) <= budget_tokens
+    )
+    return with_lines(chosen) if chosen else text
 
 
 _BY_WORTH = (

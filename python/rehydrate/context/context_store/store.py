@@ -22,7 +22,6 @@ from rehydrate.context.context_store.proposals import Proposal, ProposalRequest
 from rehydrate.context.context_store.rendering import render
 from rehydrate.context.context_store.updater import Updater
 from rehydrate.messages import Conversation, Message
-from rehydrate.prompt.counting import text_tokens
 
 
 class StoreMark(NamedTuple):
@@ -153,16 +152,20 @@ class ContextStore:
             for each in commands_of(conversation.messages, visible)
         ]
 
-        def write_lines(tokens: int, shown: str) -> str:
+        def write_lines(shown: str, fits: Callable[[str], bool]) -> str:
             index = LineIndex()
             index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
             index.add_visible(shown)
-            lines = write_outline(
-                index.best(tokens), "", lambda lines: sum(text_tokens([lines])) <= tokens
+            best = index.best(budget_tokens)
+            return _without_introduction(
+                write_outline(best, "", lambda lines: fits(_without_introduction(lines)))
             )
-            return lines.partition("\n")[2]
 
         return render(self._items, budget_tokens, commands, write_lines)
+
+
+def _without_introduction(outline: str) -> str:
+    return outline.partition("\n")[2]
 
 
 def text_at(span: Span, message: Message) -> str | None:
