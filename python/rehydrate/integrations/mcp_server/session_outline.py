@@ -1,4 +1,4 @@
-"""outline_of: one session at a glance: what the user asked for, and the names by their use."""
+"""outline_of: one session at a glance: what the user asked for, and the lines that say most."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rehydrate.messages import Conversation
 
 MAX_BYTES = 64_000_000
 """Of the end of a transcript; what is before is left out."""
-MAX_NAMES = 400
+MAX_LINES = 400
 TURN_CHARS = 300
 FIRST_TURNS = 5
 """Of many user turns the first ones are shown, and the last ones."""
@@ -35,7 +35,7 @@ class SessionOutline(NamedTuple):
     turns: tuple[tuple[str, str], ...]
     """The time and the words of user turns."""
     omitted_turns: int
-    names: dict[str, list[str]]
+    lines: dict[str, list[str]]
     """By use: the tool that was called with them, or where they stood."""
     messages: int
     broken_lines: int
@@ -43,7 +43,7 @@ class SessionOutline(NamedTuple):
 
 
 def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> SessionOutline:
-    """Return the outline of a transcript; names take about ``budget_tokens``. Raises OSError."""
+    """Return the outline of a transcript; lines take about ``budget_tokens``. Raises OSError."""
     start = max(file.size - MAX_BYTES, 0)
     reader = TranscriptReader(file.path, start, skips=start > 0)
     entries: list[Any] = []
@@ -67,7 +67,7 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
     return SessionOutline(
         turns=tuple(turns),
         omitted_turns=omitted,
-        names=_names(conversation, budget_tokens),
+        lines=_lines(conversation, budget_tokens),
         messages=len(conversation.messages),
         broken_lines=reader.broken,
         skipped_bytes=start,
@@ -87,18 +87,17 @@ def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
     return formats.parse([], format)
 
 
-def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:
+def _lines(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:
     if not conversation.messages:
         return {}
     index = LineIndex()
     index.add(conversation, (), lambda _unit: "")
-    best = index.best(MAX_NAMES)
     max_chars = int(budget_tokens * CHARS_A_TOKEN)
-    text = write_outline(best, "", lambda lines: len(lines) <= max_chars)
-    names: dict[str, list[str]] = {}
-    for name, heading, _ in read_lines(text) or ():
-        names.setdefault(heading, []).append(name)
-    return names
+    text = write_outline(index.best(MAX_LINES), "", lambda lines: len(lines) <= max_chars)
+    lines: dict[str, list[str]] = {}
+    for line, heading, _ in read_lines(text) or ():
+        lines.setdefault(heading, []).append(line)
+    return lines
 
 
 def outline_lines(name: str, outline: SessionOutline) -> Iterator[str]:
@@ -111,9 +110,10 @@ def outline_lines(name: str, outline: SessionOutline) -> Iterator[str]:
         )
     yield "What the user said:"
     yield from _turn_lines(outline.turns, outline.omitted_turns)
-    if outline.names:
-        yield "Names by their use:"
-        yield from (f"{heading}: {', '.join(names)}" for heading, names in outline.names.items())
+    if outline.lines:
+        yield "Lines by their use:"
+        for heading, lines in outline.lines.items():
+            yield from (f"{heading}:", *(f"  {line}" for line in lines))
 
 
 def _turn_lines(turns: Sequence[tuple[str, str]], omitted: int) -> Iterator[str]:
