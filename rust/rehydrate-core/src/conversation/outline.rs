@@ -14,7 +14,7 @@ use crate::scoring::coverage::worth;
 use crate::tokens::Counter;
 
 /// Characters of a line; a longer one is shown in parts.
-const MAX_CHARS: usize = 60;
+const MAX_CHARS: usize = 80;
 /// Tokens of what is written around a line: its end, and most often a reference.
 const FRAME_TOKENS: u32 = 3;
 const MIN_SPOKEN_CHARS: usize = 3;
