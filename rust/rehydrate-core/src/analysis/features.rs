@@ -250,9 +250,7 @@ fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Cla
     }
     let plain = crate::tune::tune("NAMES", 1.0);
     if plain == 1.0 {
-        if let Some(at) = core.rfind('/')
-            && core.len() - at > 4
-        {
+        if let Some(at) = core.rfind('/') && core.len() - at > 4 {
             let last = &core[at + 1..];
             emit(last, if last.contains(is_joiner) { class_of_compound(last) } else { Class::Name });
         }
@@ -285,11 +283,7 @@ fn class_of_compound(compound: &str) -> Class {
     let bytes = compound.as_bytes();
     let date = bytes.len() == 10 && bytes[4] == b'-' && bytes[7] == b'-';
     let digits_alone = bytes.iter().all(|&byte| byte < 128 && ASCII[byte as usize] & (DIGIT | JOINER) != 0);
-    if digits_alone && !date && bytes.len() < crate::tune::tune("IDS", 6.0) as usize {
-        Class::Number
-    } else {
-        Class::Name
-    }
+    if digits_alone && !date && bytes.len() < crate::tune::tune("IDS", 6.0) as usize { Class::Number } else { Class::Name }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's names apart")]

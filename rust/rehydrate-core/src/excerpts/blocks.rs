@@ -49,8 +49,7 @@ pub fn divide(text: &str) -> Option<Division> {
         return None;
     }
     let (measure, candidates) = json::candidates(text).unwrap_or_else(|| lines::candidates(text));
-    let cuts =
-        if text.len() < crate::tune::tune("DIV", 600.0) as usize { Vec::new() } else { candidates.cuts(text.len()) };
+    let cuts = if text.len() < crate::tune::tune("DIV", 600.0) as usize { Vec::new() } else { candidates.cuts(text.len()) };
     let is_ascii = text.is_ascii();
     let total = candidates.total();
     let mut blocks = Vec::with_capacity(cuts.len() + 1);

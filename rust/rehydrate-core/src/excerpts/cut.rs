@@ -105,11 +105,7 @@ impl Candidates {
     /// The chosen places with their indices, ascending: every block but the last has at least the least size, and there
     /// are fewer than [`MAX_BLOCKS`].
     pub fn cuts(&self, text_bytes: usize) -> Vec<(usize, usize)> {
-        let (min, usual, max) = (
-            self.min_bytes(),
-            tune("BLK", 300.0) as usize * self.growth,
-            tune("BLK_MAX", 600.0) as usize * self.growth,
-        );
+        let (min, usual, max) = (self.min_bytes(), tune("BLK", 300.0) as usize * self.growth, tune("BLK_MAX", 600.0) as usize * self.growth);
         let mut cuts = Vec::new();
         let (mut start, mut from) = (0, 0);
         while text_bytes - start >= 2 * min {

@@ -57,16 +57,11 @@ impl Prepared {
         let mut items = 0;
         let mut ids = Vec::new();
         let mut pace = Pace::default();
-        let last_user = self
-            .messages
-            .iter()
-            .rfind(|m| m.role == crate::conversation::unit::Role::User && self.units[m.unit].pinned)
-            .map_or(usize::MAX, |m| m.unit);
+        let last_user = self.messages.iter().rfind(|m| m.role == crate::conversation::unit::Role::User && self.units[m.unit].pinned).map_or(usize::MAX, |m| m.unit);
         // Items in the order of their units, whose blocks follow them.
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
             let unit = u32::try_from(unit).expect("under 4 billion units");
-            let blocks =
-                self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
+            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
                 let item = items;
@@ -90,11 +85,7 @@ impl Prepared {
                         }
                     }
                 }
-                if tune("NOCOVER", 0.0) > 0.0
-                    && index == 0
-                    && members.iter().any(|&m| self.messages[m].role == crate::conversation::unit::Role::User)
-                    && self.messages[members[0]].unit == last_user
-                {
+                if tune("NOCOVER", 0.0) > 0.0 && index == 0 && members.iter().any(|&m| self.messages[m].role == crate::conversation::unit::Role::User) && self.messages[members[0]].unit == last_user {
                     ids.clear();
                 }
                 let lists = if index == 0 { &mut of_units } else { &mut of_blocks };
@@ -244,8 +235,9 @@ impl FeatureTable {
 
     /// By id, what each feature is worth where `newest` is the last unit.
     fn worths(&self, newest: usize) -> Vec<f64> {
-        let of =
-            |feature: &Feature| worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize);
+        let of = |feature: &Feature| {
+            worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize)
+        };
         self.features.iter().map(of).collect()
     }
 

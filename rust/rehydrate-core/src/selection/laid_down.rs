@@ -19,9 +19,7 @@ impl Prepared {
             let item = block.map_or(message.unit, |block| self.units.len() + block);
             // The cache may know directives of a text that here somebody else says.
             let said = message.pieces.clone().filter(|&at| self.kinds[at] == PieceKind::Text);
-            found[item] |= said
-                .into_iter()
-                .any(|at| self.analyses[at].directives().is_some_and(|found| read(found).next().is_some()));
+            found[item] |= said.into_iter().any(|at| self.analyses[at].directives().is_some_and(|found| read(found).next().is_some()));
         }
         found
     }
@@ -40,9 +38,7 @@ impl Prepared {
         let mut said = vec![false; problem.feature_weight.len()];
         let mut say = |item: usize| -> bool {
             let features = problem.features.of(item);
-            features
-                .iter()
-                .fold(features.is_empty(), |is_new, &f| !std::mem::replace(&mut said[f as usize], true) | is_new)
+            features.iter().fold(features.is_empty(), |is_new, &f| !std::mem::replace(&mut said[f as usize], true) | is_new)
         };
         (0..first.len()).filter(|&item| first[item]).for_each(|item| _ = say(item));
         for unit in (0..units).rev() {
@@ -62,12 +58,7 @@ impl Prepared {
     }
 
     /// Per unit, whether a user lays something down in what is kept of it.
-    pub(crate) fn units_with_directives(
-        &self,
-        directives: &[bool],
-        kept: &[bool],
-        blocks: &[BlockChoice],
-    ) -> Vec<bool> {
+    pub(crate) fn units_with_directives(&self, directives: &[bool], kept: &[bool], blocks: &[BlockChoice]) -> Vec<bool> {
         let units = self.units.len();
         let mut found: Vec<bool> = (0..units).map(|unit| kept[unit] && directives[unit]).collect();
         for (index, part) in self.parts.iter().flat_map(|parts| &parts.blocks).enumerate() {

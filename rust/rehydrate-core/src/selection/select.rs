@@ -58,11 +58,7 @@ impl Prepared {
                 let standing = measured.standing_out.unwrap_or(0.0).powf(tune("STAND", 0.0));
                 let terms = if self.needs.terms { 1.0 } else { 0.0 };
                 query_share = (tune("SHARE", QUESTION_SHARE) * weight * standing * terms).min(1.0);
-                if query_share > 0.0 {
-                    self.worth_to_query(&signals, &request.weights, &item_tokens, &pinned_items)
-                } else {
-                    vec![0.0; item_tokens.len()]
-                }
+                if query_share > 0.0 { self.worth_to_query(&signals, &request.weights, &item_tokens, &pinned_items) } else { vec![0.0; item_tokens.len()] }
             }
             PackMode::Coverage => vec![0.0; item_tokens.len()],
         };
@@ -95,7 +91,8 @@ impl Prepared {
         }
         let pinned_tokens = (0..units).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
         if coverage && query_share > 0.0 {
-            let problem = Problem { score: &item_worth, feature_weight: &feature_weight, pinned: &first, ..problem };
+            let problem =
+                Problem { score: &item_worth, feature_weight: &feature_weight, pinned: &first, ..problem };
             (item_worth, scaled) = on_one_scale(&problem, &blocks, query_share);
         }
         let feature_weight = if scaled.is_empty() { feature_weight } else { scaled };
@@ -231,17 +228,12 @@ impl Prepared {
 
     /// The first user's turn.
     fn reserve_lead(&self, unit_tokens: &[u32], room: u64, first: &mut [bool]) {
-        let Some(part) =
-            (0..self.messages.len()).find(|&part| self.messages[part].role == crate::conversation::unit::Role::User)
-        else {
-            return;
-        };
+        let Some(part) = (0..self.messages.len()).find(|&part| self.messages[part].role == crate::conversation::unit::Role::User) else { return };
         let unit = self.messages[part].unit;
         let next = part + 1;
         if next < self.messages.len() && self.is_block(next) && self.messages[next].unit == unit {
             first[unit] = true;
-            first[self.units.len() + self.parts.as_ref().and_then(|parts| parts.block[next]).unwrap_or_default()] =
-                true;
+            first[self.units.len() + self.parts.as_ref().and_then(|parts| parts.block[next]).unwrap_or_default()] = true;
         } else if u64::from(unit_tokens[unit]) <= room {
             first[unit] = true;
         }
