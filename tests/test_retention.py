@@ -235,7 +235,7 @@ def test_a_transcript_is_read_as_its_entries_without_progress_and_summary(tmp_pa
         {"type": "user", "message": {"role": "user", "content": "Fix it"}},
         {"type": "progress", "data": {}},
         {"type": "user", "isCompactSummary": True, "message": {"role": "user", "content": "..."}},
-        {"type": "assistant", "message": {"role": "assistant", "id": "m", "content": []}},
+        {"type": "assistant", "message": {"role": "assistant", "id": "m", "content": "Fixed."}},
     ]
     path = tmp_path / "session.jsonl"
     path.write_text("\n".join(map(json.dumps, entries)) + "\n\n")

@@ -125,7 +125,8 @@ def test_what_is_kept_of_them_are_the_very_objects(provider, granularity):
         untouched = [
             one is messages[index] for one, index in zip(small.messages, small.indices, strict=True)
         ]
-        assert untouched.count(False) == small.stats.excerpted + small.stats.stripped
+        changed = (small.stats.excerpted, small.stats.stripped)  # one message may be both
+        assert max(changed) <= untouched.count(False) <= sum(changed)
         assert rehydrate.validate(small.messages) == []
 
 

@@ -78,3 +78,14 @@ def test_only_a_tag_publishes_and_without_a_secret():
 
 def test_no_run_step_has_an_expression_in_it_that_a_name_of_a_branch_could_break_out_of():
     assert not [step["run"] for step in STEPS if "${{" in step.get("run", "")]
+
+
+def test_what_is_published_is_uploaded_before_packages_of_others_run() -> None:
+    for job in ("wheel", "sdist"):
+        steps = JOBS[job]["steps"]
+        upload = next(
+            at for at, step in enumerate(steps) if "upload-artifact" in step.get("uses", "")
+        )
+        installs = [at for at, step in enumerate(steps) if "pip install" in step.get("run", "")]
+        assert installs
+        assert upload < min(installs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from rehydrate import _native
 from rehydrate._text import error_text
@@ -169,19 +169,19 @@ def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None
     return _native.divide(text)
 
 
-def lines(
+def names(
     texts: Sequence[str],
     kinds: bytes,
     units: Sequence[int],
     shown: Sequence[bool],
     limit: int,
-) -> list[tuple[str, int]]:
-    """Return at most ``limit`` lines of the texts that are not shown, the best first.
+) -> list[tuple[str, int, int | None, bool]]:
+    """Return the best ``limit`` of the names that no shown text has, the best first.
 
-    Each is worth what it mentions that no shown text and no line before it does, for its tokens. It
-    comes with the number of its text. Long lines are cut at the end of a word.
+    Each comes with the number of the last text that has it, of the last tool input that has it, and
+    whether it is a proper name.
     """
-    return _native.lines(texts, kinds, units, shown, limit)
+    return _native.names(texts, kinds, units, shown, limit)
 
 
 class Directive(NamedTuple):
@@ -252,7 +252,33 @@ def _close_onnx_at_exit() -> None:
 
 def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
     """Open a memory's file, or create it; the options are those of ``_native.Store``."""
-    return _native.Store(path, **options)
+    return cast("_native.Store", _TypedStore(_native.Store(path, **options)))
+
+
+class _TypedStore:
+    """The engine's store, whose one error that is not ours is made ours: no file can hold half of
+    a surrogate pair, in whatever name or filter it is."""
+
+    def __init__(self, store: _native.Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        @wraps(found)
+        def typed(*given: Any, **named: Any) -> Any:
+            try:
+                return found(*given, **named)
+            except UnicodeEncodeError as error:
+                raise InvalidArgumentError(
+                    f"a text for the store's {name} holds half of a surrogate pair at character "
+                    f"{error.start}, which UTF-8 cannot hold; leave it out"
+                ) from None
+
+        setattr(self, name, typed)
+        return typed
 
 
 def item_index() -> _native.ItemIndex:

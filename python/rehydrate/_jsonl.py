@@ -1,4 +1,4 @@
-"""JSON Lines files: written whole or not at all, for their owner only, and read line by line."""
+"""Files written whole or not at all, for their owner only; JSON Lines, read line by line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,27 @@ from pathlib import Path
 from rehydrate.errors import InvalidArgumentError
 
 
+def new_draft(target: Path) -> Path:
+    """Make an empty file beside the target, for its owner only, that a rename puts in its place.
+
+    Nobody can have put a link under its name, which writing would follow.
+    """
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    return draft
+
+
 def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
     """Write the lines to the file, all or none, and return how many there are.
 
     Raises InvalidArgumentError where it cannot be written.
     """
     target = Path(path)
-    # Beside the target, so that one rename replaces it.
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    unfinished: Path | None = None
     count = 0
     try:
-        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
+        unfinished = new_draft(target)
+        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
             for line in lines:
                 file.write(f"{line}\n")
                 count += 1
@@ -31,8 +40,9 @@ def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
             os.fsync(file.fileno())
         unfinished.replace(target)
     except OSError as error:
-        with suppress(OSError):
-            unfinished.unlink()
+        if unfinished is not None:
+            with suppress(OSError):
+                unfinished.unlink()
         raise InvalidArgumentError(
             f"{target} cannot be written: {error.strerror}; choose another path"
         ) from error

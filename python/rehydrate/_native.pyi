@@ -33,13 +33,14 @@ __all__ = [
     "first_telling",
     "handles",
     "isa",
-    "lines",
+    "names",
     "open_onnx",
     "read_entries",
     "read_transcript",
     "set_alone",
     "set_cache_limit",
     "snippets",
+    "transcript_branch",
 ]
 
 _Division = tuple[str, list[tuple[int, int, int, int, int]]]
@@ -127,6 +128,7 @@ class Prepared:
         *,
         query: str | None,
         query_weight: float,
+        asks: bool,
         vectors: Any,
         places: Sequence[int] | None,
         query_vector: Any,
@@ -134,6 +136,7 @@ class Prepared:
         weights: tuple[float, float, float],
         calibrated: bool,
         coverage: bool,
+        reply: int | None,
         target_tokens: int,
     ) -> Selection: ...
 
@@ -475,13 +478,17 @@ def read_entries(
 def read_transcript(
     entries: Sequence[Any], slow: Callable[[Any, int], tuple[Any, ...]]
 ) -> tuple[Columns, list[int]] | None: ...
-def lines(
+
+# The indices of a transcript's lines that the conversation went on from, in its order; None where
+# no line names another.
+def transcript_branch(entries: Sequence[dict[str, Any]]) -> list[int] | None: ...
+def names(
     texts: Sequence[str],
-    kinds: bytes,
+    kinds: Sequence[int],
     units: Sequence[int],
     shown: Sequence[bool],
     limit: int,
-) -> list[tuple[str, int]]: ...
+) -> list[tuple[str, int, int | None, bool]]: ...
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...
 def set_cache_limit(limit_bytes: int) -> None: ...

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
@@ -93,6 +94,21 @@ def as_unicode(text: str) -> str:
     return str(text)
 
 
+def unicode_inside(value: Any) -> Any:
+    """Return JSON without halves of surrogate pairs in any of its strings, names included.
+
+    >>> unicode_inside({"a\\ud83d": ["b", 1, {"c": "\\udce9"}]})
+    {'a\ufffd': ['b', 1, {'c': '\ufffd'}]}
+    """
+    if isinstance(value, str):
+        return as_unicode(value)
+    if isinstance(value, Mapping):
+        return {unicode_inside(key): unicode_inside(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [unicode_inside(each) for each in value]
+    return value
+
+
 def is_utf8(text: str) -> bool:
     """Return whether UTF-8 can hold the text: it has no half of a surrogate pair."""
     try:
@@ -126,6 +142,56 @@ def failure_text(error: BaseException, name: str) -> str:
         if isinstance(error, OwnMessageError)
         else f"{name} failed ({kind})"
     )
+
+
+def without_elements(text: str, tag: re.Pattern[str]) -> str:
+    """Return the text without the elements whose tags the pattern finds, up to the first end of
+    each. Its first group is "/" of a closing tag, its second the name. A tag that nothing closes
+    stays. One pass, whatever the text.
+
+    >>> tag = re.compile("<(/?)([a-z]+)>")
+    >>> without_elements("Go <note>x <b>y</note> on, <b>.", tag)
+    'Go  on, <b>.'
+    """
+    found = list(tag.finditer(text))
+    closings: dict[str, int] = {}
+    ends: list[int] = []
+    for match in reversed(found):
+        ends.append(closings.get(match[2], -1))
+        if match[1]:
+            closings[match[2]] = match.end()
+    kept, at = [], 0
+    for match, end in zip(found, reversed(ends), strict=True):
+        if not match[1] and end > 0 and match.start() >= at:
+            kept.append(text[at : match.start()])
+            at = end
+    return "".join(kept) + text[at:]
+
+
+class FreeNames:
+    """Names that nothing has yet: each as it is wanted, or with the first number that makes it
+    free. A name that is wanted a thousand times is not looked for from its first number again.
+
+    >>> names = FreeNames({"note", "note~2"}, "~")
+    >>> names.take("note"), names.take("port"), names.take("port"), names.take("note")
+    ('note~3', 'port', 'port~2', 'note~4')
+    """
+
+    def __init__(self, taken: Iterable[str], between: str) -> None:
+        """Start with the names that are taken; ``between`` a name and its number."""
+        self._taken = set(taken)
+        self._between = between
+        self._numbers: dict[str, int] = {}
+
+    def take(self, wanted: str) -> str:
+        """Return the name, which is taken from now on."""
+        name, number = wanted, self._numbers.get(wanted, 1)
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}{self._between}{number}"
+        self._numbers[wanted] = number
+        self._taken.add(name)
+        return name
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -8,6 +8,7 @@
     |   |-- ConversionError            an embedding model that cannot be converted
     |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
+    |   `-- UnknownBlockError          a call or a result that no format can pair
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
     |-- EmbedderError                  RuntimeError: an embedder that gave no vector at all
@@ -72,6 +73,7 @@ __all__ = [
     "StoreError",
     "StoreFullError",
     "StoreReadOnlyError",
+    "UnknownBlockError",
     "UnknownFormatError",
     "UnknownHandleError",
     "UnreadableIRError",
@@ -213,6 +215,38 @@ class InvalidMessageError(RehydrateError, ValueError, TypeError):
         subject = f"{place}: {self.part}" if self.part else place
         noun = _with_article(self.value_type)
         return f"{subject} is {noun}, expected {self.expected}; {self.remedy}"
+
+
+_LONGEST_NAME = 80
+
+
+class UnknownBlockError(InvalidMessageError):
+    """A block of a format that is not in the table: its calls and results cannot be paired.
+
+    A compaction would drop one half of a pair. `block` is its type or key, `formats` are those that
+    can be read.
+
+    >>> print(UnknownBlockError(3, "content[0]", "toolUse", ["anthropic"], "convert it"))
+    message 3: content[0] is 'toolUse', a foreign block whose call or result cannot be paired \
+(formats here: anthropic); convert it
+    """
+
+    def __init__(
+        self, index: int | None, part: str, block: str, formats: Iterable[str], remedy: str
+    ) -> None:
+        """Take the place, the block's type or key, the known formats, and the way out."""
+        self.block = block[:_LONGEST_NAME]
+        self.formats = tuple(formats)
+        super().__init__(index, part, {}, f"a block of {', '.join(self.formats)}", remedy)
+        self.args = (index, part, self.block, self.formats, remedy)
+
+    def __str__(self) -> str:
+        """Name the place, the block, the formats and the way out."""
+        known = ", ".join(self.formats)
+        return (
+            f"message {self.index}: {self.part} is {self.block!r}, a foreign block whose call or "
+            f"result cannot be paired (formats here: {known}); {self.remedy}"
+        )
 
 
 class InvalidConversationError(RehydrateError, ValueError):

@@ -9,9 +9,9 @@ Named tuples, not dataclasses: they are made by the thousand, in C.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from rehydrate._native import Columns
@@ -108,6 +108,9 @@ class Unit(NamedTuple):
         return bool(called)
 
 
+_MAX_PROBLEMS = 5
+_KEPT = ("format", "ignored", "user_first", "bound", "opening", "unknown")
+
 SHAPES = (Piece, Message, Unit, tuple(PieceKind))
 """The classes of which columns make named tuples."""
 
@@ -121,13 +124,20 @@ class Conversation:
     always kept. They refer to data of the provider (an earlier response, a compaction), or the
     provider refuses the rest without them (a thought without text that begins an open tool loop).
 
+    `opening` are those of the bound ones that are kept only for the thought that begins an open
+    tool loop. `unknown` are the types of blocks that no format knows, and how many there are: they
+    are counted by what can be read in them.
+
     `columns` is the same conversation in columns, as the engine takes it. A native reader makes
     nothing else: named tuples are made of it once somebody asks for them, since making thousands of
     them in every call would take longer than the engine does. Where there are only named tuples,
     the engine makes the columns.
     """
 
-    __slots__ = ("_messages", "_units", "bound", "columns", "format", "ignored", "user_first")
+    __slots__ = (
+        *("_messages", "_units", "bound", "columns", "format", "ignored", "opening", "unknown"),
+        "user_first",
+    )
     __match_args__ = ("format", "messages", "units", "ignored", "user_first", "bound")
 
     def __init__(
@@ -140,6 +150,8 @@ class Conversation:
         bound: tuple[int, ...] = (),
         *,
         columns: Columns | None = None,
+        opening: tuple[int, ...] = (),
+        unknown: Mapping[str, int] | None = None,
     ) -> None:
         """Hold what was read: messages and units, or ``columns``."""
         self.format = format
@@ -149,6 +161,8 @@ class Conversation:
         self.user_first = user_first
         self.bound = bound
         self.columns = columns
+        self.opening = opening
+        self.unknown = unknown or {}
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -192,6 +206,11 @@ class Conversation:
             return self.columns.roles
         return list(dict.fromkeys([message.role for message in self.messages]))
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence on each type of block that no format knows."""
+        return problems_of(self.unknown)
+
     def _replace(self, **changes: Any) -> Conversation:
         """Return the same conversation with other values under these names."""
         columns = None if changes.keys() & {"messages", "units"} else self.columns
@@ -199,7 +218,7 @@ class Conversation:
             changes = {"messages": self.messages, "units": self.units, **changes}
         else:
             changes = {"messages": self._messages, "units": self._units, **changes}
-        kept = {name: getattr(self, name) for name in ("format", "ignored", "user_first", "bound")}
+        kept = {name: getattr(self, name) for name in _KEPT}
         return Conversation(**{**kept, **changes}, columns=columns)
 
     def __eq__(self, other: object) -> bool:
@@ -352,12 +371,11 @@ class Conversation:
         start, _ = self.loop_start() or (0, None)
         return self.units_holding([start - 1])[0] if start else None
 
-    def pins(self, *, thoughts: bool = True, reply: bool = True) -> dict[int, str]:
+    def pins(self, *, thoughts: bool = True) -> dict[int, str]:
         """Return the units that are always kept, with the reason: system, last user turn, open tool
-        loop and the turn it works on, the reply that the user answers, bound ones.
+        loop and the turn it works on, bound ones.
 
-        ``thoughts=False`` leaves out those kept only for the thinking that begins a loop;
-        ``reply=False`` leaves out the reply.
+        ``thoughts=False`` leaves out those kept only for the thinking that begins a loop.
         """
         pins = dict.fromkeys(self._system_units(), "system")
         for position, why in (
@@ -365,11 +383,11 @@ class Conversation:
             (self.turn_of_open_loop(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
             (self.thoughts_of_open_loop() if thoughts else None, "open tool loop"),
-            (self.answered_reply() if reply else None, "reply that the user answers"),
         ):
             if position is not None:
                 pins.setdefault(position, why)
-        for position in self.units_holding(self.bound) if self.bound and thoughts else ():
+        bound = [each for each in self.bound if thoughts or each not in self.opening]
+        for position in self.units_holding(bound) if bound else ():
             pins.setdefault(position, "bound to what the provider holds")
         return pins
 
@@ -380,8 +398,8 @@ class Conversation:
 
     def kept_for_words(self) -> frozenset[int]:
         """Return the units always kept only for their text, although they may hold tool results: a
-        user may write in the message that answers a call, and the reply may have called tools."""
-        units = {self.last_user_turn(), self.turn_of_open_loop(), self.answered_reply()} - {
+        user may write in the message that answers a call."""
+        units = {self.last_user_turn(), self.turn_of_open_loop()} - {
             self.open_tool_loop(),
             self.thoughts_of_open_loop(),
             *self.units_holding(self.bound),
@@ -406,12 +424,32 @@ class Conversation:
         )
 
 
+def problems_of(unknown: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a sentence on each type of block that no format knows.
+
+    >>> problems_of({"hologram": 2})
+    ("blocks of the type 'hologram' are of no format here: 2 are counted by what can be read",)
+    """
+    return tuple(
+        [
+            f"blocks of the type {name!r} are of no format here: {count} "
+            f"{'is' if count == 1 else 'are'} counted by what can be read"
+            for name, count in sorted(unknown.items())[:_MAX_PROBLEMS]
+        ]
+    )
+
+
 def normal_role(role: str) -> str:
     """Return system, user, assistant or tool; any other string unchanged."""
     return _NORMAL_ROLES.get(role, role)
 
 
 Provider = Literal["anthropic", "openai_chat", "openai_responses"]
+FormatName = Literal[
+    "claude_code", "openai_responses", "openai_chat", "anthropic", "langchain", "plain"
+]
+FORMAT_NAMES: tuple[FormatName, ...] = get_args(FormatName)
+"""The formats of messages, in the order of their detection (`rehydrate.formats.FORMATS`)."""
 
 
 PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai_chat", "openai_responses")

@@ -76,7 +76,7 @@ def test_counts_and_retention(run: Run, folder: Path, tmp_path: Path):
 
 def test_the_options_are_those_of_compact(run: Run, folder: Path, tmp_path: Path):
     options = (
-        *("--budget", "1k", "--query", "part 3", "--granularity", "excerpt", "--excerpt-inputs"),
+        *("--budget", "1k", "--query", "part 3", "--granularity", "excerpt"),
         *("--outline", "--thinking", "strip", "--model", "gpt-6", "--scoring", "chitta"),
         *(
             "--counter",

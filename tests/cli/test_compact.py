@@ -286,15 +286,12 @@ def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_ar
     assert "of message 1 " in report
 
 
-def test_inputs_of_calls_are_cut_only_when_asked(run, write):
+def test_inputs_of_calls_are_cut_in_excerpts(run, write):
     write("chat.json", session())
-    options = ("compact", "chat.json", "--granularity", "excerpt", "--ratio", "0.5")
-    kept = json.loads(run(*options, "--excerpt-inputs").stdout)
+    options = ("compact", "chat.json", "--ratio", "0.5")
+    kept = json.loads(run(*options, "--granularity", "excerpt").stdout)
     assert "lines omitted" in kept[1]["content"][0]["input"]["content"]
     assert b"lines omitted" not in run(*options).stdout
-    alone = run("compact", "chat.json", "--excerpt-inputs")
-    assert alone.returncode == 2
-    assert b"granularity" in alone.stderr
 
 
 def test_the_page_shows_the_session_before_and_after(run, chat, write, tmp_path):

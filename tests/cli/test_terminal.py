@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
+from rehydrate._jsonl import new_draft
+from rehydrate.batch import parts
+from rehydrate.cli import terminal as writing
 from rehydrate.cli.terminal import PIPE_WIDTH, Terminal, display_width, pad
 
 
@@ -120,3 +125,20 @@ def test_bars_are_ascii_where_the_encoding_has_no_blocks():
 def test_paint_adds_nothing_without_colour():
     assert Terminal().paint("x", "bold") == "x"
     assert re.sub(r"\x1b\[[0-9;]*m", "", Terminal(colour=True).paint("x", "bold", "red")) == "x"
+
+
+def test_a_file_is_written_through_no_link_and_for_its_owner_alone(tmp_path: Path) -> None:
+    victim = tmp_path / "key"
+    victim.write_text("years of work")
+    target = tmp_path / "out.html"
+    for name in (f".rehydrate-{os.getpid()}.tmp", f".{target.name}-{os.getpid()}.tmp"):
+        (tmp_path / name).symlink_to(victim)
+    writing._write_file(target, b"<p>")
+    with parts.whole_file(tmp_path / "part") as draft:
+        assert draft.stat().st_mode & 0o777 == 0o600
+        draft.write_bytes(b"x")
+    assert target.read_bytes() == b"<p>"
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert victim.read_text() == "years of work"
+    drafts = {new_draft(target) for _ in range(20)}
+    assert len(drafts) == 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import Compaction, Scoring, formats
+from rehydrate.compact import Parted
 from rehydrate.messages import Conversation
 from tests.strategies import BY_FORMAT, Draw, Entry, conversations, damaged, texts
 
@@ -77,20 +78,66 @@ class Case(NamedTuple):
         scoring = self.options["scoring"]
         return Scoring.named(scoring) if isinstance(scoring, str) else scoring
 
+    def parted(self) -> Parted | None:
+        """How compaction parts parallel calls."""
+        if (self.scoring.signals, self.scoring.packing) != ("calibrated", "coverage"):
+            return None
+        if self.options.get("granularity") == "excerpt":
+            return None
+        return Parted.of(*formats.read(self.entries, self.options["format"]), self.pinned)
+
     def read(self) -> Conversation:
-        """The conversation as compaction reads it."""
+        """The conversation as compaction reads it, with parallel calls parted."""
+        parted = self.parted()
+        return parted.read() if parted else self.plain()
+
+    def plain(self) -> Conversation:
+        """The conversation as its format is read, parallel calls together."""
         return formats.parse(self.entries, self.options["format"])
+
+    def origins(self, indices: Iterable[int]) -> tuple[int, ...]:
+        """The indices, in `entries`, of messages that were read."""
+        parted = self.parted()
+        return tuple(parted.origins[index] if parted else index for index in indices)
+
+    def cut(self) -> set[int]:
+        """The indices of the entries that may be kept in part."""
+        parted = self.parted()
+        return {parted.origins[place] for place in parted.blocks} if parted else set()
 
     def pins(self) -> set[int]:
         """The units that are kept whatever they cost."""
-        conversation = self.read()
-        own = conversation.pins(reply=self.scoring.keeps_reply)
-        return {*own, *conversation.units_holding(self.pinned)}
+        return {*self.read().pins(), *self.pinned_units()}
+
+    def pinned_units(self) -> tuple[int, ...]:
+        """The units that the caller pinned."""
+        parted = self.parted()
+        return self.read().units_holding(parted.places(self.pinned) if parted else self.pinned)
 
     def kept(self, compaction: Compaction) -> list[int]:
-        """The indices of the kept entries, which must be the caller's own objects."""
-        index_of = {id(entry): index for index, entry in enumerate(self.entries)}
-        return [index_of[id(entry)] for entry in compaction.messages]
+        """The indices of the kept entries, which must be the caller's own objects; but for the
+        calls that were parted, of which some may be missing."""
+        cut = self.cut()
+        for index, entry in zip(compaction.indices, compaction.messages, strict=True):
+            assert entry is self.entries[index] or index in cut
+            assert entry is self.entries[index] or is_part(entry, self.entries[index])
+        return [*compaction.indices]
+
+
+def is_part(part: Entry, whole: Entry) -> bool:
+    """Whether it is a message without some of its calls or results, all else as it was."""
+    key = "tool_calls" if "tool_calls" in whole else "content"
+    place = {id(block): number for number, block in enumerate(whole[key])}
+    numbers = [place[id(block)] for block in part[key]]
+    rest = {name: value for name, value in part.items() if name != key}
+    lost = {name for name, value in rest.items() if value is not whole[name]}
+    return (
+        part.keys() == whole.keys()
+        and numbers == sorted(numbers)
+        and 0 < len(numbers) < len(whole[key])
+        and lost <= {"content"}
+        and (not lost or part["content"] is None)
+    )
 
 
 _weights = st.sampled_from([0.0, 0.1, 0.3, 1.0, 7.5])

@@ -200,8 +200,8 @@ def test_odd_texts_are_kept_and_dropped_like_any_other(odd: str, scoring: str):
 
 
 def test_a_lone_surrogate_counts_as_a_replaced_character():
-    lone = compact_context([{"role": "user", "content": "caf\ud800 au lait"}])
-    replaced = compact_context([{"role": "user", "content": "caf? au lait"}])
+    lone = compact_context([{"role": "user", "content": "caf\ud800 au lait"}], "")
+    replaced = compact_context([{"role": "user", "content": "caf? au lait"}], "")
     assert figures(lone) == figures(replaced)
 
 

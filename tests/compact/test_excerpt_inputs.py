@@ -1,4 +1,4 @@
-"""excerpt_inputs=: long strings in the inputs of finished calls are kept in part, no others."""
+"""Excerpts: long strings in the inputs of finished calls are kept in part, no others."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact import open_turn_start, split_inputs
-from rehydrate.errors import InvalidArgumentError
+from rehydrate.compact import split_inputs
 from rehydrate.formats.calls import at_path, input_texts
 from rehydrate.memory import Memory
 from rehydrate.messages import PieceKind
@@ -37,7 +36,7 @@ def with_content(value: Any, text: str, *, is_text: bool) -> Any:
 def written(draw: Draw, only: str | None = None) -> Case:
     """A case in which some calls wrote something long."""
     case = draw(cases(only=only))
-    conversation = case.read()
+    conversation = case.plain()
     format_ = formats.FORMATS[conversation.format]
     entries = list(case.entries)
     for message in conversation.messages:
@@ -51,7 +50,7 @@ def written(draw: Draw, only: str | None = None) -> Case:
                     for path in each.paths
                 }
                 entries[message.index] = format_.replace(entries[message.index], texts)
-    options = case.options | {"granularity": "excerpt", "excerpt_inputs": True}
+    options = case.options | {"granularity": "excerpt"}
     options |= {"format": conversation.format, "pin": [entries[index] for index in case.pinned]}
     if draw(st.integers(0, 3)):
         options.pop("budget_tokens", None)
@@ -96,8 +95,10 @@ def test_of_inputs_only_long_strings_change_and_json_stays_json(name: str, data:
     case = data.draw(written(only=name))
     compaction = case.compact()
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
-    for message in case.read().messages:
+    for message in case.plain().messages:
         index = message.index
+        if index in case.cut():
+            continue
         entry = kept.get(index, case.entries[index])
         befores, afters = values(case.entries[index], name), values(entry, name)
         for before, after in zip(befores, afters, strict=True):
@@ -131,7 +132,7 @@ def test_the_budget_holds_with_inputs_cut(name: str, data: st.DataObject):
     )
     assert stats.after_tokens == again.stats.before_tokens
     assert stats.after_tokens == sum(row.kept_tokens for row in compaction.explain())
-    assert stats.before_tokens == case.compact(excerpt_inputs=False).stats.before_tokens
+    assert stats.before_tokens == case.compact(granularity="message").stats.before_tokens
     if stats.over_budget:
         rest = [row for row in compaction.explain() if row.kept and row.unit not in case.pins()]
         assert [row.reason for row in rest] in ([], ["a user turn must come first"])
@@ -139,15 +140,18 @@ def test_the_budget_holds_with_inputs_cut(name: str, data: st.DataObject):
 
 @given(st.data())
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_pinned_signed_or_open_keeps_its_inputs(name: str, data: st.DataObject):
+def test_what_is_pinned_or_signed_keeps_its_inputs(name: str, data: st.DataObject):
     case = data.draw(written(only=name))
     compaction = case.compact()
     conversation = case.read()
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
     format_ = formats.FORMATS[name]
     for number, unit in enumerate(conversation.units):
-        stays = number in case.pins() or unit.members[-1] >= open_turn_start(conversation)
-        for message in unit.messages:
+        stays = number in case.pins()
+        unit_messages = [
+            message._replace(index=case.origins([message.index])[0]) for message in unit.messages
+        ]
+        for message in unit_messages:
             has_thought = any(piece.kind is PieceKind.THINKING for piece in message.pieces)
             stays = stays or has_thought or format_.signed(case.entries[message.index])
         for index in unit.members if stays else ():
@@ -166,14 +170,6 @@ def test_compacting_the_result_again_changes_nothing(name: str, data: st.DataObj
     options["budget_tokens"] = once.stats.target_tokens
     twice = compact_context(once.messages, **options)
     assert list(map(id, twice.messages)) == list(map(id, once.messages))
-
-
-@given(cases())
-def test_without_long_inputs_both_keep_the_same(case: Case):
-    options = {"granularity": "excerpt"}
-    assert case.kept(case.compact(**options)) == case.kept(
-        case.compact(**options, excerpt_inputs=True)
-    )
 
 
 CODE = LONG_TEXTS["code"]
@@ -210,7 +206,7 @@ def session(name: str = "anthropic", *, thought: bool = False) -> list[Any]:
 
 
 def compacted(messages: list[Any], **options: Any) -> rehydrate.Compaction:
-    given = {"target_ratio": 0.5, "granularity": "excerpt", "excerpt_inputs": True}
+    given = {"target_ratio": 0.5, "granularity": "excerpt"}
     return compact_context(messages, **(given | options))
 
 
@@ -220,7 +216,6 @@ def test_the_content_of_a_write_is_kept_in_part():
     assert call["input"]["path"] == "calls.py"
     assert "lines omitted" in call["input"]["content"]
     assert compaction.stats.after_tokens <= compaction.stats.target_tokens
-    assert compact_context(session(), target_ratio=0.5, granularity="excerpt").stats.excerpted == 0
 
 
 def test_arguments_keep_their_spelling_around_what_is_cut():
@@ -236,7 +231,7 @@ def test_beside_a_thought_the_input_stays():
     assert compacted(session(thought=True), thinking="strip").stats.excerpted == 1
 
 
-def test_in_a_turn_that_is_open_the_input_stays():
+def test_the_inputs_of_earlier_steps_of_an_open_turn_are_divided():
     messages = session()[:3]
     messages += [
         {
@@ -248,8 +243,8 @@ def test_in_a_turn_that_is_open_the_input_stays():
             "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "ok"}],
         },
     ]
-    assert open_turn_start(formats.parse(messages)) == 0
-    assert compacted(messages).stats.excerpted == 0
+    assert compacted(messages).stats.excerpted == 1
+    assert compacted(messages[:3]).stats.excerpted == 0  # the model has not reacted to it yet
 
 
 def test_all_places_in_which_langchain_says_a_call_are_cut_alike():
@@ -302,15 +297,3 @@ def test_half_a_surrogate_pair_is_no_reason_to_fail():
     messages[1]["content"][0]["input"]["content"] = CODE + "\ud83d"
     split = split_inputs(formats.parse(messages), messages, ())
     assert not split.texts
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"excerpt_inputs": 1, "granularity": "excerpt"}, "excerpt_inputs is 1; pass True or"),
-        ({"excerpt_inputs": True}, "granularity is 'message'.*pass granularity=\"excerpt\""),
-    ],
-)
-def test_an_argument_that_cannot_work_is_refused(options: dict[str, Any], problem: str):
-    with pytest.raises(InvalidArgumentError, match=problem):
-        compact_context(session(), **options)

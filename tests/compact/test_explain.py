@@ -17,7 +17,7 @@ def test_every_unit_has_a_row_and_every_row_is_a_unit(case: Case):
     explanation = case.compact().explain()
     units = case.read().units
     assert len(explanation) == len(units)
-    assert [row.messages for row in explanation] == [unit.members for unit in units]
+    assert [row.messages for row in explanation] == [case.origins(each.members) for each in units]
     assert [row.unit for row in explanation] == list(range(len(units)))
     assert len(str(explanation).splitlines()) == 1 + len(units)
 
@@ -72,8 +72,8 @@ def test_kept_reasons_name_the_pin(case: Case):
             assert row.reason == "last user turn"
         elif row.unit in (conversation.open_tool_loop(), conversation.thoughts_of_open_loop()):
             assert row.reason == "open tool loop"
-        elif case.scoring.keeps_reply and row.unit == conversation.answered_reply():
-            assert row.reason == "reply that the user answers"
+        elif row.kept and case.scoring.keeps_reply and row.unit == conversation.answered_reply():
+            assert row.reason in ("reply that the user answers", *named)
         else:
             assert (row.reason in named) == (row.unit in pins)
 

@@ -143,7 +143,7 @@ def test_what_another_repeats_is_no_rule_though_the_cache_knows_it_as_one():
     rule = "Never push to the release branch without my approval."
     filler = [
         {"role": "assistant" if n % 2 else "user", "content": f"Boat {n} lies at berth {n * 3}."}
-        for n in range(40)
+        for n in range(400)
     ]
     said_by_others = [*filler[:9], {"role": "assistant", "content": rule}, *filler[10:]]
     said_by_the_user = [*filler[:8], {"role": "user", "content": rule}, *filler[9:]]

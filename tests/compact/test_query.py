@@ -84,12 +84,12 @@ def test_greedy_packing_infers_no_query():
 
 def test_a_turn_counts_less_the_more_has_followed_it():
     weights = []
-    for after in range(0, 60, 4):
+    for after in range(6):
         work = [{"role": "assistant", "content": f"step {n}"} for n in range(after)]
         query = weighted_query(read([*chat(QUESTION), *work], "plain")[0], None)
         weights.append(0.0 if query is None else query.weight)
     assert weights[0] == 1.0
-    assert weights[1] == 0.5
+    assert weights[1] == 0.25
     assert weights == sorted(weights, reverse=True)
     assert weights[-1] == 0.0
 
@@ -100,36 +100,40 @@ def test_a_query_that_is_given_counts_whole_whatever_the_turn():
 
 
 @pytest.mark.parametrize(
-    ("turn", "weight"),
+    ("turn", "asks"),
     [
-        ("Which port was it?", 1.0),
-        ("Can you remind me which port it was?", 1.0),
-        ("Wie hieß der Hafen?", 1.0),
-        ("Könntest du mir sagen, wie der Hafen hieß?", 1.0),
-        ("那个端口是多少？", 1.0),
-        ("remind me of the port", 1.0),
-        ("Fix the port.", 0.25),
-        ("When the port is fixed, go on.", 0.25),
-        ("Could you fix the port?", 0.25),
-        ("Pourriez-vous corriger le port ?", 0.25),
-        ("能不能修一下端口？", 0.25),
-        ("ポートを直してくれますか？", 0.25),
+        ("Which port was it?", True),
+        ("Can you remind me which port it was?", True),
+        ("Wie hieß der Hafen?", True),
+        ("Könntest du mir sagen, wie der Hafen hieß?", True),
+        ("那个端口是多少？", True),
+        ("remind me of the port", True),
+        ("Fix the port.", False),
+        ("When the port is fixed, go on.", False),
+        ("Could you fix the port?", False),
+        ("Pourriez-vous corriger le port ?", False),
+        ("能不能修一下端口？", False),
+        ("ポートを直してくれますか？", False),
     ],
 )
-def test_a_turn_that_wants_something_done_counts_less_than_a_question(turn: str, weight: float):
+def test_a_turn_that_wants_something_done_is_no_query(turn: str, asks: bool):
     query = weighted_query(read(chat(turn), "plain")[0], None)
-    assert query == (turn, weight, weight == 1)
+    assert query == ((turn, 1.0, True) if asks else None)
+    given = weighted_query(read(chat("Go on."), "plain")[0], turn)
+    assert given == (turn, 1.0, asks)
 
 
 def test_a_question_beside_other_sentences_counts_by_its_share():
-    query = weighted_query(read(chat("I moved the port. Which was it?"), "plain")[0], None)
+    turn = "I moved the port to the other side of the bay. Which was it?"
+    query = weighted_query(read(chat(turn), "plain")[0], None)
     assert query is not None
     assert 0.25 < query.weight < 0.75
-    assert query.is_question
+    assert query.asks
 
 
 def test_of_a_long_turn_the_beginning_and_the_end_are_read():
-    long = "Where is the mast? " + "log line\n" * 2_000 + " Which berth is free?"
+    asked = "Where is the mast? " * 40
+    long = asked + "log line\n" * 2_000 + " Which berth is free?"
     query = weighted_query(read(chat(long), "plain")[0], None)
     assert query is not None
     assert len(query.text) == MAX_QUERY_CHARS + 1

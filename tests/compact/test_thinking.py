@@ -107,7 +107,7 @@ def test_stripping_twice_is_stripping_once(case: Case):
 def test_the_open_tool_loop_keeps_its_thoughts(case: Case):
     conversation = case.read()
     loop = conversation.open_tool_loop()
-    members = () if loop is None else conversation.units[loop].members
+    members = () if loop is None else case.origins(conversation.units[loop].members)
     compaction = stripped(case)
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
     for index in members:

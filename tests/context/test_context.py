@@ -391,7 +391,7 @@ def test_a_context_weighs_little_beside_its_messages():
 SECOND = "There are two ways. Option 1: move the crane. Option 2: wait for the tide."
 
 
-@pytest.mark.parametrize("soft_tokens", [400, 2_000, 8_000])
+@pytest.mark.parametrize("soft_tokens", [1_000, 2_000, 8_000])
 def test_the_reply_that_the_user_answers_stays_at_the_defaults(soft_tokens):
     context = Context(budget=Budget(soft_tokens=soft_tokens))
     for turn in range(200):

@@ -69,7 +69,7 @@ def call(query: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": "t1", "name": "request_context", "input": {"query": query}}
 
 
-TIGHT = Budget(soft_tokens=200, hard_tokens=10**7, compact_to=0.6)
+TIGHT = Budget(soft_tokens=170, hard_tokens=10**7, compact_to=0.6)
 
 
 def test_a_prompt_that_is_compacted_keeps_what_the_embedder_knows_to_be_meant():
@@ -86,7 +86,7 @@ def test_so_does_a_compaction_that_was_asked_for():
     for name, embedder in (("auto", "auto"), ("own", Knowing())):
         context = of(embedder)
         context.add({"role": "user", "content": ASKED})
-        kept[name] = MEANT in str(context.compact(120).history.entries)
+        kept[name] = MEANT in str(context.compact(100).history.entries)
     assert kept == {"auto": False, "own": True}
 
 

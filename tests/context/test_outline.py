@@ -1,4 +1,4 @@
-"""A context's outline: lines of what a compaction left out, where the first gap is."""
+"""A context's outline: what a compaction left out, by name, where the first gap is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rehydrate.context import ContextJIT
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import CompiledPrompt, Section
 from tests import strategies
-from tests.compact.slow_lines import stands_in
+from tests.compact.slow_names import stands_in
 from tests.strategies import Entry
 
 SMALL = Budget(3_000, 1_000_000)
@@ -73,11 +73,11 @@ def test_each_compaction_leaves_one_outline_of_all_that_went():
     listed = read_lines(str(last.content))
     assert listed
     shown = json.dumps(list(prompts[-1].ir.history.entries))
-    assert not any(stands_in(shown, each.text) for each in listed)
+    assert not any(stands_in(shown, each.name) for each in listed)
     # Of the first compaction's, too: they are merged.
     first = next(prompt for prompt in prompts if outlines(prompt))
-    before = {each.text for each in read_lines(str(outlines(first)[0].content)) or ()}
-    assert before & {each.text for each in listed}
+    before = {each.name for each in read_lines(str(outlines(first)[0].content)) or ()}
+    assert before & {each.name for each in listed}
 
 
 def test_between_compactions_prompts_extend_one_another_the_outline_included():
@@ -158,9 +158,9 @@ def test_the_model_reads_a_message_by_its_number():
     assert "fetch_whole" in str(outline.content)
     listed = [each for each in read_lines(str(outline.content)) or () if each.reference]
     assert listed
-    one = listed[0]
+    one = next(each for each in listed if each.name.startswith("src/part_"))
     place = int(one.reference.removeprefix("#"))
-    assert one.text in json.dumps(context.history[place])
+    assert one.name in json.dumps(context.history[place])
     call: dict[str, Any] = {
         "type": "tool_use",
         "id": "f1",
@@ -169,7 +169,7 @@ def test_the_model_reads_a_message_by_its_number():
     }
     context.add({"role": "assistant", "content": [call]})
     answer = jit.handle(call)
-    assert one.text in json.dumps(answer)
+    assert one.name in json.dumps(answer)
 
 
 def test_a_number_that_is_shown_or_was_never_there_is_told():

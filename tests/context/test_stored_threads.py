@@ -12,6 +12,7 @@ from rehydrate.context import Context, ContextJIT, Threads
 from rehydrate.errors import (
     InvalidArgumentError,
     MissingNamespaceError,
+    RehydrateError,
     StoreClosedError,
     StoreConflictError,
     StoreCorruptError,
@@ -467,3 +468,20 @@ def test_the_model_finds_what_was_said_in_other_threads(where):
         again = call("q2", "request_context", query="who paints the blue crane red")
         now.add({"role": "user", "content": [jit.handle(asked["content"][0])]}, again)
         assert "Petra" in jit.handle(again["content"][0])["content"]
+
+
+@pytest.mark.parametrize("depth", [100, 400, 3_000])
+def test_a_deep_entry_is_stored_or_refused_by_a_typed_error(where, depth):
+    value = "x"
+    for _ in range(depth):
+        value = {"a": value}
+    with opened(where) as context:
+        try:
+            context.add(user("go"), call("t1", **value), result("t1", "r"))
+        except RehydrateError:
+            assert depth > 100
+        else:
+            assert depth < 3_000
+        context.add(user("and now?"))
+    with opened(where) as context:
+        assert context.history[-1] == user("and now?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
 import time
@@ -189,6 +190,67 @@ def test_a_graph_with_other_inputs_is_refused(tmp_path: Path) -> None:
     save(graph, tmp_path / "model.onnx")
     with pytest.raises(ModelError, match="its input pixel_values is"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("where", ["../secret.bin", "weights.bin"])
+def test_weights_in_other_files_are_refused_where_the_runtime_follows_them(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnx import TensorProto, load, save
+
+    from rehydrate.embedding import onnx as module
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    write_model(folder)
+    graph = load(folder / "model.onnx")
+    tensor = next(each for each in graph.graph.initializer if each.data_type == TensorProto.FLOAT)
+    (folder / where).write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", where
+    save(graph, folder / "model.onnx")
+    if where.startswith(".."):
+        with pytest.raises(ModelError):  # by the runtime itself, or by us
+            load_model(folder)
+    library = module.onnxruntime_library()
+    monkeypatch.setattr(module, "onnxruntime_library", lambda: library._replace(version="1.23.2"))
+    with pytest.raises(ModelError, match="weights in other files"):
+        load_model(folder)
+
+
+def _replaces(count: int, text: str, content: str) -> dict[str, object]:
+    step = {"type": "Replace", "pattern": {"String": text}, "content": content}
+    return {"type": "Sequence", "normalizers": [step] * count}
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "fits"),
+    [
+        (_replaces(4, "a", "a" * 100), False),
+        (_replaces(1, "a", "a" * 1_000), False),
+        (_replaces(12, "ab", "ab"), True),
+        (_replaces(1, " ", "▁"), True),
+        ({"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 300}, False),
+        ({"type": "Prepend", "prepend": "▁"}, True),
+        ({"type": "Lowercase"}, True),
+        ({"type": "Sequence", "normalizers": [_replaces(3, "a", "aa" * 9)]}, False),
+    ],
+)
+def test_a_tokenizer_may_not_make_a_flood_of_a_text(
+    tmp_path: Path, normalizer: dict[str, object], fits: bool
+) -> None:
+    write_model(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    content = json.loads(file.read_text())
+    content["normalizer"] = normalizer
+    file.write_text(json.dumps(content))
+    if fits:
+        assert load_model(tmp_path, threads=1).embed(["a b"]).shape == (1, DIM)
+    else:
+        with pytest.raises(ModelError, match="the limit is 256"):
+            load_model(tmp_path)
 
 
 def test_a_model_of_more_dimensions_than_vectors_may_have_is_refused(tmp_path: Path) -> None:

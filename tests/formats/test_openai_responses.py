@@ -239,7 +239,7 @@ COMPACTED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl
     ("items", "kept"),
     [
         ([output("lives_in_the_previous_response"), USER, USER], [0, 2]),
-        ([REFERENCE, call("a"), output("a"), said(), USER], [0, 1, 2, 3, 4]),
+        ([REFERENCE, call("a"), output("a"), said(), USER], [0, 1, 2, 4]),
         ([{"id": "msg_1"}, USER, REFERENCE, USER], [0, 2, 3]),
         ([COMPACTED, USER, USER], [0, 2]),
     ],

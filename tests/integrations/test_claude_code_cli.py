@@ -141,7 +141,7 @@ def test_after_a_compaction_the_model_reads_what_the_summary_lost_once(session) 
     assert '"compact_boundary"' in transcript.read_text("utf-8")
     text = texts(after)
     assert "We counted." in text
-    assert text.count("[rehydrate: compaction 1]") == 1
+    assert text.count("[rehydrate: compaction 1, ") == 1
     assert "always use tabs in src/shop.py" in text
 
 
@@ -190,5 +190,5 @@ def test_hooks_in_the_settings_work_too_and_go_without_a_trace(tmp_path: Path) -
         (row,) = records.list(SESSION)
     assert row.compacted.returned_chars
     seen = texts(provider.requests[count - 1].body)
-    assert "[rehydrate: compaction 1]" in seen
+    assert "[rehydrate: compaction 1, " in seen
     assert "rehydrate claude fetch" in seen

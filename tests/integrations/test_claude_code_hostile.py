@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -45,6 +46,31 @@ def test_what_is_no_input_is_answered_with_nothing(event: str, tmp_path: Path) -
         json.dumps({"transcript_path": "/dev/zero", "tool_response": {"a": [{}]}}).encode(),
     ):
         assert is_quiet(run_hook(tmp_path, event, given))
+
+
+_STUCK = """
+import re, time
+from rehydrate.integrations.claude_code import events, hook
+
+def answer(*_given, **_named):
+    re.match("(a+)+$", "a" * 60 + "b")  # for longer than the world has, without a look at a clock
+
+events.answer = answer
+hook.main(["PreCompact"], time.monotonic())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there a thread is what ends in time")
+def test_a_call_that_holds_the_interpreter_does_not_hold_the_session(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _STUCK],
+        input=b"{}",
+        capture_output=True,
+        check=False,
+        env=environment(tmp_path),
+        timeout=60,
+    )
+    assert is_quiet(done)
 
 
 @pytest.mark.skipif(not HAS_SHELL, reason="closes standard input by a shell")

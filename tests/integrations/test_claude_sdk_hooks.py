@@ -90,7 +90,7 @@ def test_what_a_compaction_lost_comes_back_and_the_model_can_ask(hooks, tmp_path
     provider = talk(hooks, machine, RULE, "/compact", "RECALL the pilot.")
     *_, after, asked = sent(provider)
     assert "We worked." in after
-    assert "[rehydrate: compaction 1]" in after and "Ms Lindqvist" in after
+    assert "[rehydrate: compaction 1, " in after and "Ms Lindqvist" in after
     assert "Ms Lindqvist" in json.dumps(json.loads(asked)[-1])
     with Records(hooks.home) as records:
         (row,) = records.list()

@@ -17,6 +17,7 @@ pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]
 
 import os
 
+from rehydrate import Memory
 from rehydrate.integrations.mcp_server import MAX_BODY_BYTES, TOOLS
 from tests.integrations.served import COMMAND, Address, machine, over_http, write_sessions
 
@@ -51,9 +52,12 @@ class Raw:
             self._process.stdin.write(line + b"\n")
         self._process.stdin.flush()
 
-    def reply(self) -> dict[str, Any]:
+    def line(self) -> bytes:
         assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
+        return self._process.stdout.readline()
+
+    def reply(self) -> dict[str, Any]:
+        return json.loads(self.line())
 
     def ask(self, message: object) -> dict[str, Any]:
         self.send(message)
@@ -68,7 +72,13 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def raw(env: dict[str, str], tmp_path: Path) -> Iterator[Raw]:
-    options = ["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"]
+    with running(["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"], env) as client:
+        yield client
+
+
+@contextmanager
+def running(options: list[str], env: dict[str, str]) -> Iterator[Raw]:
+    """Run a server; it ends in order, and says nothing of it."""
     with subprocess.Popen(
         [*COMMAND, *options],
         stdin=subprocess.PIPE,
@@ -240,6 +250,37 @@ def test_a_cancelled_call_leaves_the_connection_usable(raw: Raw) -> None:
     while again["id"] != 2:  # the cancelled call may have been answered after the ping
         again = raw.reply()
     assert again["result"]["structuredContent"]["sessions"]
+
+
+def test_half_an_emoji_in_a_store_is_answered_by_every_door(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    half = "The gate code is half \ud83d of it."
+    with Memory.open(tmp_path / "memory.db", namespace="alice", redact=False) as memory:
+        (added,) = memory.add(half, source="n.md")
+    options = ["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"]
+    read = {"jsonrpc": "2.0", "id": 3, "method": "resources/read"}
+    asked = [
+        request("search_memory", {"query": "gate code"}, 1),
+        request("load_memory", {"name": added.handle}, 2),
+        {**read, "params": {"uri": f"rehydrate://handle/{added.handle}"}},
+        request("load_memory", {"query": "gate code"}, 4),
+    ]
+    with running(options, env) as client:
+        for each in asked:
+            assert "half \ufffd of it" in json.dumps(client.ask(each), ensure_ascii=False)
+
+
+def test_a_line_end_of_unicode_does_not_cut_a_frame(env: dict[str, str], tmp_path: Path) -> None:
+    ends = "one\u2028two\u2029three\x85four"
+    with Memory.open(tmp_path / "memory.db", namespace="alice") as memory:
+        (added,) = memory.add(f"ports: {ends}", source="n.md")
+    options = ["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"]
+    with running(options, env) as client:
+        client.send(request("load_memory", {"name": added.handle}))
+        line = client.line().decode()
+    assert len(line.splitlines()) == 1
+    assert json.loads(line)["result"]["structuredContent"]["text"] == f"ports: {ends}"
 
 
 # -------------------------------------------------------------------------------------------- HTTP

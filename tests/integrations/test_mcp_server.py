@@ -136,13 +136,13 @@ async def test_the_official_client_talks_to_every_tool(
         assert sessions["sessions"][0]["session"] == LOGIN
         assert sessions["unread_files"] == 0
         outline = await call(client, "session_outline", session=LOGIN[:12])
-        assert outline["lines"]["Edit"] == ["src/login.py"]
+        assert outline["names"]["Edit"] == ["src/login.py"]
         assert [turn["text"].partition(".")[0] for turn in outline["user_turns"]] == [
             "The login fails for guests, fix it"
         ]
         assert "hunter2" not in json.dumps([sessions, outline])
         codex = await call(client, "session_outline", session=RELEASE)
-        assert "v4.2" in json.dumps(codex["lines"])
+        assert "v4.2" in json.dumps(codex["names"])
 
 
 @BOTH

@@ -15,6 +15,7 @@ from rehydrate.integrations.mcp_server import (
     Job,
     SessionIndex,
     TranscriptReader,
+    outline_of,
     run_job,
     transcript_roots,
     transcripts,
@@ -249,3 +250,55 @@ async def test_a_job_reports_its_steps_and_hears_of_a_cancellation() -> None:
         await seen.wait()
         group.cancel_scope.cancel()
     assert jobs[0].is_cancelled
+
+
+def threaded(uuid: str, parent: str | None, text: str, kind: str = "user") -> dict[str, object]:
+    line = claude_line(kind, text, "2026-02-17T09:30:00Z")
+    return {**line, "uuid": uuid, "parentUuid": parent}
+
+
+REWOUND = [
+    threaded("u1", None, "Build the booking page."),
+    threaded("a1", "u1", "Which store shall it use?", "assistant"),
+    {"type": "system", "uuid": "n1", "parentUuid": "a1", "subtype": "turn_duration"},
+    threaded("u2", "n1", "Always use MongoDB."),
+    threaded("a2", "u2", "We use MongoDB.", "assistant"),
+    threaded("u3", "n1", "Always use SQLite."),
+    threaded("a3", "u3", "We use SQLite.", "assistant"),
+]
+
+
+def said_by(index: SessionIndex, query: str) -> str:
+    index.update(Job())
+    return str([found.excerpts for found in index.search(query, 5)])
+
+
+def test_what_the_user_took_back_is_not_found(index, tmp_path):
+    path = tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl"
+    write_lines(path, REWOUND)
+    assert "SQLite" in said_by(index, "which store is used")
+    assert "MongoDB" not in said_by(index, "MongoDB")
+
+
+@pytest.mark.parametrize("cut", [3, 4, 5, 6])
+def test_what_the_user_takes_back_later_is_found_no_more(index, tmp_path, cut):
+    path = tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl"
+    write_lines(path, REWOUND[:cut])
+    before = said_by(index, "MongoDB")
+    assert ("MongoDB" in before) == (3 < cut < 6)
+    write_lines(path, REWOUND)
+    assert "MongoDB" not in said_by(index, "MongoDB")
+    assert "SQLite" in said_by(index, "which store is used")
+    more = [*REWOUND, threaded("u4", "a3", "Now the gate."), threaded("u5", "u4", "And the quay.")]
+    write_lines(path, more)
+    found = said_by(index, "gate and quay")
+    assert "gate" in found and "quay" in found and "MongoDB" not in found
+
+
+def test_the_outline_of_a_session_is_of_what_was_not_taken_back(tmp_path, roots):
+    path = write_lines(tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl", REWOUND)
+    (file,) = transcripts(roots)
+    assert file.path == path
+    outline = outline_of(file, 400, 20)
+    assert [text for _, text in outline.turns] == ["Build the booking page.", "Always use SQLite."]
+    assert outline.messages == 4

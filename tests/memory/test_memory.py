@@ -363,3 +363,24 @@ def test_a_memory_whose_indexes_never_fit_their_bound_finds_all_the_same(tmp_pat
                 memory.add(f"turn {turn} of {name}", namespace=name)
                 found = memory.search(f"turn {turn}", 1, namespace=name)
                 assert [hit.item.text for hit in found] == [f"turn {turn} of {name}"]
+
+
+@pytest.mark.parametrize("what", ["namespace", "source", "kind", "thread", "handle", "query"])
+def test_half_a_surrogate_pair_in_a_name_is_a_typed_error(opened, what: str):
+    half = "a\ud83d"
+    memory = opened(namespace="a")
+    memory.add("the port is 8443", source="notes")
+    calls = {
+        "namespace": lambda: (memory.list(namespace=half), memory.search("x", namespace=half)),
+        "source": lambda: (memory.search("x", sources=[half]), memory.purge(source=half)),
+        "kind": lambda: memory.list(kinds=[half]),
+        "thread": lambda: (memory.list(threads=[half]), memory.purge(thread=half)),
+        "handle": lambda: (memory.get(half),),
+        "query": lambda: memory.search(half),
+    }
+    try:
+        calls[what]()
+    except (InvalidArgumentError, UnknownHandleError):
+        assert what != "query"
+    assert len(memory.list()) == 1
+    assert memory.search("port")[0].item.source == "notes"

@@ -12,6 +12,7 @@ from hypothesis import given
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
+from rehydrate.compact import parted_of, split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, escaped, html, rows, side_by_side
 from tests.compact.cases import Case, cases, talk
@@ -43,19 +44,33 @@ def on_page(text: str) -> str:
 def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page: Page) -> None:
     """Check the sides: left is the input, right is what the model sees, without dropped text."""
     form = compaction.stats.format
-    conversation = formats.parse(entries, form)
+    parted = parted_of(compaction)
+    conversation = parted.read() if parted else formats.parse(entries, form)
+    cut = {parted.origins[place] for place in parted.blocks} if parted else set()
     made = dict(zip(compaction.indices, compaction.messages, strict=True))
+    read, _ = (conversation, entries) if parted else formats.read(entries, form)
+    split = split_inputs(read, parted.entries if parted else entries, ()).conversation
+    divided = {message.index: message for message in split.messages}
     for number, (unit, row) in enumerate(
         zip(conversation.units, compaction.explain(), strict=True)
     ):
-        texts = [piece.text for message in unit.messages for piece in message.pieces]
-        assert "".join(page.of("was", number, "text")) == on_page("".join(texts))
+        # A call whose input was divided shows its long strings after it, as texts of their own.
+        sides = (unit.messages, [divided.get(each.index, each) for each in unit.messages])
+        was = {
+            on_page("".join(piece.text for message in side for piece in message.pieces))
+            for side in sides
+        }
+        assert "".join(page.of("was", number, "text")) in was
         right = [page.of("now", number, "text", "mark", "who")]
         if not row.kept:
             assert right == [[]]
             assert page.of("now", number, "fate") == ["dropped"]
             continue
-        kept = formats.parse([made[index] for index in unit.members], form).messages
+        if not cut.isdisjoint(row.messages):
+            continue  # the model sees it in a message with other parts
+        if any(divided.get(each.index, each) is not each for each in unit.messages):
+            continue  # its long strings are shown after their call, without the escapes of JSON
+        kept = formats.parse([made[index] for index in row.messages], form).messages
         seen = "".join(on_page(piece.text) for message in kept for piece in message.pieces)
         told = "".join(page.of("now", number, "text", "mark"))
         assert told.replace("\n", "") == seen.replace("\n", "")
@@ -77,8 +92,13 @@ def test_damaged_conversations_of_every_format_have_a_page_too(case: Case):
 def test_every_unit_says_its_fate_and_every_message_its_place(case: Case):
     compaction, page = shown(case)
     made = dict(zip(compaction.indices, compaction.messages, strict=True))
+    cut = case.cut()
     for row in compaction.explain():
-        in_part = any(made.get(i, case.entries[i]) is not case.entries[i] for i in row.messages)
+        in_part = any(
+            made.get(i, case.entries[i]) is not case.entries[i]
+            for i in row.messages
+            if i not in cut
+        ) or any(not block.kept for block in row.blocks)
         fate = ("kept in part" if in_part else "kept") if row.kept else "dropped"
         assert page.of("now", row.unit, "fate") == [fate]
         if len(row.messages) > 1:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from rehydrate import compact_context
 from rehydrate.formats import validate
 from rehydrate.prompt import ContextRequest, History, PromptIR, Provenance, ToolDef, compile
 from tests.prompt.example_irs import lawful_irs
@@ -57,6 +58,64 @@ def test_what_is_compiled_is_taken_by_whom_it_is_for(format, provider, data):
     if provider == "anthropic":
         request["max_tokens"] = 100
     assert refusal(provider, request, **ELSEWHERE) is None
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@given(data=st.data())
+def test_what_is_compacted_is_taken(format, data):
+    entries = sendable(format, data.draw(BY_FORMAT[format]()))
+    ratio = data.draw(st.sampled_from([0.1, 0.3, 0.6, 0.9]))
+    kept = compact_context(entries, target_ratio=ratio, format=format, thinking="keep").messages
+    assert refusal(format, request_of(format, kept), **ELSEWHERE) is None
+
+
+@pytest.mark.parametrize("thinks", [None, "Hm."])
+@pytest.mark.parametrize("has_ids", [True, False])
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_left_of_parallel_calls_is_taken(format, has_ids, thinks):
+    api = apis(Settings())[format]
+    calls = tuple(Call("get", {"of": f"module_{n}"}) for n in range(5))
+    entries = [{"role": "user", "content": "Read all five."}]
+    request = request_of(format, entries)
+    if format == "anthropic" and thinks:
+        request |= {"model": "claude-opus-5-5", "thinking": {"type": "adaptive"}}
+    elif format == "openai_responses":
+        request |= {"model": "gpt-5.2", "include": ["reasoning.encrypted_content"], "store": False}
+    reply = api.reply(request, ScriptedReply("Reading.", calls, thinks))[0]
+    if format == "anthropic":
+        said = [{"role": "assistant", "content": reply["content"]}]
+        made = [each["id"] for each in reply["content"] if each["type"] == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": each} for each in made]
+    elif format == "openai_chat":
+        message = reply["choices"][0]["message"]
+        said = [{key: message[key] for key in ("role", "content", "tool_calls")}]
+        made = [each["id"] for each in said[0]["tool_calls"]]
+        results = [{"role": "tool", "tool_call_id": each} for each in made]
+    else:
+        said = reply["output"]
+        made = [each["call_id"] for each in said if each["type"] == "function_call"]
+        results = [{"type": "function_call_output", "call_id": each} for each in made]
+        said = said if has_ids else [_without_id(each) for each in said]
+    for number, result in enumerate(results):
+        key = "output" if format == "openai_responses" else "content"
+        result[key] = f"def part_{number}(): ..." + f" use_{number}()" * 30
+    if format == "anthropic":
+        results = [{"role": "user", "content": results}]
+    end = [{"role": "assistant", "content": "Read."}, {"role": "user", "content": "Use part_2."}]
+    history = [*entries, *said, *results, *end]
+    counts = set()
+    for percent in range(5, 100, 5):
+        kept = compact_context(history, target_ratio=percent / 100, thinking="keep").messages
+        key = "input" if format == "openai_responses" else "messages"
+        api.check({**request, key: json.loads(json.dumps(kept))})
+        counts.add(sum(str(kept).count(each) for each in made) // 2)
+    # Signed or named items of one thought are taken or left together.
+    is_bound = thinks and (format == "anthropic" or (format == "openai_responses" and has_ids))
+    assert counts <= {0, 5} if is_bound else counts >= {1, 2, 3, 4}
+
+
+def _without_id(item):
+    return {key: value for key, value in item.items() if key != "id" or item["type"] == "reasoning"}
 
 
 class Talk(NamedTuple):

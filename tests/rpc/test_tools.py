@@ -66,8 +66,8 @@ def test_the_result_has_the_shape_that_the_schema_gives():
         assert type(value) is types[stats["properties"][name]["type"]], name
 
 
-def test_inputs_of_calls_are_cut_when_asked():
-    options = {"granularity": "excerpt", "excerpt_inputs": True, "target_ratio": 0.5}
+def test_inputs_of_calls_are_cut_in_excerpts():
+    options = {"granularity": "excerpt", "target_ratio": 0.5}
     kept = call({"messages": session(), **options})["messages"]
     assert "lines omitted" in kept[1]["content"][0]["input"]["content"]
 

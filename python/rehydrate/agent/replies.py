@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rehydrate import formats
+from rehydrate._text import FreeNames
 from rehydrate.agent.models.model import Reply
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import ToolCall, result_entries
@@ -25,13 +26,12 @@ def repair_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str
     reasoning items that nothing follows. A reply that needs no repair is returned as it is.
     """
     notes: list[str] = []
-    used = set(used_ids)
+    names = FreeNames(used_ids, "_")
     new_ids: list[str] = []
     for call in reply.calls:
-        new_id = _unused(call.id, used)
+        new_id = names.take(call.id)
         if new_id != call.id:
             notes.append(f"the model used the call id {call.id!r} twice; it is {new_id!r} now")
-        used.add(new_id)
         new_ids.append(new_id)
     queue = list(zip(reply.calls, new_ids, strict=True))
     entries = [repaired for entry in reply.entries for repaired in _repaired_entry(entry, queue)]
@@ -69,14 +69,6 @@ def call_ids(entries: Iterable[Any]) -> Iterator[str]:
 def _are_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
     """Return whether two sequences hold the very same objects."""
     return len(new) == len(old) and all(one is other for one, other in zip(new, old, strict=True))
-
-
-def _unused(name: str, used: set[str]) -> str:
-    number, new = 1, name
-    while new in used:
-        number += 1
-        new = f"{name}_{number}"
-    return new
 
 
 def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:

@@ -43,7 +43,6 @@ class CompactOptions(TypedDict, total=False):
     counter: CounterName | Callable[[str], int] | None
     format: FormatName | Literal["auto"]
     granularity: Granularity
-    excerpt_inputs: bool
     thinking: ThinkingPolicy
     model: str
     provider: Provider | None

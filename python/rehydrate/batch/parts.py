@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._jsonl import new_draft
 from rehydrate.batch.inputs import MANIFEST
 from rehydrate.batch.tables import Rows
 from rehydrate.errors import FileError, InvalidArgumentError
@@ -222,7 +223,7 @@ def _groups(parts: Iterable[Path], empty: pa.Table) -> Iterator[pa.Table]:
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a file to write, which takes the place of `path` when it is whole and on the disk."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}.tmp")
+    draft = new_draft(path)
     try:
         yield draft
         with draft.open("rb+") as file:

@@ -40,7 +40,6 @@ class RetentionOptions(TypedDict, total=False):
     counter: CounterName | Callable[[str], int] | None
     format: FormatName | Literal["auto"]
     granularity: Granularity
-    excerpt_inputs: bool
     thinking: ThinkingPolicy
     outline: OutlineSize
 

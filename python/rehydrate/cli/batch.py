@@ -139,7 +139,7 @@ _OPTION = {"target_ratio": "--ratio", "budget_tokens": "--budget", "embedder": "
 _DEFAULTS = {
     "query": None, "target_ratio": 0.4, "budget_tokens": None, "scoring": "balanced",
     "embedder": "auto", "counter": None, "format": "auto", "granularity": "message",
-    "excerpt_inputs": False, "outline": False, "thinking": "auto", "model": "", "provider": None,
+    "outline": False, "thinking": "auto", "model": "", "provider": None,
 }  # fmt: skip
 
 

@@ -35,10 +35,6 @@ def add_shape_options(what: Any) -> None:
         help="message (default): whole messages; excerpt: also parts of long texts, gaps marked",
     )  # fmt: skip
     what.add_argument(
-        "--excerpt-inputs", action="store_true",
-        help="with excerpt: also parts of long inputs of finished tool calls, gaps marked",
-    )  # fmt: skip
-    what.add_argument(
         "--outline", action="store_true",
         help="list the names in what is dropped, in a message of its own where the first gap is",
     )  # fmt: skip
@@ -92,7 +88,6 @@ def compact_options(options: argparse.Namespace) -> dict[str, Any]:
         "counter": options.counter,
         "format": options.format,
         "granularity": options.granularity,
-        "excerpt_inputs": options.excerpt_inputs,
         "outline": options.outline,
         "thinking": options.thinking,
         "model": options.model,

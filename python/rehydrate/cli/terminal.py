@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
+from rehydrate._jsonl import new_draft
+
 USAGE = 2
 """Exit code of a mistake in the arguments or the input, which the user can correct."""
 INTERNAL = 70
@@ -45,10 +47,10 @@ _STYLES = {
     "cyan": "36",
 }
 # Escape sequences as a whole, so that no "[31m" remains: CSI, then OSC and the other strings up to
-# their terminator, then those of two characters.
+# their terminator or the escape that breaks them off, then those of two characters.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|\Z)"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
 _MARKS_A_CHARACTER = 2
@@ -291,7 +293,7 @@ def _write_file(path: Path, data: bytes) -> None:
         path.write_bytes(data)  # a device or a pipe
         return
     target = path.resolve()  # replace the target of a link, not the link
-    draft = target.with_name(f".rehydrate-{os.getpid()}.tmp")
+    draft = new_draft(target)
     try:
         draft.write_bytes(data)
         if target.exists():

@@ -33,10 +33,12 @@ __all__, __dir__, __getattr__ = front(
         "scoring": "Scoring",
     },
     internal={
+        "archive": "message_json",
         "arguments": "GRANULARITIES Granularity THINKING ThinkingPolicy",
         "excerpts": "Division mark",
         "novel": "kind_of",
-        "outline": "OutlineLine fenced outline_tokens read_fenced read_lines write_outline",
+        "parallel": "Parted parted_of",
+        "outline": "OutlineName fenced outline_tokens read_fenced read_lines write_outline",
         "query": "MAX_QUERY_CHARS last_user_text weighted_query",
         "scoring": "PROFILES ProfileName UNKNOWN_ROLE_WEIGHT",
         "signals": "MIN_EMBEDDED_TEXTS",

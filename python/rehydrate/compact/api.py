@@ -36,7 +36,6 @@ def compact_context(
     counter: CounterName | Callable[[str], int] | None = None,
     format: FormatName | Literal["auto"] = "auto",  # noqa: A002  the field's word
     granularity: Granularity = "message",
-    excerpt_inputs: bool = False,
     thinking: ThinkingPolicy = "auto",
     model: str = "",
     provider: Provider | None = None,
@@ -50,21 +49,26 @@ def compact_context(
     ``messages`` is a conversation in one of six formats: ``"anthropic"``, ``"openai_chat"``,
     ``"openai_responses"`` (items), ``"langchain"`` (message objects), ``"claude_code"`` (the
     entries of a transcript) or ``"plain"`` role and content. The format is detected unless
-    ``format`` names it. The list may hold objects of a provider's SDK. Tool calls and their results
-    are kept or dropped together, so a valid conversation stays valid.
+    ``format`` names it. The list may hold objects of a provider's SDK. A tool call and its result
+    are kept or dropped together, so a valid conversation stays valid. Of several calls in one
+    message some may be dropped; the message and its results are then new objects without them. Not
+    beside thinking, under raw signals or greedy packing (as in ``"chitta"``), or in LangChain.
 
     In a loop with a prompt cache, do not compact the whole history in each request: each request
     would keep other messages and lose the cache, which costs more than no compaction. Use a
     `Context`, or keep the compacted list and append to it until it is too long (docs/cache.md).
 
-    Always kept: system messages, the last user turn and the assistant's reply that it answers, an
-    open tool loop at the end, and what ``pin`` names (indices, or the message objects themselves).
+    Always kept: system messages, the last user turn, an open tool loop at the end, and what ``pin``
+    names (indices, or the message objects themselves). What users laid down (rules, limits,
+    preferences) comes next, up to a tenth of the target, and so does the reply that the user
+    answers, where it takes at most a twentieth.
 
     The target is ``floor(total * target_ratio)`` tokens (a ratio below 0.05 counts as 0.05), or
     ``budget_tokens``. ``query`` says what the next turn is about. ``""`` means no query. None means
-    the last user turn, which counts less the more messages have followed it. A question brings back
-    its answer; an order brings back what mentions its names. The query competes with what a working
-    agent is likely to need again, and counts more the clearer its matches are. ``scoring`` is a
+    the last user turn where it asks something, which counts less the more messages have followed
+    it. A question brings back its answer; a topic or an order that is given counts the more the
+    clearer its matches are. What it leaves of the target is for the names and lines that a working
+    agent is likely to need again. ``scoring`` is a
     profile (``"balanced"``, ``"chitta"``) or a ``Scoring``.
 
     ``embedder`` is ``"auto"`` (the built-in model), None (words only), the folder or ``org/name``
@@ -76,14 +80,15 @@ def compact_context(
     ``"o200k_base"``, ``"cl100k_base"``, ``"words"``, ``"chars"`` or a callable of text to tokens;
     None means the profile's counter.
 
-    ``granularity="excerpt"`` also divides long texts and tool results (over 40 lines or about 1,000
-    tokens) into blocks of whole lines, paragraphs, hunks, records or JSON elements, and keeps the
-    best blocks, verbatim. Each gap has a mark in its place, such as
+    ``granularity="message"`` keeps or drops whole messages: what is kept is untouched. If the
+    agent can ask for what is missing, or there is little room, pass ``"excerpt"``: it keeps a third
+    more of what coding agents use later at a tenth of the tokens (docs/excerpts.md). It divides
+    texts, tool results and long strings in the inputs of finished calls (from 600 characters on)
+    into blocks of whole lines, paragraphs, hunks, records or JSON elements, and keeps the best
+    blocks, verbatim. Each gap has a mark in its place, such as
     ``[... 42 lines omitted, 118-159 ...]``, which counts in the target. A message kept in part is a
     new object. If a message holds both results and the user's own text, only the results are
-    divided. ``excerpt_inputs=True`` does the same to long strings in the inputs of tool calls, such
-    as the content of a file that was written. It leaves out calls without results, turns that are
-    still open, and messages with thinking. JSON stays JSON.
+    divided. Calls without results and messages with thinking keep their inputs. JSON stays JSON.
 
     ``thinking="auto"`` keeps the thinking that ``model`` takes back. Newer Claude models refuse a
     thinking block if anything before it changed, so the thinking behind the first dropped or
@@ -138,7 +143,6 @@ def compact_context(
         counter=counter,
         format=format,
         granularity=granularity,
-        excerpt_inputs=excerpt_inputs,
         thinking=thinking,
         model=model,
         provider=provider,

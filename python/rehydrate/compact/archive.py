@@ -98,9 +98,15 @@ class ArchiveTarget(NamedTuple):
     memory: WritableMemory
     archive: Archive
 
-    def writer(self, conversation: Conversation, entries: Sequence[Any]) -> ArchiveWriter:
-        """Return the writer of one compaction."""
-        return ArchiveWriter(self, conversation, entries)
+    def writer(
+        self,
+        conversation: Conversation,
+        entries: Sequence[Any],
+        origins: Sequence[int] | None = None,
+    ) -> ArchiveWriter:
+        """Return the writer of one compaction; ``origins`` maps the index of a message to the one
+        in the caller's list, where they differ."""
+        return ArchiveWriter(self, conversation, entries, origins)
 
 
 class Archived(NamedTuple):
@@ -115,9 +121,14 @@ class ArchiveWriter:
     """Writes what one compaction drops, with the conversation as provenance."""
 
     def __init__(
-        self, target: ArchiveTarget, conversation: Conversation, entries: Sequence[Any]
+        self,
+        target: ArchiveTarget,
+        conversation: Conversation,
+        entries: Sequence[Any],
+        origins: Sequence[int] | None,
     ) -> None:
         """Keep the target and the caller's list; nothing is written yet."""
+        self._origins = origins
         self._target: ArchiveTarget | None = target
         """None after a failed write: the next one would wait in vain again."""
         self._conversation = conversation
@@ -156,7 +167,7 @@ class ArchiveWriter:
             try:
                 added = self._add([*self._text_items([(message, text)]).values()])
             except Exception as error:
-                self._give_up(error, f"a text of message {message.index} is not kept")
+                self._give_up(error, f"a text of message {self._index(message)} is not kept")
             else:
                 self._handle_of_text[text] = added[0][0] if added else ""
         return self._handle_of_text[text]
@@ -247,8 +258,13 @@ class ArchiveWriter:
             yield
         except (TypeError, ValueError, RecursionError) as error:
             self.problems.append(
-                f"memory: message {message.index} is not kept: {safe_error_text(error, 'memory')}"
+                f"memory: message {self._index(message)} is not kept: "
+                f"{safe_error_text(error, 'memory')}"
             )
+
+    def _index(self, message: Message) -> int:
+        """Return the index of a message in the caller's list."""
+        return message.index if self._origins is None else self._origins[message.index]
 
     def _origin(self, message: Message | None = None) -> dict[str, Any]:
         """Return the provenance of an item: the conversation's, and the message's if given."""
@@ -262,7 +278,7 @@ class ArchiveWriter:
         return origin | {
             "trust": _TRUST.get(message.role, _TRUST_IN_OTHERS),
             "time": _timestamp(self._entries[message.index]),
-            "metadata": {"role": valid_unicode(message.role), "index": message.index},
+            "metadata": {"role": valid_unicode(message.role), "index": self._index(message)},
         }
 
     def _redacted(self, text: str) -> str:

@@ -53,7 +53,6 @@ class Arguments(NamedTuple):
     deadline: Deadline | None
     format: str
     divides_texts: bool
-    divides_inputs: bool
     thinking: str
     model: str
     provider: str | None
@@ -89,7 +88,6 @@ def checked_arguments(
     counter: object,
     format: str,  # noqa: A002  the field's word
     granularity: Any,
-    excerpt_inputs: object,
     thinking: Any,
     model: object,
     provider: Any,
@@ -109,7 +107,6 @@ def checked_arguments(
     check_choice("thinking", thinking, THINKING)
     if provider is not None:
         check_choice("provider", provider, PROVIDERS)
-    divides_inputs = _checked_excerpt_inputs(excerpt_inputs, granularity)
     model = _checked_model(model)
     query = _checked_query(query)
     caller_model = model_of(embedder)
@@ -128,7 +125,6 @@ def checked_arguments(
         deadline=deadline,
         format=format,
         divides_texts=granularity == "excerpt",
-        divides_inputs=divides_inputs,
         thinking=thinking,
         model=model,
         provider=provider,
@@ -180,18 +176,6 @@ def _checked_query(query: object) -> str | None:
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
     return query if query is None else query.strip()
-
-
-def _checked_excerpt_inputs(excerpt_inputs: object, granularity: str) -> bool:
-    """Return whether tool inputs are divided, which needs granularity "excerpt"."""
-    if not isinstance(excerpt_inputs, bool):
-        raise InvalidArgumentError(f"excerpt_inputs is {excerpt_inputs!r}; pass True or False")
-    if excerpt_inputs and granularity != "excerpt":
-        raise InvalidArgumentError(
-            f"excerpt_inputs is True, but granularity is {granularity!r}, which keeps every "
-            'message whole; pass granularity="excerpt" with it'
-        )
-    return excerpt_inputs
 
 
 def _checked_model(model: object) -> str:
@@ -250,28 +234,33 @@ class Pinned(NamedTuple):
 
 def pinned_units(
     conversation: Conversation,
-    messages: Sequence[Any],
-    pin: Iterable[Any],
+    indices: Sequence[int],
     *,
     thoughts: bool = True,
-    reply: bool = True,
 ) -> Pinned:
-    """Return the units that are always kept: the conversation's own and the caller's.
+    """Return the units that are always kept: the conversation's own, and those that hold the
+    messages that the caller pinned.
 
-    `pin` holds indices into `messages`, or the message objects themselves. Without `thoughts`, no
-    unit is kept only for the thinking that begins an open tool loop; without `reply`, not the reply
-    that the last user turn answers. Raises InvalidArgumentError for anything else in `pin`.
+    Without `thoughts`, no unit is kept only for the thinking that begins an open tool loop.
+    """
+    pins = conversation.pins(thoughts=thoughts)
+    by_caller = conversation.units_holding(indices) if indices else ()
+    for unit in by_caller:
+        pins.setdefault(unit, "pinned by the caller")
+    return Pinned(pins, by_caller)
+
+
+def pinned_indices(messages: Sequence[Any], pin: Iterable[Any]) -> list[int]:
+    """Return the indices of the messages that the caller pinned.
+
+    `pin` holds indices into `messages`, or the message objects themselves. Raises
+    InvalidArgumentError for anything else.
     """
     if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
         raise InvalidArgumentError(
             f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
         )
-    pins = conversation.pins(thoughts=thoughts, reply=reply)
-    indices = [_index_of(messages, entry) for entry in pin]
-    by_caller = conversation.units_holding(indices) if indices else ()
-    for unit in by_caller:
-        pins.setdefault(unit, "pinned by the caller")
-    return Pinned(pins, by_caller)
+    return [_index_of(messages, entry) for entry in pin]
 
 
 def _index_of(messages: Sequence[Any], entry: Any) -> int:

@@ -121,17 +121,15 @@ class DivisibleTexts(NamedTuple):
         counter: str | _engine.CustomCounter,
         *,
         kept_for_words: Collection[int] = (),
-        inputs: bool = False,
     ) -> DivisibleTexts:
-        """Find the long texts and tool results outside of pinned units.
+        """Find the long texts, results and strings in inputs outside of pinned units.
 
         Pinned units in ``kept_for_words`` are kept only for their words: their tool results are
-        divided. With ``inputs``, long strings in the inputs of finished calls are divided too; they
-        are pieces of their own in the returned conversation.
+        divided. Strings in the inputs of finished calls are pieces of their own in the returned
+        conversation.
         """
-        split = split_inputs(conversation, entries, list(pins)) if inputs else None
-        if split is not None:
-            conversation = split.conversation
+        split = split_inputs(conversation, entries, list(pins))
+        conversation = split.conversation
         places = formats.FORMATS[conversation.format].places
         members = {unit: conversation.units[unit].members for unit in pins}
         words = {index for unit in kept_for_words if unit in pins for index in members[unit]}
@@ -151,8 +149,6 @@ class DivisibleTexts(NamedTuple):
                     if message.index not in words or piece.kind is PieceKind.TOOL_RESULT:
                         paths[number] = path
             first += len(pieces)
-        if split is None:
-            return cls(conversation, entries, paths, counter)
         return cls(conversation, entries, paths, counter, split.texts, split.originals)
 
     def message_tokens(self, prepared: _native.Prepared) -> list[int]:

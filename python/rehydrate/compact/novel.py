@@ -18,7 +18,8 @@ EPISODE = "episode"
 _ASSISTANT_ONLY = "wisdom"
 _CUES = {
     "correction": r"""
-        (?: ^ | [.!?\n] \s* ) (?: no | nope | wait | actually ) \b (?! \s+ (?: problem | worries ) )
+        (?: ^ | [.!?\n] [^\S\n]* ) (?: no | nope | wait | actually ) \b
+          (?! \s+ (?: problem | worries ) )
         | \b correction \b | \b i \s meant \b | \b not \s what \s i \b
         | \b that (?: 's | \s is | \s was ) \s (?: not | wrong | incorrect ) \b
         | \b you (?: 're | \s are | \s were ) \s (?: wrong | mistaken ) \b

@@ -1,12 +1,11 @@
-"""The outline of what was left out: the lines that say most of it, so that the model knows what it
-can ask for.
+"""The outline of what was left out: its names, so that the model knows what it can ask for.
 
-Lines are verbatim, under what they were: used by which tool, seen in results, said by whom. The
-lines of one message stand behind a reference to it: its number in a `Context`, its handle in a
+One line for each kind of name: used by which tool, seen in results, said by whom. In a line, names
+stand behind a reference to the message that has them: its number in a `Context`, its handle in a
 memory.
 
-A later compaction finds the outline by its fence. Its lines then compete with the new ones for the
-one new outline. A forged outline gets its lines listed, and nothing more.
+A later compaction finds the outline by its fence. Its names then compete with the new ones for the
+one new outline. A forged outline gets its names listed, and nothing more.
 """
 
 from __future__ import annotations
@@ -31,24 +30,23 @@ MIN_TOKENS = 100
 """A smaller outline would be mostly its own frame, so there is none."""
 MAX_FREE_SHARE = 0.15
 """The default outline takes at most this share of the tokens that pinned units leave free."""
-INTRODUCTION = "Lines of what was left out here"
-_LINE_CHARS_PER_REFERENCE_CHAR = 3
-"""References take at most a third as many characters as lines: a handle has twenty tokens."""
+INTRODUCTION = "Names in what was left out here"
+_NAME_CHARS_PER_REFERENCE_CHAR = 3
+"""References take at most a third as many characters as names: a handle has twenty tokens."""
 
 OutlineSize = bool | int | float
 """Whether there is an outline; or its most tokens (int), or its share of what came in (float)."""
 
-_RESULTS, _ERRORS = "in tool results", "errors"
+_RESULTS, _ERRORS, _PROPER_NAMES = "in tool results", "errors", "spoken of"
 _BY_ROLE = {"user": "said by the user", "assistant": "said by the assistant"}
 _OTHER_ROLE, _TOOL_CALLS = "said by others", "tool calls"
-_NOT_TOOLS = frozenset({_RESULTS, _ERRORS, _OTHER_ROLE, *_BY_ROLE.values()})
-_ERROR = re.compile(r"\w(Error|Exception|Failure)\b")
+_NOT_TOOLS = frozenset({_RESULTS, _ERRORS, _PROPER_NAMES, _OTHER_ROLE, *_BY_ROLE.values()})
+_ERROR = re.compile(r"\w(Error|Exception|Failure)$")
 _NOT_IN_HEADING = re.compile(r"[^\w.-]+")
 _MAX_HEADING = 64
 _REDACTION_LABEL = re.compile(r"\[redacted:\w+\]")
 _POSSIBLE_NAME = re.compile(r"[\w./@~-]+")
-_MIN_SECRET = 4
-"""Characters of a part of a secret that is looked for elsewhere."""
+_LINE = re.compile(r"([^:\n]+): (.+)")
 OPENING = "<context-"
 """The text of every outline begins so."""
 _OPENING_TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
@@ -87,10 +85,10 @@ def outline_tokens(outline: OutlineSize, before_tokens: int, free_tokens: int) -
     return tokens if tokens >= MIN_TOKENS else 0
 
 
-class OutlineLine(NamedTuple):
-    """A line in an outline."""
+class OutlineName(NamedTuple):
+    """A name in an outline."""
 
-    text: str
+    name: str
     heading: str
     """The tool that was called with it, or where it stood."""
     reference: str = ""
@@ -98,7 +96,7 @@ class OutlineLine(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A text of the conversation, and the heading of its lines."""
+    """A text of the conversation, and the heading of its names."""
 
     text: str
     kind: PieceKind
@@ -109,7 +107,7 @@ class _Text(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """The message in which `compact_context` lists the lines that say most of what it left out."""
+    """The message in which `compact_context` lists the names in what it left out."""
 
     text: str
     position: int
@@ -119,13 +117,13 @@ class Outline(NamedTuple):
     tokens: int
 
 
-class LineIndex:
-    """The lines of the texts of a conversation, and which of them are still visible."""
+class NameIndex:
+    """The names in the texts of a conversation, and which of them are still visible."""
 
     def __init__(self) -> None:
         """Start empty."""
         self._texts: list[_Text] = []
-        self._redaction = Redaction()
+        self._redaction = _Redaction()
         self._unit = 0
 
     def add(
@@ -135,12 +133,12 @@ class LineIndex:
         reference_of: Callable[[Unit], str],
         *,
         excerpts: Mapping[int, Message] = {},
-        replaced: Mapping[float, Sequence[OutlineLine]] = {},
+        replaced: Mapping[float, Sequence[OutlineName]] = {},
     ) -> None:
         """Add a conversation, unit by unit, of which the messages in ``kept`` are visible.
 
         ``excerpts`` maps an index to its message, for those kept in part; ``replaced`` maps an
-        index to the lines of an earlier outline. ``reference_of`` returns by what a dropped unit
+        index to the names of an earlier outline. ``reference_of`` returns by what a dropped unit
         can be read.
         """
         rows: list[tuple[float, Any]] = [(unit.members[0], unit) for unit in conversation.units]
@@ -159,14 +157,14 @@ class LineIndex:
                     self._add_message(excerpt, "", is_visible=True)
                 self._add_message(message, reference, is_visible=is_visible and excerpt is None)
 
-    def add_outline(self, lines: Iterable[OutlineLine]) -> None:
-        """Add the lines of an earlier outline."""
-        for line, heading, reference in lines:
-            is_input = heading not in _NOT_TOOLS
-            kind = PieceKind.TOOL_INPUT if is_input else PieceKind.TOOL_RESULT
-            if heading in _BY_ROLE.values() or heading == _OTHER_ROLE:
-                kind = PieceKind.TEXT
-            self._texts.append(_Text(line, kind, self._unit, False, heading, reference))
+    def add_outline(self, names: Iterable[OutlineName]) -> None:
+        """Add the names of an earlier outline."""
+        for name, heading, reference in names:
+            kind = PieceKind.TOOL_RESULT if heading in _NOT_TOOLS else PieceKind.TOOL_INPUT
+            text = name
+            if heading == _PROPER_NAMES:  # the engine finds one by two uses inside a sentence
+                kind, text = PieceKind.TEXT, f"of {name} and {name}"
+            self._texts.append(_Text(text, kind, self._unit, False, heading, reference))
 
     def add_visible(self, text: str) -> None:
         """Add a text that is visible beside the conversation."""
@@ -187,57 +185,58 @@ class LineIndex:
                 clean = self._redaction.text(text)
             self._texts.append(_Text(clean, kind, self._unit, is_visible, heading, reference))
 
-    def best(self, limit: int) -> list[OutlineLine]:
-        """Return the lines that together say most of what is no longer visible, the best first."""
-        texts = [self._redaction.without_secrets(each.text) for each in self._texts]
-        kinds = bytes([each.kind for each in self._texts])
-        units = [each.unit for each in self._texts]
-        visible = [each.is_visible for each in self._texts]
-        lines: list[OutlineLine] = []
-        for line, number in _engine.lines(texts, kinds, units, visible, limit):
-            text = self._texts[number]
-            is_error = text.heading == _RESULTS and _ERROR.search(line)
-            heading = _ERRORS if is_error else text.heading
-            lines.append(OutlineLine(line, heading, text.reference))
-        return lines
+    def best(self, limit: int) -> list[OutlineName]:
+        """Return the names that are no longer visible, the most useful first."""
+        # A name inside a secret counts as visible, so that it is never listed.
+        self.add_visible("\n".join(self._redaction.secret_names))
+        texts, kinds, units, visible, *_ = zip(*self._texts, strict=True)
+        names: list[OutlineName] = []
+        for name, last, last_input, is_proper_name in _engine.names(
+            texts, bytes(kinds), units, visible, limit
+        ):
+            text = self._texts[last if last_input is None else last_input]
+            heading = _PROPER_NAMES if is_proper_name else text.heading
+            if last_input is None and _ERROR.search(name):
+                heading = _ERRORS
+            names.append(OutlineName(name, heading, text.reference))
+        return names
 
 
-def write_outline(lines: Sequence[OutlineLine], how: str, fits: Callable[[str], bool]) -> str:
-    """Return the outline of as many of these lines as fit, the first first; "" if none fits.
+def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str:
+    """Return the lines of as many of these names as fit, the first first; "" if none fits.
 
-    ``how`` tells the reader how to ask for more.
+    ``how`` tells the reader how to ask for a name.
     """
-    low, high = 0, len(lines)
+    low, high = 0, len(names)
     while low < high:
         middle = (low + high + 1) // 2
-        if fits(_written(lines[:middle], how)):
+        if fits(_lines(names[:middle], how)):
             low = middle
         else:
             high = middle - 1
-    return _written(lines[:low], how) if low else ""
+    return _lines(names[:low], how) if low else ""
 
 
-def _written(lines: Sequence[OutlineLine], how: str) -> str:
-    room = sum(len(each.text) + 2 for each in lines) // _LINE_CHARS_PER_REFERENCE_CHAR
+def _lines(names: Sequence[OutlineName], how: str) -> str:
+    room = sum(len(each.name) + 2 for each in names) // _NAME_CHARS_PER_REFERENCE_CHAR
     groups: dict[str, dict[str, list[str]]] = {}
     has_room: dict[str, bool] = {"": True}
-    for line, heading, reference in lines:
+    for name, heading, reference in names:
         if reference not in has_room:
             room -= len(reference) + 1
             has_room[reference] = room >= 0
         written = reference if has_room[reference] else ""
-        groups.setdefault(heading, {}).setdefault(written, []).append(line)
+        groups.setdefault(heading, {}).setdefault(written, []).append(name)
     introduction = f"{INTRODUCTION}; {how}" if how else INTRODUCTION
-    return "\n".join([f"{introduction}.", *map(_group, groups, groups.values())])
+    lines = (_line(heading, by_reference) for heading, by_reference in groups.items())
+    return "\n".join([f"{introduction}.", *lines])
 
 
-def _group(heading: str, by_reference: Mapping[str, Sequence[str]]) -> str:
-    # Lines without a reference come first: behind a reference they would seem to be its message's.
-    written = [f"{heading}:", *(f"  {line}" for line in by_reference.get("", ()))]
-    for reference, (first, *others) in by_reference.items():
-        if reference:
-            written += [f"- {reference} {first}", *(f"  {line}" for line in others)]
-    return "\n".join(written)
+def _line(heading: str, by_reference: Mapping[str, Sequence[str]]) -> str:
+    # Names without a reference come first: behind a reference they would seem to be its message's.
+    groups = sorted(by_reference.items(), key=lambda item: item[0] != "")
+    written = [f"{ref} {', '.join(names)}" if ref else ", ".join(names) for ref, names in groups]
+    return f"{heading}: {'; '.join(written)}"
 
 
 def fenced(lines: str) -> str:
@@ -246,11 +245,11 @@ def fenced(lines: str) -> str:
     return f"{opening}\n{lines}\n{closing}"
 
 
-def read_fenced(text: str) -> list[OutlineLine] | None:
-    """Return the lines of an outline; None unless the text is exactly one outline.
+def read_fenced(text: str) -> list[OutlineName] | None:
+    """Return the names of an outline; None unless the text is exactly one outline.
 
-    >>> read_fenced(fenced("Lines of what was left out here.\\nRead:\\n- #4 src/rows.py"))
-    [OutlineLine(text='src/rows.py', heading='Read', reference='#4')]
+    >>> read_fenced(fenced("Names in what was left out here.\\nRead: #4 src/rows.py"))
+    [OutlineName(name='src/rows.py', heading='Read', reference='#4')]
     """
     opening = _OPENING_TAG.match(text)
     if opening is None:
@@ -259,49 +258,34 @@ def read_fenced(text: str) -> list[OutlineLine] | None:
     return read_lines(lines) if fenced(lines) == text else None
 
 
-def read_lines(text: str) -> list[OutlineLine] | None:
-    """Return the lines of an outline; None for any other text."""
-    introduction, *written = text.split("\n")
+def read_lines(text: str) -> list[OutlineName] | None:
+    """Return the names in the lines of an outline; None for any other text."""
+    introduction, *lines = text.split("\n")
     if not introduction.startswith(INTRODUCTION):
         return None
-    lines: list[OutlineLine] = []
-    heading = reference = ""
-    for each in written:
-        mark, line = each[:2], each[2:]
-        if mark == "- ":
-            reference, _, line = line.partition(" ")
-        elif mark != "  ":
-            heading, reference = each.removesuffix(":"), ""
-            if heading == each:
-                return None
-            continue
-        if not (heading and line):
+    names: list[OutlineName] = []
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        if match is None:
             return None
-        lines.append(OutlineLine(line, heading, reference))
-    return lines
+        for group in match[2].split("; "):
+            # The first name stands behind the reference and a blank.
+            first, comma, others = group.partition(", ")
+            reference, _, name = first.rpartition(" ")
+            written = f"{name}{comma}{others}".split(", ")
+            names += [OutlineName(each, match[1], reference) for each in written if each]
+    return names
 
 
-class Redaction:
-    """Removes secrets from texts, and collects the names inside them: no line that has one is
-    listed."""
+class _Redaction:
+    """Removes secrets from texts, and collects the names inside them: they are listed nowhere."""
 
     def __init__(self) -> None:
-        """Start with no secret."""
         from rehydrate.memory import redaction  # slow to load, and rarely needed
 
         self._redactor = redaction.Redactor()
         self._secrets_in = redaction.secrets_in
         self.secret_names: set[str] = set()
-
-    def without_secrets(self, text: str) -> str:
-        """Return the text without the lines that have a name of a secret of another text."""
-        if not self.secret_names:
-            return text
-        return "\n".join(
-            line
-            for line in text.split("\n")
-            if self.secret_names.isdisjoint(_POSSIBLE_NAME.findall(line))
-        )
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
@@ -326,8 +310,8 @@ class Redaction:
         if before == after:
             return before
         after = _REDACTION_LABEL.sub(" ", after)
-        hidden = set(_POSSIBLE_NAME.findall(before)) - set(_POSSIBLE_NAME.findall(after))
-        self.secret_names.update(name for name in hidden if len(name) >= _MIN_SECRET)
+        names_left = set(_POSSIBLE_NAME.findall(after))
+        self.secret_names.update(set(_POSSIBLE_NAME.findall(before)) - names_left)
         return after
 
 

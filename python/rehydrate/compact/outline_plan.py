@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from rehydrate import _engine
 from rehydrate.compact.outline import (
     OPENING,
-    LineIndex,
+    NameIndex,
     Outline,
-    OutlineLine,
+    OutlineName,
     OutlineSize,
     check_outline,
     fenced,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rehydrate import _native
 
 
-BY_HANDLE = "load_memory reads a message by the handle before its lines"
+BY_HANDLE = "load_memory reads a message by the handle before its names"
 
 
 class Slot(NamedTuple):
@@ -42,8 +42,8 @@ class OutlinePlan(NamedTuple):
     """The outline of one compaction, as far as it is decided."""
 
     size: OutlineSize = False
-    replaced: Mapping[float, Sequence[OutlineLine]] = {}
-    """Index -> lines, for the outlines of earlier compactions that this one replaces."""
+    replaced: Mapping[float, Sequence[OutlineName]] = {}
+    """Index -> names, for the outlines of earlier compactions that this one replaces."""
     replaced_tokens: int = 0
     max_tokens: int = 0
     slot: Slot | None = None
@@ -114,12 +114,12 @@ class OutlinePlan(NamedTuple):
         """Return the outline beside the kept messages at these indices.
 
         ``excerpts`` maps an index to its message, for those kept in part. Returns None if there is
-        no line to list, or not even one fits.
+        no name to list, or not even one fits.
         """
         if max_tokens <= 0 or self.slot is None:
             return None
-        index = LineIndex()
-        index.add(
+        names = NameIndex()
+        names.add(
             conversation,
             frozenset(indices),
             lambda unit: _handle_of(unit, handles),
@@ -132,7 +132,7 @@ class OutlinePlan(NamedTuple):
             return _engine.message_tokens([message], counter)[0]
 
         how = BY_HANDLE if handles else ""
-        lines = write_outline(index.best(max_tokens), how, lambda text: cost(text) <= max_tokens)
+        lines = write_outline(names.best(max_tokens), how, lambda text: cost(text) <= max_tokens)
         if not lines:
             return None
         position = bisect_left(indices, self.slot.before)
@@ -145,13 +145,13 @@ def _handle_of(unit: Unit, handles: Mapping[int, str]) -> str:
     return handles[max(stored, key=lambda each: len(each.text)).index] if stored else ""
 
 
-def _earlier_outlines(conversation: Conversation) -> dict[float, list[OutlineLine]]:
-    """Return index -> lines, for the outlines of earlier compactions in a conversation."""
-    found: dict[float, list[OutlineLine]] = {}
+def _earlier_outlines(conversation: Conversation) -> dict[float, list[OutlineName]]:
+    """Return index -> names, for the outlines of earlier compactions in a conversation."""
+    found: dict[float, list[OutlineName]] = {}
     for index, text in conversation.lone_texts(OPENING):
-        lines = read_fenced(text)
-        if lines is not None:
-            found[index] = lines
+        names = read_fenced(text)
+        if names is not None:
+            found[index] = names
     return found
 
 

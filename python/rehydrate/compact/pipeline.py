@@ -6,19 +6,20 @@ messages -> _Source -> ExternalSignals -> _Choice -> _Kept -> Compaction
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.arguments import Arguments, pinned_units
+from rehydrate.compact.arguments import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.excerpts import DivisibleTexts, Excerpts
 from rehydrate.compact.outline import Outline
 from rehydrate.compact.outline_plan import OutlinePlan
+from rehydrate.compact.parallel import Parted, PartedReasons
 from rehydrate.compact.query import WeightedQuery, weighted_query
 from rehydrate.compact.report import Decision, Report
-from rehydrate.compact.result import Compaction, NovelMemories, Stats
+from rehydrate.compact.result import Compaction, NovelMemories, Reasons, Stats
 from rehydrate.compact.signals import (
     COVERED,
     ExternalSignals,
@@ -38,7 +39,7 @@ from rehydrate.compact.thinking import (
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._grouping import user_message
 from rehydrate.formats._reading import as_sequence
-from rehydrate.messages import Conversation
+from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -55,28 +56,43 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
         arguments.memory,
         source.divisible.parts(source.prepared) if source.divisible else source.conversation,
         source.prepared,
-        query.text if query and query.is_question else None,
+        query.text if query else None,
         calibrated=arguments.is_calibrated,
         deadline=arguments.deadline,
     )
     choice = _choose(source, signals, arguments)
     archive = arguments.archive
-    writer = archive.writer(source.conversation, source.entries) if archive else None
+    parted = source.parted
+    writer = None
+    if archive:
+        whole_entries = parted.whole_entries() if parted else source.entries
+        origins = parted.origins if parted else None
+        writer = archive.writer(source.conversation, whole_entries, origins)
     kept = _rebuild(source, choice, writer, arguments)
-    problems = (*signals.problems, *choice.problems, *(writer.problems if writer else ()))
+    problems = (
+        *source.conversation.problems,
+        *signals.problems,
+        *choice.problems,
+        *(writer.problems if writer else ()),
+    )
     stats = _stats(source, signals, choice, kept, arguments, problems, started)
     if writer:
         stats = writer.record(stats)
     if not stats.changed:
         return Compaction(list(messages), list(range(len(messages))), stats, kept.report)
     return Compaction(
-        _as_they_came(kept, source.entries, messages),
+        _as_they_came(kept, parted.originals if parted else source.entries, messages),
         kept.indices,
         stats,
         kept.report,
         kept.outline,
-        tuple(map(int, choice.plan.replaced)),
+        tuple(_origins(parted, map(int, choice.plan.replaced))),
     )
+
+
+def _origins(parted: Parted | None, indices: Iterable[int]) -> Iterable[int]:
+    """Return the indices of messages in the caller's list."""
+    return indices if parted is None else [parted.origins[index] for index in indices]
 
 
 class _Source(NamedTuple):
@@ -84,6 +100,8 @@ class _Source(NamedTuple):
 
     conversation: Conversation
     entries: Sequence[Any]
+    parted: Parted | None
+    """How parallel calls were parted: conversation and entries are then the parted ones."""
     stripped: Stripped
     """The same without thinking, under thinking "strip"."""
     plan: OutlinePlan
@@ -104,6 +122,13 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     scoring, counter = arguments.scoring, arguments.counter
     read, entries = formats.read(messages, arguments.format)
     check_speakers(read, scoring.structural)
+    pinned: Collection[int] = pinned_indices(messages, arguments.pin)
+    parted = None
+    is_parted = arguments.is_calibrated and arguments.packs_by_coverage
+    if is_parted and not arguments.divides_texts:  # excerpts divide the results one by one
+        parted = Parted.of(read, entries, pinned)
+        if parted:
+            read, entries, pinned = parted.read(), parted.entries, parted.places(pinned)
     plan, read = OutlinePlan.of(arguments.outline, read, arguments.target_of, counter)
     stripped = apply_thinking_policy(arguments.thinking, read, entries, counter)
     conversation = for_provider(stripped.conversation, arguments.provider, arguments.model)
@@ -113,13 +138,10 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     # Only an objective of both can weigh an inferred query against the rest; scores alone cannot.
     infer = arguments.is_calibrated and arguments.packs_by_coverage
     query = weighted_query(conversation, arguments.query, infer=infer)
-    is_question = query is not None and query.is_question
     pins, by_caller = pinned_units(
         conversation,
-        messages,
-        arguments.pin,
+        [*pinned],
         thoughts=binding.needs_thoughts,
-        reply=False,
     )
     divisible = None
     if arguments.divides_texts:
@@ -129,7 +151,6 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
             pins,
             counter,
             kept_for_words=conversation.kept_for_words().difference(by_caller),
-            inputs=True,
         )
     with_handles = arguments.archive is not None and arguments.archive.archive.dropped
     prepared = _engine.prepare(
@@ -138,18 +159,21 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
         pinned=[unit in pins for unit in range(conversation.unit_count)],
         counter=counter,
         embed=arguments.has_embedder
-        and (arguments.caller_model is None or (arguments.is_calibrated and is_question)),
+        and (arguments.caller_model is None or (arguments.is_calibrated and query is not None)),
         calibrated=arguments.is_calibrated,
         coverage=arguments.packs_by_coverage,
-        asked=is_question,
+        asked=query is not None,
         recalled=recalls_vectors(arguments.memory),
         excerpting=divisible.excerpting(with_handles=with_handles) if divisible else None,
     )
     message_tokens = divisible.message_tokens(prepared) if divisible else prepared.message_tokens
     before_tokens = sum(message_tokens) + plan.replaced_tokens
+    if parted:
+        before_tokens -= parted.rounding(conversation.messages, counter)
     return _Source(
         conversation,
         entries,
+        parted,
         stripped,
         plan,
         binding,
@@ -180,9 +204,10 @@ def _choose(source: _Source, signals: ExternalSignals, arguments: Arguments) -> 
     select = partial(
         _select,
         source.prepared,
-        sum(source.message_tokens),
+        source.before_tokens - source.plan.replaced_tokens,
         query=query.text if query else None,
         query_weight=query.weight if query else 0.0,
+        asks=query.asks if query else False,
         **vector_arguments(signals.vectors),
         memory_coverage=signals.coverage,
         weights=(scoring.recency, scoring.semantic, scoring.novelty),
@@ -246,7 +271,7 @@ class _Kept(NamedTuple):
     stripped: Mapping[int, int]
     """Index of a message that lost thinking -> the tokens."""
     novel: NovelMemories
-    report: Report
+    report: Reasons
     outline: Outline | None
 
 
@@ -266,10 +291,13 @@ def _rebuild(
     stripped_tokens: Mapping[int, int] = source.stripped.tokens
 
     novel, handles = writer.write(decision, excerpts) if writer else (NovelMemories(), {})
-    excerpted, excerpt_messages = 0, {}
+    excerpted: int = 0
+    excerpt_messages: Mapping[int, Message] = {}
     if excerpts:
         handle_of = writer.handle_of if writer else lambda _message, _text: ""
-        excerpts.fit(kept_tokens, source.target_tokens, handle_of)
+        is_whole = source.before_tokens <= source.target_tokens
+        room = max(source.target_tokens, sum(kept_tokens) if is_whole else 0)
+        excerpts.fit(kept_tokens, room, handle_of)
         entry_of, excerpt_messages = excerpts.entries(), excerpts.messages()
         entries = [
             entry_of.get(index, entry) for index, entry in zip(indices, entries, strict=True)
@@ -295,7 +323,8 @@ def _rebuild(
         indices = [*indices[: outline.position], outline.index, *indices[outline.position :]]
         entries = [*entries[: outline.position], entry, *entries[outline.position :]]
         after_tokens += outline.tokens
-    report = Report(
+    parted = source.parted
+    report: Reasons = Report(
         decision,
         choice.pins,
         source.target_tokens,
@@ -303,9 +332,16 @@ def _rebuild(
         excerpts=excerpts,
         stripped_by_unit=source.stripped.unit_tokens,
         stale_tokens=stale_tokens,
-        first_change=first_change or 0,
+        first_change=next(iter(_origins(parted, [first_change or 0]))),
         handles=handles,
     )
+    if parted:
+        dropped, excerpted = parted.counts(conversation, flags, excerpt_messages)
+        kept_messages = compress(conversation.messages, flags)
+        rest = (excerpt_messages.get(message.index, message) for message in kept_messages)
+        after_tokens -= parted.rounding(rest, counter)
+        indices, entries, outline = parted.merged(indices, entries, outline)
+        report = PartedReasons(report, parted)
     return _Kept(
         entries, indices, after_tokens, dropped, excerpted, stripped_tokens, novel, report, outline
     )
@@ -322,6 +358,7 @@ def _stats(
 ) -> Stats:
     """Return the figures of a compaction that ends now."""
     conversation, selection = source.conversation, choice.decision.selection
+    parted = source.parted
     lost_tokens = source.before_tokens - kept.tokens
     is_builtin = arguments.caller_model is None
     return Stats(
@@ -330,7 +367,10 @@ def _stats(
         target_tokens=source.target_tokens,
         dropped=kept.dropped,
         dropped_pct=_percent(lost_tokens, source.before_tokens),
-        dropped_messages_pct=_percent(kept.dropped, conversation.message_count),
+        dropped_messages_pct=_percent(
+            kept.dropped,
+            len(set(_origins(parted, conversation.indices))),
+        ),
         units=conversation.unit_count,
         pinned_tokens=selection.pinned_tokens,
         over_budget=kept.tokens > source.target_tokens,

@@ -9,10 +9,6 @@ from rehydrate.messages import Conversation
 
 MAX_QUERY_CHARS = 2_000
 """A longer turn is read at its beginning and its end: that is where people ask."""
-_HALF_WEIGHT_UNITS = 4
-"""A user turn counts half when this many units have followed it: the work has gone on."""
-_STATEMENT_WEIGHT = 0.25
-"""The weight of a user turn without a question, which mostly says what to do."""
 _QUESTION_MARKS = frozenset("?\uff1f\u061f\u2e2e\u055e\u1367")
 """Question marks of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic."""
 _REQUEST = re.compile(
@@ -50,25 +46,24 @@ class WeightedQuery(NamedTuple):
     text: str
     weight: float = 1.0
     """1 for a given query, and for a question that nothing has followed."""
-    is_question: bool = True
-    """False for an order: it brings back what mentions its names; no message is compared with
-    it."""
+    asks: bool = True
+    """False for a topic or an order, which count only as far as few messages match them."""
 
 
 def weighted_query(
     conversation: Conversation, query: str | None, *, infer: bool = True
 ) -> WeightedQuery | None:
-    """Return the given query, or with `infer` the last user turn as one.
+    """Return the given query, or with `infer` the last user turn if it asks something.
 
-    Returns None for ``""``, and where the last user turn is too far back to count.
+    Returns None for ``""``, for a turn that asks nothing, and where work has followed the question.
 
     >>> from rehydrate import formats
     >>> read, _ = formats.read([{"role": "user", "content": "Which port is it?"}], "plain")
     >>> weighted_query(read, None)
-    WeightedQuery(text='Which port is it?', weight=1.0, is_question=True)
+    WeightedQuery(text='Which port is it?', weight=1.0, asks=True)
     """
     if query is not None:
-        return WeightedQuery(query) if query else None
+        return WeightedQuery(query, asks=_question_share(query) > 0) if query else None
     unit = conversation.last_user_turn() if infer else None
     if unit is None:
         return None

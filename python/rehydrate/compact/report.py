@@ -212,6 +212,8 @@ class Report:
     def _why_kept(self, unit: int) -> str:
         if unit in self._pins:
             return self._pins[unit]
+        if unit == self._conversation.answered_reply() and self._scoring.keeps_reply:
+            return "reply that the user answers"
         if unit == self._selection.leader:
             return "a user turn must come first"
         if self._selection.laid_down[unit]:

@@ -23,13 +23,13 @@ class Stats(NamedTuple):
     target_tokens: int
     """The target: floor(before * ratio), or the given budget."""
     dropped: int
-    """Messages dropped."""
+    """Messages dropped whole."""
     dropped_pct: float
     """Share of the tokens that were dropped, in percent, one decimal."""
     dropped_messages_pct: float
     """Share of the messages that were dropped, in percent, one decimal."""
     units: int
-    """Units of the conversation: a tool call and its results are one."""
+    """Units of the conversation: a tool call and its result are one."""
     pinned_tokens: int
     """Tokens of the units that are always kept, system messages included."""
     over_budget: bool
@@ -40,7 +40,7 @@ class Stats(NamedTuple):
     """Share of the dropped tokens that memory covers, in percent, one decimal: those of units that
     it covers at least half."""
     excerpted: int
-    """Messages kept in part, with marks; 0 under granularity "message"."""
+    """Messages kept in part: with marks, or without some of their parallel calls or results."""
     stripped: int
     """Messages that were changed or removed for their thinking; 0 under thinking "keep". Under
     "strip" this happens before anything is counted, and no other figure includes it. Under "auto"
@@ -88,7 +88,8 @@ class BlockReport(NamedTuple):
     message: int
     """The index of its message in the caller's list."""
     text: int
-    """The number of the text in its message, from 0."""
+    """The number of the text in its message, from 0; of parallel calls and their results, in the
+    part of the message that the unit holds."""
     measure: str
     """The unit of `first` and `last`: lines, elements, members or characters."""
     first: int
@@ -245,7 +246,8 @@ class Compaction:
         """Made by ``compact_context`` only."""
         self.messages = messages
         """The kept messages, in order: the caller's own objects, unmodified. A message that is kept
-        in part, or without its thinking, is a new object."""
+        in part (excerpted, or without some of its parallel calls), or without its thinking, is a
+        new object."""
         self.indices = indices
         """The index of each kept message in the caller's list; for the outline's message, that of
         the first dropped message. They ascend, but the outline's may be larger than the next."""

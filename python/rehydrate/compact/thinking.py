@@ -253,6 +253,7 @@ def _reread(conversation: Conversation, entries: Sequence[Any]) -> Conversation:
         units=tuple(units),
         ignored=conversation.ignored,
         bound=tuple([left[position] for position in rest.bound]),
+        opening=tuple([left[position] for position in rest.opening]),
     )
 
 

@@ -2,9 +2,8 @@
 
 The engine divides texts, and a file that a call wrote is a string inside the call's input. So
 `split_inputs` moves each long string out: the call keeps an empty string in its place, and the
-string becomes a new piece behind all others. `join_inputs` puts the kept part back. Three kinds of
-input stay as the model wrote them: of a call without its result, in a turn that is open, and in a
-unit with thinking.
+string becomes a new piece after all others. `join_inputs` puts the kept part back. Two kinds of
+input stay as the model wrote them: of a call without its result, and in a unit with thinking.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from rehydrate.formats._reading import Path, compact_json, tool_input_text
 from rehydrate.formats.calls import Input, at_path, input_texts, with_texts
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-MIN_CHARACTERS = 500
+MIN_CHARACTERS = 600
 """A shorter string stays: its call would say less, and little is saved."""
 
 

@@ -31,7 +31,7 @@ from rehydrate.cost.prefix import PrefixReport, prefix_report
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.formats._grouping import user_message
-from rehydrate.messages import Provider
+from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
@@ -375,7 +375,8 @@ class Context:
             proposing = "" if background is None else background.apply_proposals()
             swapping = self._swap_summary()
             draft = self._builder.draft(thread, query or "", time_range)
-            for trouble in filter(None, (proposing, swapping)):
+            unknown = problems_of(thread.entries.unknown)
+            for trouble in filter(None, (proposing, swapping, *unknown)):
                 draft = draft.degraded(trouble)
             compiled, missing = self._builder.compile(draft, thread)
             self._send(compiled, missing)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 from rehydrate import formats
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, RehydrateError
+from rehydrate.formats import claude_code
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import Message, PieceKind, Provider
@@ -49,10 +50,12 @@ class Entries:
         "_entries",
         "_last_user_text",
         "_own",
+        "_taken_back",
         "_times",
         "_tokens",
         "format",
         "turn",
+        "unknown",
     )
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
@@ -67,6 +70,9 @@ class Entries:
         self._last_user_text = ""
         self.turn: int | None = None
         """The index of the last user turn."""
+        self._taken_back: tuple[int, frozenset[int]] = (0, frozenset())
+        self.unknown: dict[str, int] = {}
+        """Types of blocks that no format knows, and how many were added."""
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -91,6 +97,8 @@ class Entries:
         last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
         if last is not None:
             self.turn, self._last_user_text = len(self._entries) + last.index, last.text
+        for name, count in read.unknown.items():
+            self.unknown[name] = self.unknown.get(name, 0) + count
         self._times.extend([_time_of(entry, at) for entry in dicts])
         self._entries += added
         self._dicts += map(self._own, dicts)
@@ -113,9 +121,25 @@ class Entries:
             del column[mark.length :]
         self.turn, self._last_user_text = mark.turn, mark.last_user_text
 
+    @property
+    def taken_back(self) -> frozenset[int]:
+        """The indices of the entries that the user took back: a transcript may have branches."""
+        if self.format != "claude_code":
+            return frozenset()
+        count, found = self._taken_back
+        if count != len(self._dicts):
+            found = claude_code.taken_back(self._dicts)
+            self._taken_back = len(self._dicts), found
+        return found
+
     def since(self, index: int) -> History:
-        """Return the entries from an index on."""
-        return self.at_indices(range(index, len(self._entries)))
+        """Return the entries from an index on, without those that were taken back."""
+        return self.between(index, len(self._entries))
+
+    def between(self, start: int, end: int) -> History:
+        """Return the entries from an index to another, without those that were taken back."""
+        gone = self.taken_back
+        return self.at_indices([index for index in range(start, end) if index not in gone])
 
     def at_indices(self, indices: Iterable[int]) -> History:
         """Return the entries at these indices, as they were added."""
@@ -149,7 +173,7 @@ class Entries:
 
     def left_out(self, visible: Iterable[int]) -> tuple[History, list[datetime]]:
         """Return the entries at none of these indices, and the time of each."""
-        shown = set(visible)
+        shown = {*visible, *self.taken_back}
         indices = [index for index in range(len(self._entries)) if index not in shown]
         return self.at_indices(indices), [self.time_at(index) for index in indices]
 

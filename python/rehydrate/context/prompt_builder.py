@@ -139,7 +139,7 @@ class PromptBuilder:
         if base is None:
             base = found.replace(sections=(), history=History(format=entries.format))
         new = entries.since(state.seen)
-        history = base.history.followed_by(new)
+        history = base.history.without(entries.taken_back).followed_by(new)
         # Where the user never spoke (a summary goes on from a compaction) before what came last.
         anchor = len(entries) - 1 if entries.turn is None else entries.turn
         late_bound = (*base.late_bound, *thread.late.bound(new.messages))

@@ -203,6 +203,7 @@ class Thread:
 
     def update_store(self) -> None:
         """Have the context store read what was added since it last did."""
+        self.store.leave_out(self.entries.taken_back)
         start, end = self.store.seen, len(self.entries)
         if start < end:
             self.store.update(self.entries.since(start).numbered_messages, end)

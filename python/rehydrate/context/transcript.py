@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from rehydrate.fences import tags
@@ -55,11 +56,28 @@ def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
 def _lines(message: Message) -> Iterator[str]:
     for text, kind in message.pieces:
         if kind is PieceKind.TEXT:
-            yield f"{message.role}: {text}"
+            yield f"{message.role}: {_quoted(text)}"
         elif kind is PieceKind.TOOL_INPUT:
-            yield f"call: {_cut(text)}"
+            yield f"call: {_quoted(_cut(text))}"
         elif kind is PieceKind.TOOL_RESULT:
-            yield f"result: {_cut(text)}"
+            yield f"result: {_quoted(_cut(text))}"
+
+
+# A line that would pass for the beginning of another message, of whatever kind of line end.
+_LIKE_A_LABEL = re.compile(
+    r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]{0,8}(?:#\d{1,9} )?"
+    r"(?:user|human|assistant|system|developer|model|tool|function|call|result)[ \t]{0,4}:)",
+    re.IGNORECASE,
+)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in which a line that looks like ours is quoted.
+
+    >>> _quoted("notes\\nuser: run it")
+    'notes\\n> user: run it'
+    """
+    return _LIKE_A_LABEL.sub("> ", text)
 
 
 def _cut(text: str) -> str:

@@ -6,9 +6,12 @@ It reads three layouts: ours (`rehydrate model convert`), a plain `model.onnx` b
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import math
 import mmap
+import struct
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -110,6 +113,7 @@ def read_model_files(folder: Path, precision: Precision, max_tokens: int | None)
     tokenizer = _existing(folder, ["tokenizer.json", "onnx/tokenizer.json"])
     if tokenizer is None:
         raise ModelError(folder, "holds no tokenizer.json", _AGAIN)
+    _check_growth(tokenizer)
     hashes = []
     quantised = False
     for file in (graph, tokenizer):
@@ -157,6 +161,65 @@ def _read(file: Path) -> tuple[str, bool]:
             return hashlib.sha256(m).hexdigest(), m.find(b"DynamicQuantize") >= 0
     except (OSError, ValueError) as error:  # an empty file cannot be mapped
         raise ModelError(file, f"cannot be read: {error}", _AGAIN) from None
+
+
+MAX_GROWTH = 256
+"""How many characters a tokenizer may make of one: a few replacements of replacements would take
+all memory for a short text."""
+
+
+def _check_growth(tokenizer: Path) -> None:
+    """Raise ModelError for a tokenizer that makes too much of a text before it reads it."""
+    content = _read_json(tokenizer)
+    try:
+        growth = _growth(content.get("normalizer")) * _growth(content.get("pre_tokenizer"))
+    except (RecursionError, TypeError, ValueError, AttributeError):
+        return  # no tokenizer: whoever reads it says so
+    if growth > MAX_GROWTH:
+        problem = f"makes up to {growth:.3g} characters of one; the limit is {MAX_GROWTH}"
+        raise ModelError(tokenizer, problem, _AGAIN)
+
+
+def _growth(step: Any) -> float:
+    """Return how many characters one may become in a step of a tokenizer, and in those inside."""
+    if not isinstance(step, dict):
+        return 1.0
+    inside = [*(step.get("normalizers") or ()), *(step.get("pretokenizers") or ())]
+    growth = float(math.prod(map(_growth, inside)))
+    kind = step.get("type")
+    if kind == "Replace":
+        replaced = step["pattern"].get("String") or ""
+        content = len(step["content"])
+        # A regular expression may match between any two characters.
+        growth *= max(content / len(replaced), 1.0) if replaced else 1.0 + content
+    elif kind == "Prepend":
+        growth *= 1.0 + len(step["prepend"])
+    elif kind == "Precompiled":
+        growth *= _longest_of(step["precompiled_charsmap"])
+    return growth
+
+
+def _longest_of(charsmap: str) -> float:
+    """Return the longest text that SentencePiece's table puts in a character's place."""
+    blob = base64.b64decode(charsmap)
+    (trie,) = struct.unpack_from("<I", blob)
+    return float(max(map(len, blob[4 + trie :].split(b"\0")), default=1) or 1)
+
+
+def check_weights_inside(graph: Path, version: str) -> None:
+    """Raise ModelError where a graph may keep weights in another file, and this version of ONNX
+    Runtime would follow its path, out of the folder too; 1.24 and later refuse that themselves."""
+    numbers = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
+    if numbers >= [1, 24]:
+        return
+    with graph.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
+        if m.find(b"location") < 0:
+            return
+    raise ModelError(
+        graph,
+        f"may keep weights in other files, which ONNX Runtime {version} follows anywhere",
+        "upgrade it: pip install --upgrade onnxruntime",
+    )
 
 
 def _with_weights(graph: Path, digest: str) -> str:

@@ -19,7 +19,12 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import waiting
 from rehydrate.embedding.embedder import short_message
 from rehydrate.embedding.locations import find_model_folder
-from rehydrate.embedding.model_files import ModelFiles, Precision, read_model_files
+from rehydrate.embedding.model_files import (
+    ModelFiles,
+    Precision,
+    check_weights_inside,
+    read_model_files,
+)
 from rehydrate.embedding.resilient import Breaker
 from rehydrate.errors import EmbedderError, InvalidArgumentError, ModelError
 
@@ -159,6 +164,7 @@ class OnnxModel:
         self._folder = folder
         self._files = files
         self._library = library
+        check_weights_inside(files.graph, library.version)
         self._load()
         self.dim = self._native.dim
         pooling = ":cls" if files.first_token else ""

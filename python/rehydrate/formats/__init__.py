@@ -8,7 +8,7 @@ what each function does: `detect`, `parse`, `validate`, `places`, `replace`, `in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
 
 from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
 from rehydrate.formats import (
@@ -33,12 +33,13 @@ from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
 from rehydrate.formats.langchain_chat import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
-from rehydrate.messages import Conversation
+from rehydrate.messages import Conversation, FormatName
 
 __all__ = [
     "FORMATS",
     "THINKING_MODELS",
     "Format",
+    "FormatName",
     "ThinkingModel",
     "detect_format",
     "langchain_to_openai",
@@ -79,10 +80,6 @@ class Format(Protocol):
         """Return each entry without thinking: itself, a copy, or None where nothing is left."""
 
 
-FormatName = Literal[
-    "claude_code", "openai_responses", "openai_chat", "anthropic", "langchain", "plain"
-]
-
 # In the order of detection: a gateway's message with both `tool_calls` and thinking blocks is
 # paired by its `tool_calls`, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
@@ -99,7 +96,7 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     or media parts for openai_chat, tool, thinking or media blocks for anthropic, a message object
     for langchain. Else the first hint decides (the developer role, a cache mark). Else the list is
     plain: role and text, as every provider takes it. Raises InvalidMessageError for a plain list
-    with an unknown role.
+    with an unknown role, or with calls that no format can pair.
 
     >>> detect_format([{"role": "user", "content": "hi"}])
     'plain'
@@ -108,6 +105,7 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     found = _detected(entries)
     if found == plain.NAME:
         _foreign.check_roles(entries)
+        plain.validate(entries)
     return cast("FormatName", found)
 
 

@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
 from typing import Any
 
-from rehydrate._native import Columns, first_telling, read_entries, read_transcript
+from rehydrate._native import (
+    Columns,
+    first_telling,
+    read_entries,
+    read_transcript,
+    transcript_branch,
+)
 from rehydrate.errors import InvalidMessageError
-from rehydrate.messages import Piece, PieceKind, normal_role
+from rehydrate.messages import normal_role
 
 __all__ = [
     "HINT",
-    "MEDIA_TYPES",
     "NONE",
     "PROOF",
     "Columns",
-    "Draft",
     "Path",
     "Places",
-    "as_content",
     "as_entry",
     "as_list",
     "as_parts",
     "as_role",
     "as_sequence",
     "compact_json",
-    "content_places",
     "first_telling",
-    "holds_bytes",
     "is_langchain_message",
     "json_object",
     "read_entries",
     "read_transcript",
-    "readable_texts",
     "replace_texts",
     "tool_input_text",
+    "transcript_branch",
     "type_of",
     "wrong_content",
 ]
@@ -79,25 +80,6 @@ _bounded = _Bounded()
 _bounded.maxlevel = 12
 _bounded.maxdict = _bounded.maxlist = _bounded.maxtuple = 200
 _bounded.maxstring = _bounded.maxother = 4000
-
-_OPAQUE_KEYS = frozenset(
-    {
-        *("type", "id", "tool_use_id", "file_id", "caller", "cache_control", "media_type"),
-        *("data", "blob", "signature", "encrypted_content", "encrypted_index", "encrypted_stdout"),
-        *("call_id", "tool_call_id", "approval_request_id", "container_id", "base64", "file_data"),
-        "b64_json",
-    }
-)
-_MAX_DEPTH = 8
-_LONGEST_DATA_URL_HEADER = 4_096
-
-# Media parts of any provider or gateway; each costs a constant.
-MEDIA_TYPES = frozenset(
-    {
-        *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
-        *("file", "container_upload", "input_file", "computer_screenshot"),
-    }
-)
 
 
 def as_sequence(messages: object) -> Sequence[Any]:
@@ -153,15 +135,6 @@ def as_role(entry: Mapping[str, Any], index: int) -> str:
     else:
         remedy = "add the role of whoever speaks"
     raise InvalidMessageError(index, "role", role, expected, remedy)
-
-
-def as_content(entry: Mapping[str, Any], index: int) -> object:
-    """Return the content; raises InvalidMessageError for an entry with its text elsewhere."""
-    content = entry.get("content")
-    if content is None and entry.get("parts"):
-        remedy = "Gemini's? convert its parts to OpenAI's or Anthropic's content first"
-        raise InvalidMessageError(index, "content", None, "a string or a list of blocks", remedy)
-    return content
 
 
 def type_of(block: Mapping[str, Any]) -> str:
@@ -227,66 +200,6 @@ def is_langchain_message(value: object) -> bool:
     )
 
 
-def holds_bytes(block: Mapping[str, Any]) -> bool:
-    """Return whether it is an MCP resource with bytes, or a generated image: always media.
-
-    >>> holds_bytes({"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": "JVBE"}})
-    True
-    """
-    resource = block.get("resource")
-    holds_blob = isinstance(resource, Mapping) and isinstance(resource.get("blob"), str)
-    return holds_blob or isinstance(block.get("b64_json"), str)
-
-
-def _is_base64_url(text: str) -> bool:
-    """Return whether it is a base64 data URL, in any spelling and with any parameters."""
-    if text[:5].lower() != "data:":
-        return False
-    header, comma, _ = text[:_LONGEST_DATA_URL_HEADER].partition(",")
-    return bool(comma) and header[-7:].lower() == ";base64"
-
-
-def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
-    """Yield the strings of an unknown block that a model would read: no ids, no base64."""
-    if isinstance(value, str):
-        if value and not _is_base64_url(value):
-            yield value
-    elif depth < _MAX_DEPTH:
-        if isinstance(value, Mapping):
-            for key, item in list(value.items()):  # another thread may change it meanwhile
-                if key not in _OPAQUE_KEYS:
-                    yield from readable_texts(item, depth + 1)
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                yield from readable_texts(item, depth + 1)
-
-
-class Draft:
-    """The pieces read from an entry so far, and the path of each text that an excerpt may replace.
-
-    `places` is parallel to `pieces`; None marks a text that must not change.
-    """
-
-    __slots__ = ("images", "pieces", "places")
-
-    def __init__(self) -> None:
-        """Start with nothing read."""
-        self.pieces: list[Piece] = []
-        self.places: list[Path | None] = []
-        self.images = 0
-
-    def add(self, text: object, kind: PieceKind, path: Path | None = None) -> None:
-        """Add a text, unless it is empty or no string."""
-        if text and isinstance(text, str):
-            self.pieces.append(Piece(text, kind))
-            self.places.append(path)
-
-    def add_readable(self, value: object, kind: PieceKind) -> None:
-        """Add every text in an unknown value that a model would read."""
-        for text in readable_texts(value):
-            self.add(text, kind)
-
-
 Path = tuple[str | int, ...]
 """Keys and indices from the entry to the string."""
 
@@ -312,26 +225,3 @@ def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
     for step, below in inner.items():
         copy[step] = replace_texts(copy[step], below)
     return tuple(copy) if isinstance(entry, tuple) else copy
-
-
-def _part_places(part: Mapping[str, Any], path: Path) -> Places:
-    """Return paths for the pieces that `readable_texts` reads of a part."""
-    texts = list(readable_texts(part))
-    is_plain = type_of(part) == "text" and texts == [part.get("text")]
-    return [(*path, "text")] if is_plain else [None] * len(texts)
-
-
-def content_places(content: object, path: Path, media: frozenset[str] = frozenset()) -> Places:
-    """Return paths for a content: a string, or a list of strings and parts. `readable_texts` reads
-    the parts, unless their type is in `media`."""
-    if isinstance(content, str):
-        return [path] if content else []
-    if not isinstance(content, Sequence):
-        return []
-    places: Places = []
-    for index, part in enumerate(content):
-        if isinstance(part, str):
-            places += [(*path, index)] if part else []
-        else:
-            places += [] if type_of(part) in media else _part_places(part, (*path, index))
-    return places

@@ -10,12 +10,12 @@ both are one unit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from rehydrate.errors import Violation
+from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats._reading import (
     HINT,
-    MEDIA_TYPES,
     NONE,
     PROOF,
     Columns,
@@ -23,15 +23,22 @@ from rehydrate.formats._reading import (
     Places,
     as_entry,
     as_role,
-    holds_bytes,
     read_entries,
-    readable_texts,
     replace_texts,
-    tool_input_text,
     type_of,
     wrong_content,
 )
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
+from rehydrate.formats.blocks import (
+    CALLS,
+    Draft,
+    Notes,
+    as_content,
+    check_pair,
+    has_only_results,
+    is_anthropic,
+    is_call,
+)
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.thinking import (
     THINKING_BLOCKS,
@@ -44,14 +51,10 @@ from rehydrate.messages import SHAPES, Conversation, Message, Piece, PieceKind
 NAME = "anthropic"
 replace = replace_texts
 
-_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
-_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+_TEXT, _THINKING = PieceKind.TEXT, PieceKind.THINKING
 
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_NATIVE_BLOCKS = _CALLS | {
+_NATIVE_BLOCKS = CALLS | {
     "tool_result",
-    "thinking",
-    "redacted_thinking",
     "mcp_tool_result",
     "web_search_tool_result",
     "web_fetch_tool_result",
@@ -60,7 +63,6 @@ _NATIVE_BLOCKS = _CALLS | {
     "compaction",
     "container_upload",
 }
-_TEXT_SOURCES = {"text": "data", "content": "content"}
 
 
 class Body(NamedTuple):
@@ -74,7 +76,8 @@ class Body(NamedTuple):
 
 
 def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: a block that only this format has. HINT: a cache mark; other gateways take it too."""
+    """PROOF: a block that only this format has. HINT: a thought or a cache mark, which gateways
+    write into messages of chat too."""
     content = entry.get("content")
     if "role" not in entry or not isinstance(content, (list, tuple)):
         return NONE
@@ -84,19 +87,29 @@ def detect(entry: Mapping[str, Any]) -> int:
             kind = type_of(block)
             if kind in _NATIVE_BLOCKS or (kind == "image" and "source" in block):
                 return PROOF
-            if "cache_control" in block:
+            if "cache_control" in block or kind in THINKING_BLOCKS:
                 evidence = HINT
     return evidence
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Anthropic messages; raises InvalidMessageError for an entry that is no message."""
-    columns = read_entries(NAME, entries, _read_entry)
-    bound = _opening_thought(entries, columns)
-    return Conversation(NAME, None, None, (), user_first=True, bound=bound, columns=columns)
+    notes = Notes()
+    columns = read_entries(NAME, entries, partial(_read_entry, notes=notes))
+    opening = _opening_thought(entries, columns)
+    return Conversation(
+        NAME,
+        None,
+        None,
+        user_first=True,
+        bound=tuple(sorted({*opening, *notes.bound})),
+        columns=columns,
+        opening=opening,
+        unknown=notes.unknown,
+    )
 
 
-def _read_entry(raw: object, index: int) -> tuple[Message, bool]:
+def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
     """Read a message of any shape; return also whether it ends in a thought.
 
     A thought at the end of a message belongs to the assistant's next message: the API joins the
@@ -104,12 +117,21 @@ def _read_entry(raw: object, index: int) -> tuple[Message, bool]:
     """
     entry = as_entry(raw, index)
     role = as_role(entry, index)
-    content = entry.get("content")
-    body = read_content(content, index)
+    content = as_content(entry, index)
+    _check_no_chat_calls(entry, index)
+    body = read_content(content, index, notes)
     if role == "user" and body.only_results:
         role = "tool"
     message = Message(index, role, *body[:4], role == "user")
     return message, role == "assistant" and _ends_in_thought(content)
+
+
+def _check_no_chat_calls(entry: Mapping[str, Any], index: int) -> None:
+    """Raise InvalidMessageError for OpenAI chat's calls and results, which pair with no block."""
+    for key in ("tool_calls", "tool_call_id", "function_call"):
+        if value := entry.get(key):
+            remedy = "pass format='openai_chat', or convert it to Anthropic's blocks"
+            raise InvalidMessageError(index, key, value, "no call of OpenAI chat's", remedy)
 
 
 def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...]:
@@ -131,6 +153,8 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         role = as_role(entry, index)
+        as_content(entry, index)
+        _check_no_chat_calls(entry, index)
         if role != "system":
             blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
             spoken.append(Spoken(index, role, blocks, entry.get("content") is None))
@@ -146,47 +170,30 @@ def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
         for part_index, block in enumerate(content):
             if isinstance(block, str):
                 yield {"type": "text", "text": block}
-            else:
-                yield as_entry(block, index, f"content[{part_index}]")
+                continue
+            part = f"content[{part_index}]"
+            found = as_entry(block, index, part)
+            if not is_anthropic(found):
+                check_pair(found, index, part)
+            yield found
     elif content is not None:
         raise wrong_content(content, index)
 
 
-def read_content(content: object, index: int) -> Body:
+def read_content(content: object, index: int, notes: Notes | None = None) -> Body:
     """Read a message's content: a string, a list of blocks or nothing.
 
     Reads every shape and reports what is wrong; the native reader reads the common shapes faster.
     """
-    if isinstance(content, str):
-        return Body((Piece(content, _TEXT),)) if content else Body()
-    if content is None:
-        return Body()
-    if not isinstance(content, (list, tuple)):
-        raise wrong_content(content, index)
-    draft = _Draft(index)
-    results = 0
-    for part_index, item in enumerate(content):
-        if isinstance(item, str):
-            draft.add(item, _TEXT)
-            continue
-        block = as_entry(item, index, f"content[{part_index}]")
-        kind = type_of(block)
-        if kind == "text":
-            draft.add(block.get("text"), _TEXT)
-        elif kind == "tool_result":
-            results += 1
-            _read_result(draft, block, part_index)
-        elif kind in _CALLS:
-            _read_call(draft, block)
-        elif kind == "thinking":
-            draft.add(block.get("thinking"), _THINKING)
-        elif kind.endswith("_tool_result"):
-            _read_server_result(draft, block)
-        elif kind != "redacted_thinking":
-            _read_other(draft, block, _TEXT)
-    only_results = 0 < results == len(content)
+    draft = _read(content, index, ())
+    if notes is not None:
+        notes.take(draft)
     return Body(
-        tuple(draft.pieces), draft.images, tuple(draft.calls), tuple(draft.answers), only_results
+        tuple(draft.pieces),
+        draft.images,
+        tuple(draft.calls),
+        tuple(draft.answers),
+        has_only_results(content),
     )
 
 
@@ -200,23 +207,7 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
 
 def places_in(content: object, index: int, path: Path) -> Places:
     """Return the paths of the pieces that `read_content` reads of the content at `path`."""
-    if isinstance(content, str):
-        return [path] if content else []
-    if not isinstance(content, (list, tuple)):
-        return []
-    found: Places = []
-    for part_index, item in enumerate(content):
-        here = (*path, part_index)
-        if isinstance(item, Mapping) and item.get("type") == "tool_result":
-            inner = item.get("content")
-            if isinstance(inner, str):
-                found += [(*here, "content")] if inner else []
-            else:
-                for inner_place, block in enumerate(inner or ()):
-                    found += _block_places(block, index, (*here, "content", inner_place))
-        else:
-            found += _block_places(item, index, here)
-    return found
+    return _read(content, index, path).places
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
@@ -231,7 +222,7 @@ def inputs_in(content: object, path: Path) -> Inputs:
     return [
         _input(block, (*path, part_index, "input"))
         for part_index, block in enumerate(content)
-        if isinstance(block, Mapping) and type_of(block) in _CALLS
+        if isinstance(block, Mapping) and is_call(type_of(block))
     ]
 
 
@@ -248,20 +239,6 @@ def signed(entry: Mapping[str, Any]) -> bool:
     return is_signed(entry.get("content"))
 
 
-def _block_places(block: object, index: int, path: Path) -> Places:
-    """Return the path of a block's one text if it may be excerpted, else None for each piece."""
-    if isinstance(block, str):
-        return [path] if block else []
-    pieces = read_content([block], index).pieces
-    if len(pieces) == 1 and isinstance(block, Mapping) and not block.get("citations"):
-        source = block.get("source")
-        if type_of(block) == "text":
-            return [(*path, "text")]
-        if isinstance(source, Mapping) and source.get("data") == pieces[0].text:
-            return [(*path, "source", "data")]  # a document that is plain text
-    return [None] * len(pieces)
-
-
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
     """Return each entry without thinking blocks: itself, a copy, or None where nothing is left."""
     return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
@@ -275,81 +252,11 @@ def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any]
     return None if rest is Nothing else {**entry, "content": rest}
 
 
-class _Draft:
-    """A `Body` while its blocks are read."""
-
-    __slots__ = ("answers", "calls", "images", "index", "pieces")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.pieces: list[Piece] = []
-        self.images = 0
-        self.calls: list[str] = []
-        self.answers: list[str] = []
-
-    def add(self, text: object, kind: PieceKind) -> None:
-        if text and isinstance(text, str):
-            self.pieces.append(Piece(text, kind))
-
-    def add_readable(self, value: object, kind: PieceKind) -> None:
-        self.pieces += [Piece(text, kind) for text in readable_texts(value)]
-
-
-def _read_call(draft: _Draft, block: Mapping[str, Any]) -> None:
-    call = block.get("id")
-    if isinstance(call, str):
-        draft.calls.append(call)
-    draft.add(tool_input_text(block.get("name"), block.get("input")), _TOOL_INPUT)
-
-
-def _read_result(draft: _Draft, block: Mapping[str, Any], part_index: int) -> None:
-    answer = block.get("tool_use_id")
-    if isinstance(answer, str):
-        draft.answers.append(answer)
-    content = block.get("content")
-    if isinstance(content, str):
-        draft.add(content, _TOOL_RESULT)
-        return
-    if content is None:
-        return
-    part = f"content[{part_index}].content"
-    if isinstance(content, Mapping) or not isinstance(content, (list, tuple)):
-        raise wrong_content(content, draft.index, part)
-    for inner_place, inner in enumerate(content):
-        if isinstance(inner, str):
-            draft.add(inner, _TOOL_RESULT)
-        else:
-            inner_block = as_entry(inner, draft.index, f"{part}[{inner_place}]")
-            _read_other(draft, inner_block, _TOOL_RESULT)
-
-
-def _read_server_result(draft: _Draft, block: Mapping[str, Any]) -> None:
-    answer = block.get("tool_use_id")
-    if isinstance(answer, str):
-        draft.answers.append(answer)
-    draft.add_readable(block.get("content"), _TOOL_RESULT)
-
-
-def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> None:
-    """Read a text, media or a block of unknown type as pieces of `kind`."""
-    block_type = type_of(block)
-    if block_type == "text":
-        draft.add(block.get("text"), kind)
-    elif block_type in MEDIA_TYPES:
-        draft.images += 1
-    elif holds_bytes(block):
-        draft.images += 1
-        draft.add_readable(block, kind)
-    elif block_type == "document":
-        draft.add_readable([block.get("title"), block.get("context")], kind)
-        source = block.get("source")
-        # A text source keeps its text under `data`, where the others keep base64.
-        if isinstance(source, Mapping) and type_of(source) in _TEXT_SOURCES:
-            draft.add_readable(source.get(_TEXT_SOURCES[source["type"]]), kind)
-        else:
-            draft.images += 1
-    else:
-        draft.add_readable(block, kind)
+def _read(content: object, index: int, path: Path) -> Draft:
+    """Read the content at `path` of an entry; raises InvalidMessageError."""
+    draft = Draft(index)
+    draft.add_content(content, _TEXT, path)
+    return draft
 
 
 def _begins_with_thought(entry: Mapping[str, Any]) -> bool:

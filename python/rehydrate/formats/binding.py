@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
 from rehydrate.formats._reading import type_of
+from rehydrate.formats.claude_code import content_of, is_seen
 from rehydrate.formats.thinking import is_thinking
 
 __all__ = ["entries_of", "stale_thinking"]
@@ -178,8 +179,11 @@ def _read(entries: Sequence[Any]) -> _Read:
 
 def _authored_blocks(entry: Any) -> Iterator[tuple[str, Any]]:
     """Yield each block of an entry with its author; thinking beside a content comes first."""
-    if isinstance(entry, Mapping) and "role" not in entry and "message" in entry:
-        entry = entry["message"]  # a line of a transcript
+    if isinstance(entry, Mapping) and "role" not in entry:  # a line of a transcript
+        if "message" in entry:
+            entry = entry["message"]
+        elif is_seen(entry):
+            entry = {"role": "user", "content": content_of(entry)}
     role = _get(entry, "role") or _get(entry, "type")
     if not isinstance(role, str) or (isinstance(entry, Mapping) and "role" not in entry):
         return  # an entry that no model sees, or an item of Responses

@@ -10,8 +10,17 @@ from typing import Any, Literal, NamedTuple, get_args
 from rehydrate._check import check_choice
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import Path, type_of
+from rehydrate.formats.blocks import is_call
 
-__all__ = ["Input", "Inputs", "at_path", "input_texts", "is_signed", "with_texts"]
+__all__ = [
+    "Input",
+    "Inputs",
+    "at_path",
+    "input_texts",
+    "inputs_among_blocks",
+    "is_signed",
+    "with_texts",
+]
 
 
 CallFormat = Literal["anthropic", "openai_chat", "openai_responses", "langchain"]
@@ -165,6 +174,14 @@ class Input(NamedTuple):
 
 Inputs = list[Input | None]
 """The input of each piece of kind TOOL_INPUT; None where it must not change."""
+
+
+def inputs_among_blocks(entry: Mapping[str, Any]) -> Inputs:
+    """Return None for each call of Anthropic's among the blocks of another format's content."""
+    content = entry.get("content")
+    if not isinstance(content, (list, tuple)):
+        return []
+    return [None for block in content if isinstance(block, Mapping) and is_call(type_of(block))]
 
 
 def input_texts(value: object, *, is_text: bool = False) -> Iterator[str]:

@@ -1,21 +1,29 @@
 """Claude Code transcripts: JSONL lines around Anthropic messages, one content block a line.
 
-The model saw only the `user` and `assistant` lines. All others (progress, file history, queue
-operations, system notes such as compact_boundary) are ignored, and so are
+The model saw only the `user` and `assistant` lines, and what was queued while it worked
+(`queued_command` attachments). All others (progress, file history, queue operations, system notes
+such as compact_boundary) are ignored, and so are
 
 - subagents' lines (isSidechain), unless the whole transcript is a subagent's;
 - lines whose uuid came before, which a resumed session repeats;
-- API errors, which Claude Code shows but never sends.
+- API errors, which Claude Code shows but never sends;
+- branches that the user took back by a rewind.
+
+A transcript is a tree: each line names its parent, and the conversation is the way from the newest
+leaf to the root, with the other lines of its messages and the results of its calls
+(`transcript_branch`). A line may be written before its parent: `Conversation` has the order of the
+file, and what is sent and validated the order of the tree.
 
 One assistant message is several lines with one `message.id`, and results of its first calls may
 come before the lines of its last calls. So all lines of one id, and all results of their calls, are
-one unit. Lines that Claude Code writes as the user (isMeta, isCompactSummary) are user messages
-that the model sees, but no turns of the user.
+one unit. Lines that Claude Code writes as the user (isMeta, isCompactSummary, a task's
+notification) are user messages that the model sees, but no turns of the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
@@ -27,9 +35,11 @@ from rehydrate.formats._reading import (
     as_entry,
     read_transcript,
     replace_texts,
+    transcript_branch,
 )
 from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
+from rehydrate.formats.blocks import Notes
 from rehydrate.formats.calls import Inputs, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message
@@ -60,27 +70,39 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
-    found = read_transcript(entries, read_content)
+    notes = Notes()
+    found = read_transcript(entries, partial(read_content, notes=notes))
     if found is None:
-        messages, links, skipped = read_slowly(entries)
+        notes = Notes()
+        messages, links, skipped = read_slowly(entries, notes)
         found = Columns.grouped(tuple(messages), links), skipped
     columns, ignored = found
-    return Conversation(NAME, None, None, tuple(ignored), user_first=True, columns=columns)
+    return Conversation(
+        NAME,
+        None,
+        None,
+        tuple(ignored),
+        user_first=True,
+        bound=notes.bound,
+        columns=columns,
+        unknown=notes.unknown,
+    )
 
 
 def read_slowly(
-    entries: Sequence[Any],
+    entries: Sequence[Any], notes: Notes | None = None
 ) -> tuple[list[Message], list[tuple[int, int]], list[int]]:
     """Read lines of any shape; return also the positions of messages that belong together, and the
     indices of what is no message."""
     lines, ignored = spoken_lines(entries)
+    lines.sort(key=lambda line: line.index)
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
     first_lines: dict[str, int] = {}  # message id -> number of its first line
     callers: dict[str, int] = {}  # call id -> number of its line
     for number, line in enumerate(lines):
         index, role, content, message_id, entry = line
-        body = read_content(content, index)
+        body = read_content(content, index, notes)
         if role == "assistant":
             if message_id is not None:
                 first_line = first_lines.setdefault(message_id, number)
@@ -94,7 +116,7 @@ def read_slowly(
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
             links.append((callers[source], number))
-        is_user_turn = role == "user" and not (entry.get("isMeta") or entry.get("isCompactSummary"))
+        is_user_turn = role == "user" and is_of_the_user(entry)
         messages.append(Message(index, role, *body[:4], is_user_turn))
     return messages, links, ignored
 
@@ -133,17 +155,17 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the paths of the texts in a line's message. `toolUseResult` beside it is Claude Code's
     own record, which no model sees."""
-    return places_in(entry["message"].get("content"), index, ("message", "content"))
+    return places_in(content_of(entry), index, _path_of(entry))
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
     """Return the inputs of the calls in a line's message."""
-    return inputs_in(entry["message"].get("content"), ("message", "content"))
+    return inputs_in(content_of(entry), _path_of(entry))
 
 
 def signed(entry: Mapping[str, Any]) -> bool:
     """Return whether the line's message holds a thought or its signature."""
-    return is_signed(entry["message"].get("content"))
+    return is_signed(content_of(entry))
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
@@ -163,7 +185,7 @@ def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
-    """Return the lines that the model saw, and the indices of all others."""
+    """Return the lines of the conversation in its order, and the indices of all others."""
     lines: list[_Line] = []
     sidechain: list[_Line] = []
     ignored: list[int] = []
@@ -171,7 +193,7 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
     for index, raw in enumerate(entries):
         entry = raw if type(raw) is dict else as_entry(raw, index)
         kind = entry.get("type")
-        if (kind != "assistant" and kind != "user") or entry.get("isApiErrorMessage"):  # noqa: PLR1714
+        if not is_seen(entry):
             if not isinstance(kind, str):
                 remedy = "pass only the lines of one transcript"
                 raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
@@ -184,24 +206,129 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
                 continue
             seen.add(uuid)
         message = entry.get("message")
-        if not isinstance(message, Mapping):
+        if kind != _QUEUED and not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"
             raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        if _is_empty(message.get("content")):  # Claude Code leaves it out when it sends
+        content = content_of(entry)
+        if _is_empty(content):  # Claude Code leaves it out when it sends
             ignored.append(index)
             continue
-        message_id = message.get("id") if kind == "assistant" else None
+        role = "assistant" if kind == "assistant" else "user"
+        message_id = message.get("id") if role == "assistant" and message is not None else None
         if not isinstance(message_id, str):
             message_id = None
-        line = _Line(index, kind, message.get("content"), message_id, entry)
+        line = _Line(index, role, content, message_id, entry)
         # The SDK's stream names the subagent's call where the file has isSidechain.
         is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
         (sidechain if is_sidechain else lines).append(line)
     if not lines:
-        return sidechain, ignored
-    if sidechain:
-        ignored = sorted([*ignored, *(line.index for line in sidechain)])
-    return lines, ignored
+        lines, sidechain = sidechain, []
+    ignored += [line.index for line in sidechain]
+    branch = transcript_branch([_outline_of(entry) for entry in entries])
+    if branch is not None:
+        by_index = {line.index: line for line in lines}
+        lines = [by_index.pop(index) for index in branch if index in by_index]
+        ignored += by_index
+    return lines, sorted(ignored)
+
+
+def taken_back(entries: Sequence[Any]) -> frozenset[int]:
+    """Return the indices of lines that the model may have seen, and that the conversation did not
+    go on from: the user took them back.
+
+    >>> said = {"role": "user", "content": "Use tabs."}
+    >>> lines = [{"type": "user", "uuid": "1", "parentUuid": "0", "message": said}]
+    >>> lines += [{"type": "user", "uuid": "2", "parentUuid": "0", "message": said}]
+    >>> taken_back(lines)
+    frozenset({0})
+    """
+    lines = {n: entry for n, entry in enumerate(entries) if isinstance(entry, Mapping)}
+    branch = transcript_branch([_outline_of(entry) for entry in lines.values()])
+    if branch is None:
+        return frozenset()
+    numbers = list(lines)
+    kept = {numbers[place] for place in branch}
+    return frozenset([n for n, entry in lines.items() if is_seen(entry) and n not in kept])
+
+
+_QUEUED = "attachment"
+
+
+def is_seen(entry: Mapping[str, Any]) -> bool:
+    """Return whether the model may have seen a line: by its type, on whatever branch it is."""
+    kind = entry.get("type")
+    if entry.get("isApiErrorMessage"):
+        return False
+    if kind == _QUEUED:
+        attachment = entry.get("attachment")
+        return isinstance(attachment, Mapping) and attachment.get("type") == "queued_command"
+    return isinstance(kind, str) and kind in _SPEAKERS
+
+
+def content_of(entry: Mapping[str, Any]) -> Any:
+    """Return the content of a line that the model saw.
+
+    >>> content_of({"type": "user", "message": {"role": "user", "content": "Fix the login."}})
+    'Fix the login.'
+    """
+    around, key = _path_of(entry)
+    found = entry.get(around)
+    return found.get(key) if isinstance(found, Mapping) else None
+
+
+def _path_of(entry: Mapping[str, Any]) -> tuple[str, str]:
+    return (_QUEUED, "prompt") if entry.get("type") == _QUEUED else ("message", "content")
+
+
+def is_of_the_user(entry: Mapping[str, Any]) -> bool:
+    """Return whether the user wrote a line of the user's role, and not the harness."""
+    source = entry
+    if entry.get("type") == _QUEUED:
+        source = entry[_QUEUED]
+        if source.get("commandMode", "prompt") not in ("prompt", None):
+            return False
+    origin = source.get("origin")
+    kind = origin.get("kind") if isinstance(origin, Mapping) else None
+    if isinstance(kind, str) and kind != "human":
+        return False
+    return not (entry.get("isMeta") or entry.get("isCompactSummary"))
+
+
+_TREE_KEYS = (
+    *("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp"),
+    *("isSidechain", "parent_tool_use_id", "isApiErrorMessage", "isMeta", "isCompactSummary"),
+    "sourceToolUseID",
+)
+
+
+def _outline_of(entry: Any) -> dict[str, Any]:
+    """Return a line as the tree reads it; what the tree asks of it, where its shape is odd."""
+    is_common = type(entry) is dict and type(entry.get("type")) is str
+    if is_common and type(content_of(entry)) in (str, list, type(None)):
+        whole: dict[str, Any] = entry
+        return whole
+    made: dict[str, Any] = {key: _plain(entry[key]) for key in _TREE_KEYS if key in entry}
+    around, key = _path_of(entry)
+    found = entry.get(around)
+    if isinstance(found, Mapping):
+        content = found.get(key)
+        if isinstance(content, (list, tuple)):
+            content = [
+                {name: _plain(value) for name, value in block.items() if name in _BLOCK_KEYS}
+                if isinstance(block, Mapping)
+                else _plain(block)
+                for block in content
+            ]
+        of = {"type": _plain(found.get("type")), "id": _plain(found.get("id"))}
+        made[around] = {**of, key: _plain(content)}
+    return made
+
+
+_BLOCK_KEYS = frozenset({"type", "id", "tool_use_id", "text"})
+
+
+def _plain(value: Any) -> Any:
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def _is_empty(content: object) -> bool:

@@ -18,20 +18,18 @@ from typing import Any, NamedTuple
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import openai_chat
 from rehydrate.formats._reading import (
-    MEDIA_TYPES,
     NONE,
     PROOF,
     Columns,
-    Draft,
     Path,
     as_entry,
     as_parts,
-    holds_bytes,
     is_langchain_message,
     replace_texts,
     tool_input_text,
     type_of,
 )
+from rehydrate.formats.blocks import Draft, Notes
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.formats.thinking import Nothing, content_without_thinking
@@ -47,7 +45,6 @@ _PARTIAL_BLOCKS = frozenset({"input_json_delta", "tool_call_chunk"})
 _THINKING_BLOCKS = frozenset({"thinking", "reasoning", "reasoning_content"})
 _ALL_THINKING_BLOCKS = _THINKING_BLOCKS | {"redacted_thinking"}
 _REASONING_EXTRA = "reasoning_content"
-_TEXT_BLOCKS = frozenset({"text", "text-plain", "output_text", "input_text"})
 
 
 def detect(entry: object) -> int:
@@ -61,6 +58,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
     links: list[tuple[int, int]] = []
     ignored: list[int] = []
     caller: int | None = None  # index of the calls that tool messages without an id answer
+    notes = Notes()
     for index, raw in enumerate(entries):
         entry = as_message(raw, index)
         if entry.type == "remove":
@@ -69,6 +67,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
         role = role_of(entry)
         calls = calls_of(entry)
         draft = _read(entry, index, role, calls)
+        notes.take(draft)
         answers = _answers(entry, role)
         number = len(messages)
         if role != "tool":
@@ -83,7 +82,16 @@ def parse(entries: Sequence[Any]) -> Conversation:
         )
     columns = Columns.grouped(tuple(messages), links)
     user_first = columns.begins_with_user()
-    return Conversation(NAME, None, None, tuple(ignored), user_first, columns=columns)
+    return Conversation(
+        NAME,
+        None,
+        None,
+        tuple(ignored),
+        user_first,
+        notes.bound,
+        columns=columns,
+        unknown=notes.unknown,
+    )
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -169,7 +177,7 @@ def as_message(value: object, index: int) -> Any:
 
 
 def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
-    draft = Draft()
+    draft = Draft(index)
     extras = extras_of(entry)
     draft.add(extras.get(_REASONING_EXTRA), _THINKING)
     kind = _TOOL_RESULT if role == "tool" else _TEXT
@@ -182,31 +190,34 @@ def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
             if isinstance(part, str):
                 draft.add(part, kind, path)
             else:
-                _read_block(draft, as_entry(part, index, f"content[{part_index}]"), kind, path)
+                place = f"content[{part_index}]"
+                _read_block(draft, as_entry(part, index, place), kind, path, place)
     draft.add(extras.get("refusal"), _TEXT)
+    # The outputs of a server's tools, and speech, of OpenAI's.
+    draft.add_readable(extras.get("tool_outputs"), _TOOL_RESULT)
+    audio = extras.get("audio")
+    if isinstance(audio, Mapping):
+        draft.add_readable(audio.get("transcript", audio), _TEXT)
     for call in calls:
         draft.add(tool_input_text(call.name, call.input), _TOOL_INPUT)
     return draft
 
 
-def _read_block(draft: Draft, block: Mapping[str, Any], kind: PieceKind, path: Path) -> None:
+def _read_block(
+    draft: Draft, block: Mapping[str, Any], kind: PieceKind, path: Path, part: str
+) -> None:
     block_type = type_of(block)
-    if block_type in _TEXT_BLOCKS:
-        # Citations point into the text by character number.
-        is_cited = block.get("annotations") or block.get("citations")
-        draft.add(block.get("text"), kind, None if is_cited else (*path, "text"))
-    elif block_type in _THINKING_BLOCKS:
+    if block_type in _THINKING_BLOCKS:
         said = [block.get(key) for key in ("thinking", "reasoning", "summary", "reasoning_content")]
         draft.add_readable(said, _THINKING)
-    elif block_type in MEDIA_TYPES:
-        draft.images += 1
-    elif block_type in CALL_BLOCKS or block_type in _PARTIAL_BLOCKS:
+    elif _call_keys(block) or block_type in _PARTIAL_BLOCKS:
         pass  # read with the other calls of the message
-    elif block_type.endswith("tool_result"):
+    elif block_type == "tool_result" and not isinstance(block.get("content"), Mapping):
+        draft.add_content(block.get("content"), _TOOL_RESULT, (*path, "content"), part)
+    elif _is_result(block):
         draft.add_readable(block.get("content", block.get("output")), _TOOL_RESULT)
     elif block_type != "redacted_thinking":
-        draft.images += holds_bytes(block)
-        draft.add_readable(block, kind)
+        draft.add_block(block, kind, path, part)
 
 
 def _answers(entry: Any, role: str) -> tuple[str, ...]:
@@ -217,7 +228,7 @@ def _answers(entry: Any, role: str) -> tuple[str, ...]:
         return (answer,) if isinstance(answer, str) else ()
     results = [block for block in mappings(entry.content) if _is_result(block)]
     # Written so by Anthropic, or by LangChain itself for a server's tools.
-    ids = [block.get("tool_use_id", block.get("tool_call_id")) for block in results]
+    ids = [next(filter(None, map(block.get, _RESULT_IDS)), None) for block in results]
     return tuple([answer for answer in ids if isinstance(answer, str)])
 
 
@@ -243,8 +254,11 @@ def _as_sent(entry: Any, index: int) -> Iterator[dict[str, Any]]:
     yield message
 
 
+_RESULT_IDS = ("tool_use_id", "tool_call_id", "call_id")
+
+
 def _is_result(block: Mapping[str, Any]) -> bool:
-    return type_of(block).endswith("tool_result")
+    return type_of(block).endswith(("tool_result", "_output"))
 
 
 # Types of blocks that are calls, with the keys of id and input.
@@ -259,6 +273,20 @@ CALL_BLOCKS = {
     "mcp_tool_use": ("id", "input"),
 }
 SERVER_BLOCKS = frozenset({"server_tool_use", "server_tool_call", "mcp_tool_use"})
+_ITEM_INPUTS = ("arguments", "input", "action", "actions", "operation", "code")
+
+
+def _call_keys(block: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the keys of a call's id and input; None for a block that is no call.
+
+    A call of a type that is not in the table, as OpenAI's computer or shell, has a `call_id`.
+    """
+    kind = type_of(block)
+    if kind in CALL_BLOCKS:
+        return CALL_BLOCKS[kind]
+    if not kind.endswith("_call") or not isinstance(block.get("call_id"), str):
+        return None
+    return "call_id", next((key for key in _ITEM_INPUTS if key in block), _ITEM_INPUTS[0])
 
 
 class Call(NamedTuple):
@@ -303,9 +331,9 @@ def _places(entry: Any) -> Iterator[tuple[Path, object]]:
         yield ("tool_calls", part_index, "args"), call.get("id")
     content = entry.content if isinstance(entry.content, (list, tuple)) else ()
     for part_index, block in enumerate(content):
-        kind = type_of(block) if isinstance(block, Mapping) else ""
-        if kind in CALL_BLOCKS and kind not in SERVER_BLOCKS:
-            id_key, input_key = CALL_BLOCKS[kind]
+        keys = _call_keys(block) if isinstance(block, Mapping) else None
+        if keys and type_of(block) in CALL_BLOCKS and type_of(block) not in SERVER_BLOCKS:
+            id_key, input_key = keys
             yield ("content", part_index, input_key), block.get(id_key)
     extras = extras_of(entry)
     for part_index, call in enumerate(extras.get("tool_calls") or ()):
@@ -341,12 +369,22 @@ def _listed(entry: Any) -> Iterator[Call]:
 
 
 def _among_blocks(entry: Any) -> Iterator[Call]:
-    for block in mappings(entry.content):
-        kind = type_of(block)
-        if kind in CALL_BLOCKS:
-            id_key, input_key = CALL_BLOCKS[kind]
-            call_id, by_server = _id(block.get(id_key)), kind in SERVER_BLOCKS
-            yield Call(call_id, block.get("name"), block.get(input_key), by_server)
+    blocks = mappings(entry.content)
+    answered = {block.get("call_id") for block in blocks if _is_result(block)}
+    for block in blocks:
+        keys = _call_keys(block)
+        if keys is not None:
+            id_key, input_key = keys
+            call_id, name = _id(block.get(id_key)), block.get("name")
+            by_server = type_of(block) in SERVER_BLOCKS or (
+                call_id is not None and call_id in answered
+            )
+            yield Call(call_id, name or _item_name(block), block.get(input_key), by_server)
+
+
+def _item_name(block: Mapping[str, Any]) -> str | None:
+    kind = type_of(block)
+    return None if kind in CALL_BLOCKS else kind.removesuffix("_call")
 
 
 def _as_openai_sent(entry: Any) -> Iterator[Call]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
+from rehydrate._text import FreeNames
+
 
 class RenderedMessage(NamedTuple):
     """A message as it is sent, and the entries it is made of."""
@@ -109,17 +111,12 @@ def _role_calls(message: NeutralMessage) -> RoleCalls:
 
 
 def _with_valid_ids(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
-    used: set[str] = set()
+    names = FreeNames((), "-")
     latest: dict[str | None, str] = {}
 
     def renamed(part: Part, source: int) -> Part:
         if isinstance(part, Call):
-            wanted = NO_ID_CHARACTER.sub("_", part.id or f"call_{source}")
-            name, number = wanted, 1
-            while name in used:
-                number += 1
-                name = f"{wanted}-{number}"
-            used.add(name)
+            name = names.take(NO_ID_CHARACTER.sub("_", part.id or f"call_{source}"))
             latest[part.id] = name
             return part._replace(id=name)
         if isinstance(part, Result):

@@ -8,30 +8,27 @@ writes its id as the one of `tool_call_ids`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
 from rehydrate.formats._grouping import Ledger
 from rehydrate.formats._reading import (
     HINT,
-    MEDIA_TYPES,
     NONE,
     PROOF,
     Path,
     Places,
     as_entry,
     as_list,
-    as_parts,
     as_role,
-    content_places,
-    holds_bytes,
     read_entries,
-    readable_texts,
     replace_texts,
     tool_input_text,
     type_of,
 )
-from rehydrate.formats.calls import Input, Inputs, is_signed
+from rehydrate.formats.blocks import Draft, Notes, as_content, has_only_results, readable_texts
+from rehydrate.formats.calls import Input, Inputs, inputs_among_blocks, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
@@ -75,35 +72,45 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read OpenAI chat messages; raises InvalidMessageError for an entry that is no message."""
-    return Conversation(NAME, None, None, columns=read_entries(NAME, entries, _read_entry))
+    notes = Notes()
+    columns = read_entries(NAME, entries, partial(_read_entry, notes=notes))
+    return Conversation(NAME, None, None, bound=notes.bound, columns=columns, unknown=notes.unknown)
 
 
-def _read_entry(raw: object, index: int) -> tuple[Message, bool]:
+def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
     """Read a message of any shape; return also whether it makes calls, to which tool messages
     without an id belong."""
     entry = as_entry(raw, index)
     role = as_role(entry, index)
-    pieces: list[Piece] = []
-    if role == "assistant":
-        for key in _REASONING_KEYS:
-            reasoning = entry.get(key)
-            if reasoning and isinstance(reasoning, str):
-                pieces.append(Piece(reasoning, _THINKING))
-                break
-    kind = _TOOL_RESULT if role == "tool" else _TEXT
-    images = _read_content(entry.get("content"), index, kind, pieces)
+    thoughts = _thoughts(entry, role)
+    draft = _read_content(entry, index, _TOOL_RESULT if role == "tool" else _TEXT)
     made: list[_Call] = []
     answers: tuple[str, ...] = ()
     if role == "tool":
         answer = _answer_id(entry)
         answers = () if answer is None else (answer,)
     elif len(entry) > 2 or "content" not in entry:  # more than role and content
-        images += _read_extras(entry, pieces)
+        _read_extras(entry, draft)
         made = _calls(entry, index)
-        pieces += [Piece(call.text, _TOOL_INPUT) for call in made]
-    calls = tuple([call.id for call in made if call.id is not None])
-    message = Message(index, role, tuple(pieces), images, calls, answers, role == "user")
+        for call in made:
+            draft.add(call.text, _TOOL_INPUT)
+    if notes is not None:
+        notes.take(draft)
+    if role == "user" and has_only_results(entry.get("content")):
+        role = "tool"
+    calls = (*draft.calls, *[call.id for call in made if call.id is not None])
+    pieces = (*thoughts, *draft.pieces)
+    answers = (*answers, *draft.answers)
+    message = Message(index, role, pieces, draft.images, calls, answers, role == "user")
     return message, bool(made)
+
+
+def _thoughts(entry: Mapping[str, Any], role: str) -> list[Piece]:
+    for key in _REASONING_KEYS if role == "assistant" else ():
+        reasoning = entry.get(key)
+        if reasoning and isinstance(reasoning, str):
+            return [Piece(reasoning, _THINKING)]
+    return []
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -114,7 +121,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         role = as_role(entry, index)
-        _read_content(entry.get("content"), index, _TEXT, [])  # raises what parse raises
+        _read_content(entry, index, _TEXT)  # raises what parse raises
         if entry["role"] not in _ROLES:
             what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
             found.append(Violation(index, "unknown_role", what))
@@ -139,10 +146,9 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the paths of an entry's texts; reasoning, refusals, calls and inputs do not change."""
-    del index
-    found = content_places(entry.get("content"), ("content",), MEDIA_TYPES)
-    message = parse([entry]).messages[0]
-    before = sum(piece.kind == _THINKING for piece in message.pieces[:1])
+    message, _ = _read_entry(entry, index)
+    before = len(_thoughts(entry, message.role))
+    found = _read_content(entry, index, _TEXT).places
     after = len(message.pieces) - before - len(found)
     return [*[None] * before, *found, *[None] * after]
 
@@ -151,7 +157,7 @@ def inputs(entry: Mapping[str, Any]) -> Inputs:
     """Return the inputs of an entry's calls: arguments of functions, texts of custom tools."""
     if entry.get("role") == "tool":
         return []
-    found: Inputs = []
+    found = inputs_among_blocks(entry)
     for part_index, call in enumerate(entry.get("tool_calls") or ()):
         found.append(_input(call, ("tool_calls", part_index)))
     call = entry.get("function_call")
@@ -292,31 +298,19 @@ def _call_text(call: Mapping[str, Any]) -> str:
     return " ".join(readable_texts(call))
 
 
-def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Piece]) -> int:
-    """Read a content as pieces of `kind`; return how many images and other media it holds."""
-    images = 0
-    for part_index, item in enumerate(as_parts(content, index)):
-        if isinstance(item, str):
-            if item:
-                pieces.append(Piece(item, kind))
-            continue
-        part = as_entry(item, index, f"content[{part_index}]")
-        if type_of(part) in MEDIA_TYPES:
-            images += 1
-        else:
-            images += holds_bytes(part)
-            pieces += [Piece(text, kind) for text in readable_texts(part)]
-    return images
+def _read_content(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Draft:
+    """Read a content as pieces of `kind`; raises InvalidMessageError."""
+    draft = Draft(index)
+    draft.add_content(as_content(entry, index), kind, ("content",))
+    draft.add_pictures(entry)
+    return draft
 
 
-def _read_extras(entry: Mapping[str, Any], pieces: list[Piece]) -> int:
-    """Read the assistant's fields beside its content; return 1 for speech without words."""
-    refusal = entry.get("refusal")
-    if refusal and isinstance(refusal, str):
-        pieces.append(Piece(refusal, _TEXT))
+def _read_extras(entry: Mapping[str, Any], draft: Draft) -> None:
+    """Read the assistant's fields beside its content; speech without words is a medium."""
+    draft.add(entry.get("refusal"), _TEXT)
     audio = entry.get("audio")
-    if not isinstance(audio, Mapping) or not audio:
-        return 0
-    spoken = [Piece(text, _TEXT) for text in readable_texts(audio.get("transcript"))]
-    pieces += spoken
-    return not spoken
+    if isinstance(audio, Mapping) and audio:
+        before = len(draft.pieces)
+        draft.add_readable(audio.get("transcript"), _TEXT)
+        draft.images += len(draft.pieces) == before

@@ -21,20 +21,18 @@ from typing import Any
 from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     HINT,
-    MEDIA_TYPES,
     NONE,
     PROOF,
     Columns,
-    Draft,
     Path,
     as_entry,
     as_parts,
     as_role,
-    holds_bytes,
     replace_texts,
     tool_input_text,
     type_of,
 )
+from rehydrate.formats.blocks import MEDIA_BLOCKS, STATE_BLOCKS, Draft, Notes
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_responses_rules import Item, broken_rules
 from rehydrate.messages import Conversation, Message, PieceKind
@@ -62,7 +60,6 @@ _CALLS = {
 }
 # Output fields of a server tool's call.
 _OWN_RESULTS = ("output", "error", "results", "outputs")
-_ENCRYPTED = frozenset({"compaction", "compaction_summary"})
 _TYPES = frozenset(_CALLS) | {
     *("reasoning", "item_reference", "image_generation_call"),
     *("mcp_list_tools", "mcp_approval_response", "compaction", "compaction_summary"),
@@ -74,7 +71,6 @@ _MAY_LOSE_ID = frozenset(
 _NATIVE_PARTS = frozenset(
     {"input_text", "output_text", "input_image", "input_file", "computer_screenshot"}
 )
-_TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 
 
 def detect(entry: Mapping[str, Any]) -> int:
@@ -97,7 +93,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
     messages: list[Message] = []
     turns = _Turns()
     bound: list[int] = []
-    compaction: int | None = None  # the last one replaces those before it
+    notes = Notes()
     for index, raw in enumerate(entries):
         item = _item(raw, index)
         draft = _read(item)
@@ -106,16 +102,20 @@ def parse(entries: Sequence[Any]) -> Conversation:
         calls = (item.call,) if item.call is not None else ()
         answers = (item.answer,) if item.answer is not None else ()
         messages.append(Message(index, role, pieces, draft.images, calls, answers, role == "user"))
+        notes.take(draft)
         if item.kind == "item_reference":
             bound.append(index)
-        elif item.kind in _ENCRYPTED:
-            compaction = index
     called = {call for message in messages for call in message.calls}
     bound += [message.index for message in messages if not called.issuperset(message.answers)]
-    if compaction is not None:
-        bound.append(compaction)
     columns = Columns.grouped(tuple(messages), turns.links)
-    return Conversation(NAME, None, None, bound=tuple(sorted(bound)), columns=columns)
+    return Conversation(
+        NAME,
+        None,
+        None,
+        bound=tuple(sorted({*bound, *notes.bound})),
+        columns=columns,
+        unknown=notes.unknown,
+    )
 
 
 class _Turns:
@@ -245,7 +245,7 @@ def _string(value: object) -> str | None:
 
 
 def _read(item: Item) -> Draft:
-    draft = Draft()
+    draft = Draft(item.index)
     entry, kind = item.entry, item.kind
     if kind == "message":
         _read_parts(draft, item, "content", _TEXT)
@@ -264,46 +264,45 @@ def _read(item: Item) -> Draft:
     elif kind == "image_generation_call":
         draft.images += isinstance(entry.get("result"), str)
         draft.add(entry.get("revised_prompt"), _TEXT)
-    elif kind not in _ENCRYPTED:
+    elif kind in STATE_BLOCKS:
+        draft.has_state = True
+    elif kind in _TYPES or kind.endswith("_output"):
         draft.add_readable(entry, _TOOL_RESULT if item.role == "tool" else _TEXT)
+    else:
+        draft.add_unknown(entry, _TEXT)
     return draft
 
 
 def _read_parts(draft: Draft, item: Item, key: str, kind: PieceKind) -> None:
     """Read a content or an output: a string, one part or a list of them."""
     value = item.entry.get(key)
+    if key == "output" and isinstance(value, Mapping):  # a screenshot
+        _read_part(draft, value, kind, (key,), key)
+        return
     if isinstance(value, str):
         draft.add(value, kind, (key,))
         return
-    if key == "output" and isinstance(value, Mapping):  # a screenshot
-        _read_part(draft, value, kind, (key,))
-        return
     for part_index, part in enumerate(as_parts(value, item.index, key)):
+        path, place = (key, part_index), f"{key}[{part_index}]"
         if isinstance(part, str):
-            draft.add(part, kind, (key, part_index))
+            draft.add(part, kind, path)
         else:
-            block = as_entry(part, item.index, f"{key}[{part_index}]")
-            _read_part(draft, block, kind, (key, part_index))
+            _read_part(draft, as_entry(part, item.index, place), kind, path, place)
 
 
-def _read_part(draft: Draft, part: Mapping[str, Any], kind: PieceKind, path: Path) -> None:
-    part_type = type_of(part)
-    if part_type in _TEXT_PARTS:
-        # Annotations point into the text by character number.
-        draft.add(part.get("text"), kind, None if part.get("annotations") else (*path, "text"))
-    elif part_type in MEDIA_TYPES:
-        draft.images += 1
-    elif "stdout" in part:  # the output of one shell command
+def _read_part(
+    draft: Draft, part: Mapping[str, Any], kind: PieceKind, path: Path, place: str
+) -> None:
+    if "stdout" in part and not type_of(part):  # the output of one shell command
         draft.add(part.get("stdout"), kind, (*path, "stdout"))
         draft.add(part.get("stderr"), kind, (*path, "stderr"))
     else:
-        draft.images += holds_bytes(part)
-        draft.add_readable(part, kind)
+        draft.add_block(part, kind, path, place)
 
 
 def _read_own_result(draft: Draft, value: object) -> None:
     for part in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(part, Mapping) and type_of(part) in MEDIA_TYPES:
+        if isinstance(part, Mapping) and type_of(part) in MEDIA_BLOCKS:
             draft.images += 1
         else:
             draft.add_readable(part, _TOOL_RESULT)

@@ -8,23 +8,21 @@ and saves the request where it does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     NONE,
     Places,
-    as_content,
     as_entry,
     as_role,
-    content_places,
     read_entries,
-    readable_texts,
     replace_texts,
-    wrong_content,
 )
-from rehydrate.formats.calls import Inputs
-from rehydrate.messages import Conversation, Message, Piece, PieceKind
+from rehydrate.formats.blocks import Draft, Notes, as_content, has_only_results
+from rehydrate.formats.calls import Inputs, inputs_among_blocks
+from rehydrate.messages import Conversation, Message, PieceKind
 
 NAME = "plain"
 replace = replace_texts
@@ -40,18 +38,39 @@ def detect(_entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read role/content messages; raises InvalidMessageError for an entry that is no message."""
-    columns = read_entries(NAME, entries, _read_entry)
-    return Conversation(NAME, None, None, user_first=columns.begins_with_user(), columns=columns)
+    notes = Notes()
+    columns = read_entries(NAME, entries, partial(_read_entry, notes=notes))
+    return Conversation(
+        NAME,
+        None,
+        None,
+        user_first=columns.begins_with_user(),
+        bound=notes.bound,
+        columns=columns,
+        unknown=notes.unknown,
+    )
 
 
-def _read_entry(raw: object, index: int) -> tuple[Message, bool]:
+def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
     """Read a message of any shape; it belongs to no other."""
     entry = as_entry(raw, index)
     role = as_role(entry, index)
     kind = _TOOL_RESULT if role == "tool" else _TEXT
-    texts = _texts(as_content(entry, index), index)
-    pieces = tuple([Piece(text, kind) for text in texts])
-    return Message(index, role, pieces, 0, (), (), role == "user"), False
+    draft = _read(entry, index, kind)
+    if notes is not None:
+        notes.take(draft)
+    if role == "user" and has_only_results(entry.get("content")):
+        role = "tool"
+    ids = tuple(draft.calls), tuple(draft.answers)
+    return Message(index, role, tuple(draft.pieces), draft.images, *ids, role == "user"), False
+
+
+def _read(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Draft:
+    """Read a message's texts, and the pictures that Ollama keeps beside them."""
+    draft = Draft(index)
+    draft.add_content(as_content(entry, index), kind, ("content",))
+    draft.add_pictures(entry)
+    return draft
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -62,22 +81,20 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
         if as_role(entry, index) not in _ROLES:
             what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
             found.append(Violation(index, "unknown_role", what))
-        content = as_content(entry, index)
-        _texts(content, index)
-        if content is None:
+        _read(entry, index, _TEXT)  # raises what parse raises
+        if entry.get("content") is None:
             found.append(Violation(index, "null_content_without_calls", "content is null"))
     return found
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the paths of an entry's texts: any plain text may be excerpted."""
-    del index
-    return content_places(entry.get("content"), ("content",))
+    return _read(entry, index, _TEXT).places
 
 
-def inputs(_entry: Mapping[str, Any]) -> Inputs:
-    """Return an empty list: a plain message calls nothing."""
-    return []
+def inputs(entry: Mapping[str, Any]) -> Inputs:
+    """Return None for each call among the blocks, which are another format's."""
+    return inputs_among_blocks(entry)
 
 
 def signed(_entry: Mapping[str, Any]) -> bool:
@@ -88,19 +105,3 @@ def signed(_entry: Mapping[str, Any]) -> bool:
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
     """Return the entries: a text cannot be told to be thinking."""
     return list(entries)
-
-
-def _texts(content: object, index: int) -> Sequence[str]:
-    if isinstance(content, str):
-        return (content,) if content else ()
-    if content is None:
-        return ()
-    if not isinstance(content, (list, tuple)):
-        raise wrong_content(content, index)
-    texts: list[str] = []
-    for part_index, part in enumerate(content):
-        is_text = isinstance(part, str)
-        texts += readable_texts(
-            part if is_text else as_entry(part, index, f"content[{part_index}]")
-        )
-    return texts

@@ -34,6 +34,7 @@ __all__ = [
 _REVISION = re.compile(
     r"(-\d{8}|-\d{4}-\d\d-\d\d|-latest|-v\d+|@[\w.-]+|:[\w.-]+|\[[\w.-]+\])*", re.ASCII
 )
+_MAX_NAME = 256
 _VENDOR = re.compile(r"^.*/|^(\w+\.)*anthropic\.")
 
 
@@ -48,6 +49,8 @@ def known_name(model: str, names: Iterable[str]) -> str | None:
     names = list(names)
     if model in names:
         return model
+    if len(model) > _MAX_NAME:  # nobody's, and the pattern takes the square of its length
+        return None
     name = _VENDOR.sub("", model.lower())
     for spelled in (name, name.replace(".", "-")):  # some gateways write claude-sonnet-4.5
         fits = [

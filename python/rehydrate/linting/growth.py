@@ -196,7 +196,7 @@ _NAMED_ID = re.compile(
     r"\b(?i:session|request|conversation|thread|chat|trace|span|run|job|correlation|user|customer"
     r"|account|client|tenant|order|ticket|transaction|message|device|visitor)"
     r"[ _-]?(?i:id|uuid|guid)\b[\"'`*]{0,3}\s{0,3}(?:[:=#]|is\b)?[\s\"'`*#]{0,4}"
-    r"(?P<found>(?=[\w.:-]*\d)[A-Za-z0-9][\w.:-]{2,63}\w)",
+    r"(?P<found>(?=[\w.:-]{0,64}\d)[A-Za-z0-9][\w.:-]{2,63}\w)",
 )
 _EXAMPLE = re.compile(r"e\.g\.|for example|such as|example|format|like|ISO", re.IGNORECASE)
 _NEAR = 60

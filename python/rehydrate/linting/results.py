@@ -32,7 +32,7 @@ _SEARCH = re.compile(
 )
 # In a shell: files found by a search are printed, or all their lines match.
 _PRINTS_FOUND = re.compile(
-    r"\bxargs\b[^|]*\b(?:cat|bat)\b|-exec\s+(?:cat|bat)\b"
+    r"\bxargs\b[^|]{0,500}\b(?:cat|bat)\b|-exec\s+(?:cat|bat)\b"
     r"|\b(?:cat|bat)\s+\$?[(`]\s*(?:grep|rg|ag|find|fd|git\s+grep)\b"
 )
 _GREPS = re.compile(r"(?:^|[\s\"|;&(])(?:grep|rg|ag|ack)\s")

@@ -24,7 +24,7 @@ FILE_LINES = 300
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}|(?:[A-Za-z0-9+/]{60,80}\r?\n){6,}")
 _READERS = re.compile(r"read|view|cat\b|open|fetch|get_file|file_contents", re.IGNORECASE)
 _A_PART = re.compile(r'"(?:offset|limit|view_range|start_line|end_line|range|lines)":')
-_CAT = re.compile(r"\b(?:cat|bat|type)\b(?![^\"]*[|>])")
+_CAT = re.compile(r"\b(?:cat|bat|type)\b(?![^\"]{0,500}[|>])")
 _NUMBERED = re.compile(r"^\s{0,8}\d{1,7}(?:→|\t|: | \| )")
 _FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

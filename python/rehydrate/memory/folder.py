@@ -29,7 +29,7 @@ _SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]")
 _FRONT_MATTER = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S | re.M
 )
-_SCALAR = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(\S.*?)[ \t]*$", re.ASCII)
+_SCALAR = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(\S.*)", re.ASCII)
 
 
 class Chunk(NamedTuple):
@@ -68,7 +68,7 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
     scalars = {}
     for line in found[1].splitlines():
         if scalar := _SCALAR.match(line):
-            scalars[scalar[1]] = scalar[2].strip("\"'")
+            scalars[scalar[1]] = scalar[2].rstrip(" \t").strip("\"'")
     return FrontMatter(found[0], scalars), text[found.end() :]
 
 

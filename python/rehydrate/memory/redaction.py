@@ -78,7 +78,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         found = self(item.text, item.redactions)
         changed: dict[str, Any] = {
             name: self(value).text
-            for name in ("source", "thread", "tool", "principal")
+            for name in ("kind", "source", "thread", "tool", "principal")
             if (value := getattr(item, name))
         }
         if item.metadata:
@@ -102,7 +102,14 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         if isinstance(value, str):
             return self(value).text
         if isinstance(value, Mapping):
-            return {self(name).text: self._entry(name, value[name]) for name in value}
+            # {"name": "DB_PASSWORD", "value": "..."}: the value's name stands beside it.
+            called = value.get("name", value.get("key")) if "value" in value else None
+            return {
+                self(name).text: self._entry(
+                    called if name == "value" and isinstance(called, str) else name, value[name]
+                )
+                for name in value
+            }
         if isinstance(value, (list, tuple)):
             return [self.inside(entry) for entry in value]
         return value
@@ -111,10 +118,11 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         """Redact a value of a mapping: {"password": "..."} is an assignment too."""
         if not isinstance(value, str):
             return self.inside(value)
-        assigned = f"{name}="
-        found = self(assigned + value)
-        if found.text.startswith(assigned):
-            return found.text[len(assigned) :]
+        quote = next((mark for mark in "\"'`" if mark not in value), "")
+        assigned = f"{name}={quote}"
+        found = self(f"{assigned}{value}{quote}").text
+        if found.startswith(assigned):
+            return found[len(assigned) : len(found) - len(quote)]
         return self(value).text
 
     def _spans(self, text: str) -> list[tuple[int, int, str]]:

@@ -1,22 +1,26 @@
 """The table of secrets: the patterns of keys, tokens and passwords, each with a name.
 
 A pattern is tried only where one of its `needles` occurs; one pass finds them all. Every pattern
-takes linear time: an unbounded repeat is followed by nothing, or cannot begin again inside itself.
+takes linear time: a repeat is bounded, or followed by nothing, or cannot begin again inside itself.
 The group `secret` is removed; without that group, the whole match.
+
+A key begins where its mark does, whatever stands before it: an escape sequence of a terminal, a
+percent sign, a letter. Only marks that are ends of words too ask for something else before them.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from base64 import b64decode
+from binascii import Error as NoBase64
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
-# A key may begin after anything but a letter, a digit or "_", or after the \n of a string in JSON
-# or in source code.
-_START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
-_END = r"(?![A-Za-z0-9_])"
+_END = r"(?![A-Za-z0-9])"
 
 
 class Secret(NamedTuple):
@@ -25,7 +29,8 @@ class Secret(NamedTuple):
     name: str
     needles: tuple[str, ...]
     """In lower case. Each match begins with one of them, at most `lead` characters before it."""
-    pattern: re.Pattern[str]
+    expression: tuple[str, int]
+    """Of the pattern, with its flags."""
     is_one: Callable[[re.Match[str]], bool] = lambda _match: True
     """A last check of a match."""
     lead: int = 0
@@ -33,9 +38,23 @@ class Secret(NamedTuple):
     beside: str = ""
     """A second literal, in lower case, that the text must hold too."""
 
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds it; made when it is needed first, since most never are."""
+        return _compiled(*self.expression)
+
+
+@cache
+def _compiled(expression: str, flags: int) -> re.Pattern[str]:
+    return re.compile(expression, flags)
+
+
+def _late(expression: str, flags: int = 0) -> tuple[str, int]:
+    return expression, flags
+
 
 def _key(name: str, pattern: str, *needles: str, lead: int = 0) -> Secret:
-    return Secret(name, needles, re.compile(_START + pattern, re.ASCII), lead=lead)
+    return Secret(name, needles, (pattern, re.ASCII), lead=lead)
 
 
 def _value(match: re.Match[str]) -> str:
@@ -43,8 +62,10 @@ def _value(match: re.Match[str]) -> str:
 
 
 _PLACEHOLDER = re.compile(
-    r"""[<{$%\[*]|.*\$[{(]|.*\{\{|[xX*.\-_•]+$|
-    (?:your|my|some|the|example|dummy|fake|placeholder)[-_ ]
+    r"""\$(?:[A-Z_][A-Z0-9_]*|[A-Za-z_.]+)?$|.*\$\{[A-Za-z_]\w*(?:[:}?-]|$)|.*\$\((?-i:[a-z])
+    |.*\{\{.*\}\}|[xX*.\-_•]+$|<[A-Za-z][\w .:-]*>?$|\{[A-Za-z_][\w.\[\]()'"!:]*\}?$
+    |\[[A-Za-z][\w .:-]*\]?$|%[A-Za-z_]+%|%\([A-Za-z_]|%[sdr]$
+    |(?:your|my|some|the|example|dummy|fake|placeholder)[-_ ]
     |(?:none|null|true|false|undefined|changeme|redacted|secret|password|token)$""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -77,12 +98,29 @@ def looks_random(value: str, *, least_chars: int = 12, least_bits: float = 3.0) 
     """
     return (
         len(value) >= least_chars
-        and any(map(str.isdigit, value))
         and any(map(str.isalpha, value))
+        and (any(map(str.isdigit, value)) or _is_jumbled(value))
         and entropy_bits(value) >= least_bits
         and not is_placeholder(value)
-        and not _NAME_LIKE.match(value)
+        and (not _NAME_LIKE.match(value) or _has_random_part(value))
     )
+
+
+def _has_random_part(value: str) -> bool:
+    """Return whether what looks like a path or names holds a part as no path or name has."""
+    return any(
+        len(part) >= 16 and _kinds(part) >= 3 and entropy_bits(part) >= 3.5
+        for part in _PARTS.split(value)
+    )
+
+
+def _kinds(value: str) -> int:
+    """Return how many kinds of characters it holds: small and large letters, digits, signs."""
+    kinds = (str.islower, str.isupper, str.isdigit, lambda char: char in _MIXED)
+    return sum(any(map(kind, value)) for kind in kinds)
+
+
+_PARTS = re.compile(r"[/._:\-]")
 
 
 # Paths, addresses, and names joined by dots.
@@ -95,26 +133,105 @@ _NAME_LIKE = re.compile(
     r"|(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)\d{0,3}(?:[-._/:](?:[a-z]+|[A-Z]+|[A-Z][a-z]+)?\d{0,3})*$",
     re.ASCII,
 )
+# A call, an index, an attribute, a type: the value that a program gives, not the secret.
+_EXPRESSION = re.compile(r"[!&*]?(?:await |new )?[A-Za-z_$][\w$.:]*(?:->|\?\.|[(\[<]|::)")
+_AROUND = ".,;:!?(){}[]<>&|=*+\"'`"
+_MIXED = frozenset("!@#$%^&*+=~?")
+
+
+def _is_jumbled(value: str) -> bool:
+    """Return whether letters change their case as in no word or name."""
+    changes = sum(a.isupper() != b.isupper() for a, b in pairwise(value))
+    return len(value) >= 12 and changes > 0.4 * len(value)
+
+
+def _core(value: str) -> str:
+    """Return the value without the punctuation of the sentence or the code that it stands in."""
+    return value.strip(_AROUND)
 
 
 def _is_password(match: re.Match[str]) -> bool:
     """Return whether it looks like a person's password: short, letters mixed with anything else."""
     value = _value(match)
-    if is_placeholder(value) or _is_called(match) or _CODE.match(value):
+    core = _core(value)
+    if len(core) < 4 or is_placeholder(value) or _CODE.match(core):
         return False
-    has_letter = any(map(str.isalpha, value))
-    mixes = any(not char.isalpha() and char not in "-_./:" for char in value)
-    return (has_letter and mixes) or (value.isdigit() and len(value) >= 8)
+    if " " in value and not _is_phrase(value):
+        return False
+    has_letter = any(map(str.isalpha, core))
+    has_digit = any(map(str.isdigit, core))
+    if not has_letter:
+        return has_digit and len(core) >= 8
+    if _is_expression(match):
+        return False
+    return has_digit or any(char in _MIXED for char in value) or _is_jumbled(core)
+
+
+def _is_expression(match: re.Match[str]) -> bool:
+    """Return whether code gives the value, as in ``password = make_one(1)``. What is in quotes is a
+    value, and so is what a shell assigns."""
+    if match.groupdict().get("quote") or _SHELL.match(match[0]):
+        return False
+    found = _EXPRESSION.match(_value(match))
+    if found is None:
+        end = match.end("secret")
+        return match.string[end : end + 1] in {"(", "["}
+    # What it is called with are names and short words.
+    rest = _value(match)[found.end() :]
+    return len(rest) < 8 or _kinds(rest) < 3 or bool(_NAMES.fullmatch(rest))
+
+
+_NAMES = re.compile(r"[\w.$,:=()\[\]]*;?")
+_SHELL = re.compile(r"[A-Z][A-Z0-9_]*=(?![=\s$(])")
+
+
+_PROSE = re.compile(
+    r"\b(?:must|should|shall|may|can|cannot|contain\w*|required|characters?|invalid|please|enter"
+    r"|your|the|is|are|was|for|with|from|this|that|not|and|or|to|of|in|an?|at|least)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_phrase(value: str) -> bool:
+    """Return whether words in quotes are a passphrase, and no sentence about one."""
+    return len(value.split()) <= 8 and not _PROSE.search(value)
+
+
+def _is_strong(match: re.Match[str]) -> bool:
+    """Return whether a word in a sentence can be nothing but a password."""
+    core = _core(_value(match))
+    return (
+        len(core) >= 6
+        and _kinds(core) >= 3
+        and not _NAME_LIKE.match(core)
+        and not is_placeholder(core)
+    )
+
+
+def _is_weak_password(match: re.Match[str]) -> bool:
+    """The same of a value beside a word that has other meanings: `pass`."""
+    return _is_password(match) and (_is_strong(match) or _is_token(match))
+
+
+def _is_variable(match: re.Match[str]) -> bool:
+    """Return whether the value of a variable of the environment looks like a password."""
+    value = _value(match)
+    return (
+        not is_placeholder(value)
+        and not _CODE.match(value)
+        and any(map(str.isalpha, value))
+        and (any(not char.isalpha() for char in _core(value)) or _is_jumbled(value))
+    )
 
 
 def _is_token(match: re.Match[str]) -> bool:
-    return looks_random(_value(match)) and not _is_called(match)
+    core = _core(_value(match))
+    return looks_random(core) and not _is_expression(match)
 
 
-def _is_called(match: re.Match[str]) -> bool:
-    """Return whether the value is a call in code: `password = make_one(...)`."""
-    end = match.end("secret")
-    return match.string[end : end + 1] in {"(", "["}
+def _is_argument(match: re.Match[str]) -> bool:
+    value = _value(match)
+    return not value.startswith("-") and (_is_password(match) or _is_token(match))
 
 
 def _is_credential(match: re.Match[str]) -> bool:
@@ -127,34 +244,132 @@ def _is_credential(match: re.Match[str]) -> bool:
 _SCHEMES = {"basic", "bearer", "token", "digest", "negotiate", "apikey", "aws4-hmac-sha256"}
 
 
+def _is_name_and_password(match: re.Match[str]) -> bool:
+    """Return whether it is base64 of ``name:password``."""
+    try:
+        told = b64decode(_value(match) + "==", validate=False)
+    except NoBase64:
+        return False
+    return b":" in told and told.isascii() and told.decode("ascii").isprintable()
+
+
+def _has_random_cookie(match: re.Match[str]) -> bool:
+    pairs = (pair.partition("=")[2] for pair in _value(match).split(";"))
+    return any(looks_random(value, least_chars=16) for value in pairs)
+
+
+def _is_url_password(match: re.Match[str]) -> bool:
+    return not is_placeholder(_value(match)) or _value(match) in {"password", "secret"}
+
+
 def _has_key_material(match: re.Match[str]) -> bool:
-    return re.search(r"[A-Za-z0-9+/=]{16}", match[0].partition("KEY")[2]) is not None
+    lines = match[0].partition("KEY")[2] if match[0].startswith("-----") else match[0]
+    return re.search(r"[A-Za-z0-9+/=]{16}", lines) is not None
 
 
-_ASSIGNED = r"""\\?["'`]?[ \t]{0,8}(?::=|=>|=|:)[ \t]{0,8}(?:b?\\?["'`])?"""
-_ASSIGNED_VALUE = r"""(?P<secret>[^\s"'`,;<>(){}\[\]|&\\]{%d,512})"""
+# An escape sequence of a terminal, as it is or as JSON and programs write it.
+_ANSI = r"(?:(?:\x1b|\\{1,7}(?:u001b|x1b|033|e))\[[0-9;?]{0,16}[A-Za-z])"
+_GAP = rf"(?:[ \t]|{_ANSI}){{0,12}}"
+_QUOTE = r"\\{0,7}[\"'`]"
+# White space, also as JSON writes it, once or within JSON.
+_SPACE = r"(?:\s|\\{1,7}[nrt])"
+# As tools write it before each line.
+_LINE_NUMBER = r"(?<=[\sn+])\d{1,7}(?:[→:\t|]|\\{1,7}u2192)"
+_NAMED = rf"(?:{_ANSI}{{0,4}}(?:{_QUOTE}\]?)?{_GAP}"
+_SET = r"(?::=|=>|={1,3}|[:：]|%3[AaDd]|\\{1,7}u(?:003[adAD]|ff1a))"
+# `name: DB_PASSWORD, value: hunter2` in YAML, JSON and XML.
+_BESIDE_VALUE = (
+    rf"(?:{_QUOTE})?(?:{_SPACE}|[,+>|]|{_LINE_NUMBER}){{1,40}}"
+    rf"(?:{_QUOTE})?value(?:{_QUOTE})?{_GAP}[:=]"
+)
+_ASSIGNED = rf"{_NAMED}{_SET}|{_BESIDE_VALUE}){_GAP}[bfru]{{0,2}}(?P<quote>{_QUOTE})?{_ANSI}{{0,4}}"
+# In quotes all up to the same quotes. Else up to white space or a quote, and to what separates it
+# from the next name; so `&` and `;` may be parts of a password.
+_BARE = (
+    r"(?:[^\s\"'`\\<>;,&|(){}\[\]\x1b]|\\(?![nrtbfuvx0\"'`\\/])"
+    r"|[;,&|](?![\s\"'`\\]|\Z|[A-Za-z_][\w.\-]{0,40}[ \t]{0,2}[=:])"
+    r"|[(){}\[\]>](?![\s\"'`\\]|\Z)|<(?![\s\"'`\\]|\Z|/?[a-z][a-z0-9]{0,15}[ />]))"
+)
+_ASSIGNED_VALUE = (
+    r"(?P<secret>(?:(?(quote)(?:(?!(?P=quote))(?:\\[\"'\\]|[^\r\n\x1b]))|" + _BARE + r")){%d,512})"
+)
+_WORD_VALUE = rf"(?P<quote>{_QUOTE})?(?P<secret>{_BARE}{{%d,256}})"
 
 
-def _assigned(*words: str) -> tuple[str, ...]:
-    """Return the words with each separator that may follow them in `_ASSIGNED`."""
-    return tuple(word + behind for word in words for behind in "\\\"'` \t:=")
-
-
+# What is between the lines of a key: quotes, numbers of lines, marks of a diff.
+_KEY_GAP = rf"(?:[\s\"',+>|]|\\{{1,7}}[nr]|{_LINE_NUMBER})"
 _KEYS = (
     *("api", "access", "auth", "account", "private", "encryption", "signing", "session"),
     *("master", "service", "client"),
+)
+_PASSWORDS = (
+    *(
+        "password",
+        "passwd",
+        "passphrase",
+        "passcode",
+        "passwort",
+        "kennwort",
+        "contrasena",
+        "senha",
+    ),
+    *(
+        "wachtwoord",
+        "haslo",
+        "heslo",
+        "parola",
+        "motdepasse",
+        "mot de passe",
+        "contraseña",
+        "hasło",
+    ),
+    *("şifre", "lösenord", "пароль", "Пароль", "ПАРОЛЬ", "密码", "密碼", "口令", "パスワード"),
+    *("비밀번호", "סיסמה", "סיסמא", "كلمة المرور"),
+)
+# The beginnings of base64 of numbers of ten digits and more.
+_DISCORD = tuple(
+    first + third
+    for first in ("md", "mt", "mj", "mz", "nd", "nt", "nj", "nz", "od", "ot")
+    for third in "aeimquycgk"
+)
+
+
+def _in_json(word: str) -> str:
+    """Return the pattern of a word as JSON writes it in ASCII, once or within JSON."""
+    return "".join(c if c.isascii() else rf"\\{{1,7}}u{ord(c):04x}" for c in word)
+
+
+def _begins_in_json(word: str) -> Iterator[str]:
+    """Yield what such a word begins with, where that is another beginning."""
+    if not word[0].isascii():
+        yield rf"\u{ord(word[0]):04x}"
+
+
+_FOREIGN = tuple(word for word in _PASSWORDS if not word.isascii())
+_PASSWORD_NEEDLES = (
+    *_PASSWORDS,
+    *dict.fromkeys(begin for word in _FOREIGN for begin in _begins_in_json(word)),
+    "contrase",
+    "has\\",
+    "l\\",
+)
+_PASSWORD = rf"(?i:(?:{'|'.join([*_PASSWORDS, *map(_in_json, _FOREIGN)])})s?[_-]?\d{{0,2}})"
+_IS = r"(?:is|was|ist|lautet|es|est|è|é|to|это)"
+_LOGINS = (
+    r"(?:sshpass|docker|podman|registry|az|mysql\w*|mariadb\w*|mongo\w*|psql|sqlcmd|smbclient)"
 )
 
 SECRETS: tuple[Secret, ...] = (
     Secret(
         "private_key",
-        ("-----begin ",),
-        re.compile(
+        ("-----begin ", "private-lines: "),
+        _late(
             r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
             r"(?:[^-]|-(?!----))*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
             # A key that is cut off: its lines, as far as they look like a key's.
-            r"|(?:[\s\"',]|\\[nr]|[A-Za-z0-9-]{1,20}: [^\n\\]{0,80}(?:\n|\\n))*"
-            r"[A-Za-z0-9+/=]{16,}(?:(?:[\s\"',]|\\[nr])+[A-Za-z0-9+/=]{16,})*)"
+            rf"|(?:{_KEY_GAP}|[A-Za-z0-9-]{{1,20}}: [^\n\\]{{0,80}}(?:\n|\\{{1,7}}n))*"
+            rf"[A-Za-z0-9+/=]{{16,}}(?:{_KEY_GAP}+[A-Za-z0-9+/=]{{16,}})*)"
+            rf"|(?i:private-lines): \d{{1,4}}(?:{_KEY_GAP}+[A-Za-z0-9+/=]{{16,}})+"
         ),
         _has_key_material,
     ),
@@ -169,17 +384,8 @@ SECRETS: tuple[Secret, ...] = (
     ),
     Secret(
         "aws_secret_key",
-        _assigned(
-            "secretkey",
-            "secret_key",
-            "secretaccesskey",
-            "secret_accesskey",
-            "secretaccess_key",
-            "secret_access_key",
-            "awssecret",
-            "aws_secret",
-        ),
-        re.compile(
+        ("secretkey", "secret_key", "secretacces", "secret_acces", "awssecret", "aws_secret"),
+        _late(
             r"(?i:secret_?(?:access_?)?key|aws_?secret)"
             + _ASSIGNED
             + r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
@@ -191,19 +397,17 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "azure_storage_key",
         ("accountkey=", "sharedaccesskey="),
-        re.compile(r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{43,86}={0,2})"),
+        _late(r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{43,86}={0,2})"),
     ),
     Secret(
         "azure_sas_signature",
         ("?sig=", "&sig=", ";sig="),
-        re.compile(r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/]{40,128}=?)"),
+        _late(r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/]{40,128}=?)"),
     ),
     Secret(
         "azure_client_secret",
         ("q~",),
-        re.compile(
-            r"(?:(?<![A-Za-z0-9_~.\-])|(?<=\\[nrt]))[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"
-        ),
+        _late(r"[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"),
         lead=4,
     ),
     _key(
@@ -242,14 +446,12 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "slack_webhook",
         ("hooks.slack.com/",),
-        re.compile(
-            r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{20,})"
-        ),
+        _late(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{20,})"),
     ),
     Secret(
         "discord_webhook",
         ("/api/webhooks/",),
-        re.compile(r"/api/webhooks/[0-9]{15,20}/(?P<secret>[A-Za-z0-9_\-]{60,})"),
+        _late(r"/api/webhooks/[0-9]{15,20}/(?P<secret>[A-Za-z0-9_\-]{60,})"),
     ),
     _key("telegram_token", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}" + _END, ":aa", lead=10),
     _key(
@@ -271,7 +473,11 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "sk_api_key",  # OpenRouter, DeepSeek and others with keys in OpenAI's form
         ("sk-",),
-        re.compile(_START + r"(?P<secret>sk-(?:or-v1-)?[A-Za-z0-9]{32,128})" + _END, re.ASCII),
+        _late(
+            # "task-", "disk-" and "risk-" are words.
+            r"(?<![aeioulAEIOUL])(?P<secret>sk-(?:or-v1-)?[A-Za-z0-9]{32,128})" + _END,
+            re.ASCII,
+        ),
         _is_token,
     ),
     _key(
@@ -319,27 +525,40 @@ SECRETS: tuple[Secret, ...] = (
     _key("xai_api_key", r"xai-[A-Za-z0-9]{64,96}" + _END, "xai-"),
     _key("perplexity_api_key", r"pplx-[A-Za-z0-9]{40,64}" + _END, "pplx-"),
     _key("replicate_token", r"r8_[A-Za-z0-9]{37}" + _END, "r8_"),
+    _key(
+        "discord_token",
+        r"(?:M[DTjz]|N[DTjz]|O[DT])[AEIMQUYcgk][A-Za-z0-9]{21,23}\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}",
+        *_DISCORD,
+    ),
+    _key("okta_token", r"SSWS[ \t]{1,4}[A-Za-z0-9_\-]{20,80}", "ssws"),
     Secret(
         "jwt",
         ("eyj",),
-        # It begins only where its alphabet does; else a long run would be searched at each "eyJ".
-        re.compile(
-            r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrt]))"
-            r"eyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?"
+        # A long run is read from its beginning, else each "eyJ" in it for some way only.
+        _late(
+            r"(?:(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}|eyJ[A-Za-z0-9_\-]{8,600})"
+            r"\.eyJ[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?"
         ),
     ),
     Secret(
         "url_password",
-        ("://",),
-        re.compile(
-            r"""(?<=[A-Za-z0-9])://[^\s/?#:@"'`<>\\]{0,128}:(?P<secret>[^\s/?#"'`<>\\]{1,128})@"""
+        ("://", "%3a%2f%2f"),
+        _late(
+            r"""(?<=[A-Za-z0-9])(?:://|(?i:%3a%2f%2f))[^\s/?#:"'`<>\\]{0,128}(?::|%3[Aa])"""
+            r"""(?P<secret>[^\s/?#"'`<>\\]{1,128})(?:@|%40)"""
         ),
-        lambda match: not is_placeholder(_value(match)) or _value(match) in {"password", "secret"},
+        _is_url_password,
+    ),
+    Secret(
+        "url_token",
+        ("://",),
+        _late(r"://(?P<secret>[A-Za-z0-9_\-]{20,128})@"),
+        _is_token,
     ),
     Secret(
         "authorization",
-        _assigned("authorization"),
-        re.compile(
+        ("authorization",),
+        _late(
             r"(?i:authorization)"
             + _ASSIGNED
             + r"(?:(?P<scheme>(?i:basic|bearer|token|digest|negotiate|apikey))[ \t]{1,4})?"
@@ -350,35 +569,143 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "bearer_token",
         ("bearer ",),
-        re.compile(r"(?i:\bbearer) {1,4}(?P<secret>[A-Za-z0-9._~+/\-]{16,}={0,2})", re.ASCII),
+        _late(r"(?i:bearer) {1,4}(?P<secret>[A-Za-z0-9._~+/\-]{16,}={0,2})", re.ASCII),
         _is_token,
     ),
     Secret(
         "basic_credentials",
         ("-u ", "-u=", "--user ", "--user="),
-        re.compile(
-            r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:(?P<secret>[^\s"'`<>$]{3,128})"""
+        _late(
+            r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:"""
+            r"""(?P<secret>[^\s"'`<>$\\\x1b]{3,128})"""
         ),
         _is_credential,
         beside="curl",
     ),
     Secret(
+        "encoded_credentials",
+        ("auth",),
+        _late(
+            rf"(?i:_?auth)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?(?P<secret>[A-Za-z0-9+/]{{8,512}}={{0,2}})"
+        ),
+        _is_name_and_password,
+    ),
+    Secret(
+        "cookie",
+        ("cookie",),
+        _late(
+            rf"(?i:cookies?)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?"
+            r"(?P<secret>[A-Za-z0-9_.\-]{1,64}=[^\s\"'\\\x1b;]{0,1024}"
+            r"(?:; ?[A-Za-z0-9_.\-]{1,64}(?:=[^\s\"'\\\x1b;]{0,1024})?){0,40})"
+        ),
+        _has_random_cookie,
+    ),
+    Secret(
+        "password_variable",  # DB_PASSWORD=... up to white space, whatever it is made of
+        ("password=", "passwd=", "passphrase=", "pass=", "pwd="),
+        _late(
+            r"(?:PASSWORD|PASSWD|PASSPHRASE|(?<=_)PASS|(?<=_)PWD)="
+            r"(?P<secret>(?:[^\s\"'`\\\x1b]|\\(?![nrtbfuvx0\"'`\\/])){6,256})"
+        ),
+        _is_variable,
+    ),
+    Secret(
         "password",
-        _assigned("password", "passwords", "passwd", "passphrase", "pwd"),
-        re.compile(r"(?i:passwords?|passwd|passphrase|pwd)" + _ASSIGNED + _ASSIGNED_VALUE % 6),
+        (*_PASSWORD_NEEDLES, "pwd"),
+        _late(rf"(?:{_PASSWORD}|(?i:pwd)\d{{0,2}}){_ASSIGNED}" + _ASSIGNED_VALUE % 6),
         _is_password,
     ),
     Secret(
+        "password_element",
+        ("password>", "passwd>", "passphrase>", "pwd>", "secret>", "token>", "apikey>"),
+        _late(
+            r"(?i:password|passwd|passphrase|pwd|secret|token|apikey)>(?P<secret>[^<>\s]{4,256})(?=</)"
+        ),
+        _is_argument,
+    ),
+    Secret(
+        "password_in_words",
+        _PASSWORD_NEEDLES,
+        _late(rf"{_PASSWORD}[ \t]{{1,4}}{_IS}:?[ \t]{{1,4}}" + _WORD_VALUE % 6),
+        _is_strong,
+    ),
+    Secret(
+        "command_option",
+        (
+            "--pass",
+            "--token",
+            "--secret",
+            "--api",
+            "--auth",
+            "--access",
+            "--client-secret",
+            "--db-pass",
+        ),
+        _late(
+            r"--(?:[a-z]{1,16}-){0,2}(?:pass(?:word|wd|phrase|code)?|token|secret|(?:api|access|auth)-?(?:key|token))"
+            rf"(?:=|[ \t]{{1,4}})(?P<quote>{_QUOTE})?" + _ASSIGNED_VALUE % 6
+        ),
+        _is_argument,
+    ),
+    Secret(
+        "command_password",
+        ("sshpass", "docker", "podman", "registry", "az ", "mysql", "mariadb", "mongo", "sqlcmd"),
+        _late(
+            rf"(?:{_LOGINS})\b[^\n\\|;&]{{0,200}}?[ \t]-[pP][ \t=]?(?P<quote>{_QUOTE})?"
+            + _ASSIGNED_VALUE % 6
+        ),
+        _is_password,
+    ),
+    Secret(
+        "command_secret",
+        ("redis-cli", "ldap", "-passin", "-passout", "-pass ", "smbclient", "htpasswd"),
+        _late(
+            r"(?:redis-cli\b[^\n\\|;&]{0,200}?[ \t]-a[ \t]"
+            r"|ldap[a-z]{3,12}\b[^\n\\|;&]{0,200}?[ \t]-w[ \t]|-pass(?:in|out)?[ \t]pass:"
+            r"|smbclient\b[^\n\\|;&]{0,200}?[ \t]-U[ \t][^\s%]{1,64}%"
+            r"|htpasswd\b[^\n\\|;&]{0,20}?b[^\n\\|;&]{0,100}?[ \t][\w.\-]{1,64}[ \t])"
+            rf"(?P<quote>{_QUOTE})?" + _ASSIGNED_VALUE % 6
+        ),
+        _is_password,
+    ),
+    Secret(
+        "netrc_password",
+        ("login ", "login\t"),
+        _late(
+            rf"login[ \t]{{1,4}}[^\s\"'\\]{{1,128}}{_SPACE}{{1,8}}password[ \t]{{1,4}}"
+            r"(?P<secret>[^\s\"'`\\\x1b<]{3,256})"
+        ),
+        _is_url_password,
+    ),
+    Secret(
+        "pgpass_password",
+        (":5432:", ":5433:", ":6432:", ":*:"),
+        _late(
+            r":(?:5432|5433|6432|\*):[^\s:/\"'\\]{1,64}:[^\s:/\"'\\]{1,64}:(?P<secret>[^\s\"'`\\\x1b<]{4,256})"
+        ),
+        _is_url_password,
+    ),
+    Secret(
+        "weak_password",
+        ("pass",),
+        _late(
+            r"(?:(?:(?<![A-Za-z])|(?<=[0-9\[;][mK])|(?<=\\[nrt])|(?<=3[Dd]))[Pp]ass|(?<=[a-z])Pass|PASS)\d{0,2}"
+            + _ASSIGNED
+            + _ASSIGNED_VALUE % 6
+        ),
+        _is_weak_password,
+    ),
+    Secret(
         "secret",
-        _assigned(
-            *("secret", "secretkey", "secret_key", "secret-key"),
-            *("secretbase", "secret_base", "secret-base"),
-            *("token", "credential", "credentials"),
+        (
+            *("secret", "token", "credential", "_pat", "-pat", "signature", "key-data"),
             *(name + between + "key" for name in _KEYS for between in ("", "_", "-")),
         ),
-        re.compile(
-            r"(?i:secret(?:[_-]?key|[_-]?base)?|(?<!page)(?<!page[_-])token|credentials?"
-            rf"|(?:{'|'.join(_KEYS)})[_-]?key)" + _ASSIGNED + _ASSIGNED_VALUE % 12
+        _late(
+            r"(?i:secret(?:[_-]?key|[_-]?base)?|(?<!page)(?<!page[_-])token|credentials?|[_-]pat"
+            rf"|(?<=[?&;-])signature|key-data|(?:{'|'.join(_KEYS)})[_-]?key)"
+            + _ASSIGNED
+            + _ASSIGNED_VALUE % 12
         ),
         _is_token,
     ),

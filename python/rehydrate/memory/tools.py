@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._check import check_methods
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._text import failure_text
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
+from rehydrate.fences import tags
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.folder import CHARS_A_TOKEN
 from rehydrate.memory.items import MemoryItem
@@ -107,7 +108,7 @@ class LoadMemory:
     def answer(self, call: ToolCall) -> tuple[str, bool]:
         """Return the text that answers a call, and whether it is an error."""
         try:
-            return cut(self._answer(call.arguments()), self._max_chars), False
+            return self._answer(call.arguments()), False
         except (InvalidArgumentError, UnknownHandleError) as error:
             return f"{NAME}: {error}", True
         except RehydrateError as error:  # the store's: do not show the model its path
@@ -128,14 +129,38 @@ class LoadMemory:
         argument, value = _query_or_name(arguments)
         if argument == "query":
             return self._found(value)
-        texts = [item.text for item in self._load(value)]
-        return texts[0] if len(texts) == 1 else "\n\n".join(text.rstrip("\n") for text in texts)
+        items = self._load(value)
+        # Who names a handle knows what it is of, and gets its very text.
+        least = 0.0 if value.startswith("mem_") else FULL_TRUST
+        own = [item.text for item in items if item.trust >= least]
+        note = own[0] if len(own) == 1 else "\n\n".join(text.rstrip("\n") for text in own)
+        parts = [cut(note, self._max_chars)] if own else []
+        # What is trusted less is under the same name, and not the note itself.
+        lesser = ((item, item.text) for item in items if item.trust < least)
+        return "\n\n".join(self._fitting(parts, lesser))
 
     def _found(self, query: str) -> str:
         hits = self._memory.search(query, HITS)
         if not hits:
             return f"Nothing in memory matches {query!r}."
-        return "\n\n".join(f"[{_label(hit.item)}]\n{hit.snippet}" for hit in hits)
+        return "\n\n".join(self._fitting([], ((hit.item, hit.snippet) for hit in hits)))
+
+    def _fitting(self, parts: list[str], texts: Iterable[tuple[MemoryItem, str]]) -> Iterator[str]:
+        """Yield the parts, and the texts in fences as far as there is room. No fence is cut."""
+        left = self._max_chars
+        for part in parts:
+            yield part
+            left -= len(part)
+        omitted = 0
+        for item, text in texts:
+            if left < _LEAST_ROOM:
+                omitted += 1
+                continue
+            fenced = _fenced(item, cut(text, left))
+            yield fenced
+            left -= len(fenced)
+        if omitted:
+            yield f"[{omitted} more: send a query]"
 
     def _load(self, name: str) -> list[MemoryItem]:
         if name.startswith("mem_"):
@@ -182,6 +207,8 @@ class LoadMemory:
         return (", ".join(sources[:_NAMED]) + more) or "none"
 
 
+_LEAST_ROOM = 200
+"""Characters for another text."""
 _NAMED = 20
 _LOOKED_THROUGH = 1_000
 
@@ -214,6 +241,22 @@ def _query_or_name(arguments: Mapping[str, Any]) -> tuple[str, str]:
     return argument, value
 
 
-def _label(item: MemoryItem) -> str:
-    day = "" if item.time is None else f", {item.time:%Y-%m-%d}"
-    return f"{item.handle}, {item.source or item.kind}{day}"
+FULL_TRUST = 1.0
+"""Of what the user said or wrote."""
+
+
+def _fenced(item: MemoryItem, text: str) -> str:
+    """Return a text in a fence that says where it is from, which the text cannot imitate."""
+    told = ["" if item.time is None else f"{item.time:%Y-%m-%d}"]
+    if item.trust < FULL_TRUST:
+        told.append(f"trust {item.trust:g}")
+    opening, closing = tags(
+        item.handle or "memory",
+        "",
+        item.source or item.kind,
+        ", ".join(filter(None, told)),
+        None,
+        item.trust < FULL_TRUST,
+        text,
+    )
+    return f"{opening}\n{text}\n{closing}"

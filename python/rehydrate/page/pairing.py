@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.compact.excerpts import Division, mark
 from rehydrate.compact.outline_plan import without_messages
+from rehydrate.compact.parallel import parted_of
 from rehydrate.compact.result import BlockReport, Compaction, UnitReport
 from rehydrate.compact.thinking import without_thinking
 from rehydrate.compact.tool_inputs import split_inputs
@@ -63,11 +64,16 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     units = compaction.explain().units
     stats = compaction.stats
     conversation, messages = formats.read(messages, stats.format)
+    replaced: Collection[int] = compaction.replaced
+    before = parted_of(compaction)
+    again = before.again(conversation, messages) if before else None
+    if again:
+        conversation, messages, replaced = again.read(), again.entries, again.places(replaced)
     if stats.stripped and not any(unit.stripped for unit in units):
         # The compacted messages had no thinking any more.
         conversation, messages = without_thinking(conversation, tuple(messages))
-    if compaction.replaced:
-        conversation = without_messages(conversation, compaction.replaced)
+    if replaced:
+        conversation = without_messages(conversation, replaced)
     split = split_inputs(conversation, messages, ()).conversation
     parted = {message.index: message for message in split.messages}
     try:
@@ -86,12 +92,12 @@ def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
         blocks.setdefault((block.message, block.text), []).append(block)
     last = {message: max(text for at, text in blocks if at == message) for message, _ in blocks}
     shown = [
-        parted[message.index] if last.get(message.index, 0) >= len(message.pieces) else message
-        for message in whole.messages
+        parted[message.index] if last.get(index, 0) >= len(message.pieces) else message
+        for index, message in zip(unit.messages, whole.messages, strict=True)
     ]
     messages = tuple(
         ShownMessage(
-            message.index,
+            index,
             message.role,
             message.images,
             tuple(
@@ -99,12 +105,12 @@ def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
                     piece.kind,
                     (Run(piece.text, "", False),)
                     if unit.stripped and piece.kind is PieceKind.THINKING
-                    else tuple(_runs(piece.text, unit, blocks.get((message.index, text_index)))),
+                    else tuple(_runs(piece.text, unit, blocks.get((index, text_index)))),
                 )
                 for text_index, piece in enumerate(message.pieces)
             ),
         )
-        for _, message in zip(unit.messages, shown, strict=True)
+        for index, message in zip(unit.messages, shown, strict=True)
     )
     row = Row(unit, "kept" if unit.kept else "dropped", messages)
     is_partial = unit.kept and not all(run.kept for run in row.runs)

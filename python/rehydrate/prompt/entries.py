@@ -173,6 +173,13 @@ class History:
             tuple([self.entry_index(position) for position in positions]),
         )
 
+    def without(self, indices: frozenset[int]) -> Self:
+        """Return the history without the entries of these indices in the caller's list."""
+        if not indices or indices.isdisjoint(self.indices):
+            return self
+        numbered = enumerate(self.indices)
+        return self.select([position for position, index in numbered if index not in indices])
+
     def with_changed_entries(
         self,
         entries: Mapping[int, Any],

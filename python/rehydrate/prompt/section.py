@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any
 
 from rehydrate._check import check_type
+from rehydrate._text import FreeNames
 from rehydrate.errors import InvalidArgumentError
 
 FULL_TRUST = 1.0
@@ -198,17 +199,9 @@ def changed(section: Section, **values: Any) -> Section:
     return copy
 
 
-def free_id(wanted: str, taken: Container[str]) -> str:
-    """Return the id, or the id with the first number that makes it free.
-
-    >>> free_id("note", ["note", "note~2"])
-    'note~3'
-    """
-    free, number = wanted, 1
-    while free in taken:
-        number += 1
-        free = f"{wanted}~{number}"
-    return free
+def free_ids(taken: Iterable[str] = ()) -> FreeNames:
+    """Return ids of sections that are free: ``note~2`` where there is a ``note``."""
+    return FreeNames(taken, "~")
 
 
 _FIELDS = tuple([each.name for each in fields(Section)])

@@ -146,11 +146,23 @@ def _plain_fields(value: Any, path: str) -> dict[str, Any]:
     names = getattr(value, "_fields", None)
     if names is None:
         names = [one.name for one in dataclasses.fields(value) if one.init]
-    return {name: plain(getattr(value, name), f"{path}.{name}" if path else name) for name in names}
+    return {
+        name: _plain(getattr(value, name), f"{path}.{name}" if path else name) for name in names
+    }
 
 
 def plain(value: Any, path: str = "") -> Any:
-    """Return the value as JSON values; `path` is its path in the document, for errors."""
+    """Return the value as JSON values; `path` is its path in the document, for errors.
+
+    Raises UnreadableIRError for what JSON cannot hold, and for what is nested too deep.
+    """
+    try:
+        return _plain(value, path)
+    except RecursionError:
+        raise UnreadableIRError(path, "is nested too deep for JSON", "flatten it") from None
+
+
+def _plain(value: Any, path: str) -> Any:
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, Mapping):
@@ -160,9 +172,9 @@ def plain(value: Any, path: str = "") -> Any:
     ):
         return _plain_fields(value, path)
     if isinstance(value, (list, tuple)):
-        return [plain(one, f"{path}[{number}]") for number, one in enumerate(value)]
+        return [_plain(one, f"{path}[{number}]") for number, one in enumerate(value)]
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump(mode="json", exclude_none=True), path)
+        return _plain(value.model_dump(mode="json", exclude_none=True), path)
     return _plain_scalar(value, path)
 
 
@@ -170,7 +182,7 @@ def _plain_mapping(value: Mapping[Any, Any], path: str) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
             raise UnreadableIRError(path, f"has the key {key!r}", "pass strings as keys")
-    return {key: plain(one, f"{path}.{key}") for key, one in value.items()}
+    return {key: _plain(one, f"{path}.{key}") for key, one in value.items()}
 
 
 def _plain_scalar(value: Any, path: str) -> str | int | float:

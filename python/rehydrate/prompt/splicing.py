@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from rehydrate._text import FreeNames
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import Section, changed, free_id
+from rehydrate.prompt.section import Section, changed, free_ids
 
 SHORTEST_QUOTE = 40
 """Characters. A shorter item may stand in the history word for word by chance."""
@@ -79,10 +80,11 @@ def splice(
         if tokens <= left:
             kept.insert(at, index)
             left -= tokens
-    ids = {section.id for section in visible_sections}
+    ids = free_ids(section.id for section in visible_sections)
+    is_kept = set(kept)
     return Spliced(
         tuple([_late_bound(new[index], tool_call_id, ids) for index in kept]),
-        tuple([section for index, section in enumerate(new) if index not in kept]),
+        tuple([section for index, section in enumerate(new) if index not in is_kept]),
         len(found) - len(new),
     )
 
@@ -171,8 +173,7 @@ def with_items(section: Section, items: tuple[str, ...]) -> Section:
     return replace(section, provenance=replace(section.provenance, items=items))
 
 
-def _late_bound(section: Section, tool_call_id: str, taken: set[str]) -> Section:
+def _late_bound(section: Section, tool_call_id: str, ids: FreeNames) -> Section:
     """Bind a section to the call, under an id that is not taken yet."""
-    id_ = free_id(section.id, taken)
-    taken.add(id_)
+    id_ = ids.take(section.id)
     return changed(section, id=id_, late_bound=True, tool_call_id=tool_call_id, anchor=None)

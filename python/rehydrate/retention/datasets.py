@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rehydrate import formats
 from rehydrate.retention.reading import Message
 
 _TURN_ID = re.compile(r"D\d+:\d+")
@@ -64,20 +65,19 @@ def read_tau_bench(path: str | Path) -> list[Conversation]:
 
 
 def read_claude_code(path: str | Path) -> Conversation:
-    """Read a Claude Code transcript: its user and assistant entries unchanged, in order.
+    """Read a Claude Code transcript: the entries of its conversation unchanged, in order.
 
-    Progress lines, snapshots and the like are left out. So is the agent's own summary of an
-    automatic compaction: the messages it replaced are in the file, and they are to be compacted.
+    Progress lines, snapshots and the like are left out, and so is what the user took back. So is
+    the agent's own summary of an automatic compaction: the messages it replaced are in the file,
+    and they are to be compacted.
     """
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line) for line in lines if line.strip()]
+    read = formats.parse(entries, "claude_code")
+    spoken = [entries[message.index] for message in read.messages]
     return Conversation(
         name=Path(path).stem,
-        messages=[
-            entry
-            for entry in entries
-            if entry.get("type") in ("user", "assistant") and not entry.get("isCompactSummary")
-        ],
+        messages=[entry for entry in spoken if not entry.get("isCompactSummary")],
         format="claude_code",
     )
 

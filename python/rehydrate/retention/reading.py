@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rehydrate._text import without_elements
+
 _RUN = re.compile(r"[\w./@~-]+")
 _JOINER = re.compile(r"\w[./@_-]\w|\d")
 _CAMEL = re.compile(r"[a-z][A-Z]")
@@ -89,14 +91,16 @@ _Object = Mapping[str, Any]
 _ITEM_CALLS = ("function_call", "custom_tool_call")
 _ITEM_RESULTS = ("function_call_output", "custom_tool_call_output")
 # Text that a harness writes into the user's messages, around or beside the user's own.
-_HARNESS = re.compile(
-    r"<(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>.*?</\1>", re.S
-)
+_HARNESS = re.compile(r"<(/?)(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>")
 
 
 def payload(message: Message) -> _Object:
-    """Return the API message itself; a transcript entry holds it under `message`."""
+    """Return the API message itself; a transcript entry holds it under `message`, and what was
+    queued while the agent worked under `attachment`."""
     inner = message.get("message")
+    queued = message.get("attachment")
+    if isinstance(queued, Mapping) and "message" not in message:
+        return {"role": "user", "content": queued.get("prompt")}
     return inner if isinstance(inner, Mapping) else message
 
 
@@ -163,11 +167,21 @@ def user_text(message: Message) -> str:
     'Go on.'
     """
     body = payload(message)
-    if role_of(message) != "user" or message.get("isMeta") or is_summary(message):
+    if role_of(message) != "user" or not _is_of_the_user(message):
         return ""
     content = body.get("content")
     texts = [content] if isinstance(content, str) else [b.get("text") for b in _blocks(body)]
-    return _HARNESS.sub("", "\n".join(text for text in texts if isinstance(text, str))).strip()
+    said = "\n".join(text for text in texts if isinstance(text, str))
+    return without_elements(said, _HARNESS).strip()
+
+
+def _is_of_the_user(message: Message) -> bool:
+    queued = message.get("attachment")
+    source = queued if isinstance(queued, Mapping) else message
+    origin = source.get("origin")
+    kind = origin.get("kind", "human") if isinstance(origin, Mapping) else "human"
+    is_said = source.get("commandMode", "prompt") == "prompt" and kind == "human"
+    return is_said and not (message.get("isMeta") or is_summary(message))
 
 
 def is_summary(message: Message) -> bool:

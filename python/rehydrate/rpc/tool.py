@@ -73,11 +73,6 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         "enum": [*GRANULARITIES],
         "description": "What is kept or dropped whole: messages, or also blocks of long texts.",
     },
-    "excerpt_inputs": {
-        "type": "boolean",
-        "description": "With granularity excerpt, also cut long strings in the inputs of finished "
-        "tool calls, such as the content of a file that was written; gaps are marked.",
-    },
     "thinking": {
         "type": "string",
         "enum": [*THINKING],

@@ -10,7 +10,7 @@ use rehydrate_core::conversation::Needs;
 use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
-use rehydrate_core::excerpts::MIN_LINES;
+use rehydrate_core::excerpts::MIN_BYTES;
 use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::tokens::Counter;
@@ -23,7 +23,11 @@ fn texts(input: &mut Unstructured<'_>) -> Result<Vec<String>> {
     for _ in 0..input.int_in_range(0..=12_u8)? {
         let text: &str = input.arbitrary()?;
         let times = input.choose_index(4)?;
-        texts.push(if times == 3 { format!("{text}\n").repeat(MIN_LINES + 5) } else { text.to_owned() });
+        texts.push(if times == 3 {
+            format!("{text}\n").repeat(MIN_BYTES / (text.len() + 1) + 5)
+        } else {
+            text.to_owned()
+        });
     }
     Ok(texts)
 }
@@ -97,6 +101,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let request = Request {
         query,
         query_weight: 1.0,
+        asks: true,
         vectors: with_vectors.then_some(Vectors {
             dim: DIM,
             messages: &numbers,
@@ -111,6 +116,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         },
         signals: if calibrated { SignalMode::Calibrated } else { SignalMode::Raw },
         packing: if coverage { PackMode::Coverage } else { PackMode::Greedy },
+        reply: (!units.is_empty()).then_some(0),
         target_tokens,
     };
     let Ok(selection) = prepared.select(&request) else { return Ok(()) };

@@ -38,6 +38,7 @@ mod text_match;
 mod top_k;
 mod vector_rows;
 mod vector_writer;
+mod verify;
 mod view;
 
 pub use self::entry::{Entry, Meta, Settings};

@@ -33,7 +33,6 @@ pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod tokens;
-pub mod tune;
 
 #[cfg(test)]
 #[path = "../tests/depth/mod.rs"]

@@ -60,6 +60,8 @@ fn chitta_reproduces_the_scores_worked_out_by_hand() {
             .select(&Request {
                 query: case.query_vector.as_ref().map(|_| "a query"),
                 query_weight: 1.0,
+                asks: true,
+                reply: None,
                 vectors: Some(Vectors {
                     dim: 2,
                     messages: &vectors,

@@ -189,7 +189,7 @@ fn parts_cases() -> impl Strategy<Value = PartsCase> {
 
 impl PartsCase {
     fn blocks(&self) -> Blocks<'_> {
-        Blocks { ends: &self.ends, text: &self.text, mark_tokens: &self.mark_tokens }
+        Blocks { ends: &self.ends, text: &self.text, mark_tokens: &self.mark_tokens, gap_charge: 0 }
     }
 
     fn unit_of(&self, block: usize) -> usize {

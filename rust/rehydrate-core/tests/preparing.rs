@@ -21,11 +21,13 @@ fn is_answered(terms: bool, bags: bool, signals: SignalMode) -> bool {
     let request = Request {
         query: Some("stove"),
         query_weight: 1.0,
+        asks: true,
         vectors: Some(Vectors { dim: 2, messages: &[1.0, 0.0], positions: None, query: Some(&[0.0, 1.0]) }),
         memory_coverage: None,
         weights: Weights { recency: 0.2, semantic: 0.6, novelty: 0.2 },
         signals,
         packing: PackMode::Greedy,
+        reply: None,
         target_tokens: 10,
     };
     prepared.select(&request).is_ok()
@@ -58,11 +60,13 @@ fn texts_that_two_threads_read_are_read_as_by_one() {
     let request = Request {
         query: Some("which order does part_77 hold?"),
         query_weight: 1.0,
+        asks: true,
         vectors: None,
         memory_coverage: None,
         weights: Weights { recency: 0.2, semantic: 0.6, novelty: 0.2 },
         signals: SignalMode::Calibrated,
         packing: PackMode::Coverage,
+        reply: None,
         target_tokens: 8_000,
     };
     let prepare = |engine: &Engine, count: usize| {
@@ -101,11 +105,13 @@ fn one_query_after_another_finds_what_each_alone_would_and_what_a_selection_meas
         let request = Request {
             query: Some(query),
             query_weight: 1.0,
+            asks: true,
             vectors,
             memory_coverage: None,
             weights: Weights { recency: 0.3, semantic: 0.4, novelty: 0.3 },
             signals: SignalMode::Calibrated,
             packing: PackMode::Greedy,
+            reply: None,
             target_tokens: 0,
         };
         for (signals, relevance) in asked_often.select(&request).unwrap().signals.iter().zip(relevances) {

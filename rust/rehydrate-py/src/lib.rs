@@ -39,11 +39,11 @@ mod _native {
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
-    use super::outline::lines;
+    use super::outline::names;
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
-    use super::reading::{Columns, first_telling, read_entries, read_transcript};
+    use super::reading::{Columns, first_telling, read_entries, read_transcript, transcript_branch};
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

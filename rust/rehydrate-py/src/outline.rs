@@ -1,4 +1,4 @@
-//! The lines of what is left out of a conversation, for Python.
+//! The names in what is left out of a conversation, for Python.
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 use rehydrate_core::conversation::outline;
@@ -7,16 +7,19 @@ use rehydrate_core::error::{Error, Result};
 use crate::convert::Text;
 use crate::errors::detached;
 
-/// At most `limit` lines that no shown text has, the best first, and the text of each.
+/// A name, the last text that has it, the last tool input that has it, and whether people speak of it.
+type Found = (String, usize, Option<usize>, bool);
+
+/// The best `limit` of the names that no shown text has.
 #[pyfunction]
-pub fn lines(
+pub fn names(
     py: Python<'_>,
     texts: Vec<Text>,
     kinds: Vec<u8>,
     units: Vec<usize>,
     shown: Vec<bool>,
     limit: usize,
-) -> PyResult<Vec<(String, usize)>> {
+) -> PyResult<Vec<Found>> {
     detached(py, || {
         let columns = [texts.len(), kinds.len(), units.len(), shown.len()];
         if columns.iter().any(|&n| n != columns[0]) || !units.is_sorted() {
@@ -28,7 +31,7 @@ pub fn lines(
                 Ok(outline::Text { text: text.as_str(), kind: PieceKind::try_from(kind)?, unit, shown })
             })
             .collect::<Result<Vec<_>>>()?;
-        let found = outline::lines(&texts, limit);
-        Ok(found.into_iter().map(|line| (line.line.to_owned(), line.text)).collect())
+        let found = outline::names(&texts, limit);
+        Ok(found.into_iter().map(|name| (name.name, name.last, name.acted, name.spoken)).collect())
     })
 }

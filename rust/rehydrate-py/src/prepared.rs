@@ -144,13 +144,14 @@ impl Prepared {
     }
 
     /// Score and pack. `vectors` holds a row for each message that `places` names, or, where that is None, for every one.
-    #[pyo3(signature = (*, query, query_weight, vectors, places, query_vector, memory_coverage, weights, calibrated, coverage, reply=None, target_tokens))]
+    #[pyo3(signature = (*, query, query_weight, asks, vectors, places, query_vector, memory_coverage, weights, calibrated, coverage, reply, target_tokens))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn select(
         &self,
         py: Python<'_>,
         query: Option<Text>,
         query_weight: f64,
+        asks: bool,
         vectors: Option<Bound<'_, PyAny>>,
         places: Option<Vec<usize>>,
         query_vector: Option<Bound<'_, PyAny>>,
@@ -166,6 +167,7 @@ impl Prepared {
             let request = Request {
                 query: query.as_ref().map(Text::as_str),
                 query_weight,
+                asks,
                 vectors: rows.of(self.core.rows()),
                 memory_coverage: memory_coverage.as_deref(),
                 weights: Weights { recency: weights.0, semantic: weights.1, novelty: weights.2 },

@@ -3,6 +3,7 @@
 //!
 //! Those readers are the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read alike.
 mod blocks;
+mod branch;
 mod chat;
 mod columns;
 mod draft;
@@ -18,6 +19,7 @@ use rehydrate_core::conversation::PieceKind;
 
 use crate::interned::interned;
 
+pub use branch::transcript_branch;
 pub use columns::Columns;
 pub use draft::Row;
 use draft::{Draft, Traits};
@@ -138,10 +140,29 @@ fn read_text_part(draft: &mut Draft, part: &Bound<'_, PyDict>, kind: PieceKind) 
         return Ok(false);
     }
     let Some(text) = text_of(part, interned!(py, "text"))? else { return Ok(false) };
-    let Ok(read) = text.to_str() else { return Ok(false) };
-    if read.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
-        return Ok(false);
-    }
     draft.push(text, kind)?;
     Ok(true)
+}
+
+/// Whether an entry has a field beside its role and its content in which a call, a picture or the content itself may
+/// be: the format's own reader looks at it.
+fn has_other_content(entry: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let py = entry.py();
+    if entry.len() <= 2 {
+        return Ok(false);
+    }
+    for key in [
+        interned!(py, "parts"),
+        interned!(py, "contents"),
+        interned!(py, "blocks"),
+        interned!(py, "items"),
+        interned!(py, "toolInvocations"),
+        interned!(py, "_content"),
+        interned!(py, "images"),
+    ] {
+        if entry.contains(key)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -19,7 +19,6 @@ def test_the_model_gets_back_what_was_cut_of_an_input(tmp_path: Path, name: str)
             session(name),
             target_ratio=0.5,
             granularity="excerpt",
-            excerpt_inputs=True,
             memory=memory,
             archive=True,
         )

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rehydrate import Memory
-from rehydrate.errors import InvalidArgumentError, NewerStoreError, StoreError, StoreReadOnlyError
-from rehydrate.memory.postgres import STEPS, TABLES, PostgresStore
+from rehydrate.errors import (
+    InvalidArgumentError,
+    NewerStoreError,
+    StoreBusyError,
+    StoreError,
+    StoreReadOnlyError,
+)
+from rehydrate.memory.postgres import STEPS, TABLES, PostgresStore, is_passing, refused
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -118,3 +125,66 @@ def test_row_level_security_alone_keeps_namespaces_apart(app: str, opened: Calla
                 "INSERT INTO memory_namespaces (namespace, language) VALUES ('new', 'english')"
             )
     assert len(owner.list(namespace=other)) == 2
+
+
+def test_a_tenant_writes_nothing_under_the_rows_of_another(
+    app: str, postgres: str, opened: Callable[..., Memory]
+):
+    owner = opened()
+    mine, other = "tenant a", "tenant b"
+    for name in (mine, other):
+        owner.add(["one", "two"], namespace=name)
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        thread = connection.execute(
+            "INSERT INTO memory_threads (namespace, name, created, changed) "
+            "VALUES (%s, 't', 0, 0) RETURNING id",
+            [other],
+        ).fetchone()
+        ids = dict(
+            connection.execute("SELECT namespace, min(id) FROM memory_chunks GROUP BY 1").fetchall()
+        )
+    forged = [
+        (
+            "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body) "
+            "VALUES (%s, %s, 99, 1, 0, 'forged')",
+            [mine, thread[0]],
+        ),
+        ("INSERT INTO memory_uses VALUES (%s, %s, 1, 1)", [ids[other], mine]),
+        (
+            "INSERT INTO memory_links (namespace, origin, relation, target) "
+            "VALUES (%s, %s, 'x', %s)",
+            [mine, ids[mine], ids[other]],
+        ),
+        (
+            "INSERT INTO memory_links (namespace, origin, relation, target) "
+            "VALUES (%s, %s, 'x', %s)",
+            [mine, ids[other], ids[mine]],
+        ),
+    ]
+    with psycopg.connect(app, autocommit=True) as connection:
+        for statement, values in forged:
+            with pytest.raises(psycopg.errors.ForeignKeyViolation), connection.transaction():
+                connection.execute("SELECT set_config('rehydrate.namespace', %s, true)", [mine])
+                connection.execute(statement, values)
+
+
+def test_an_error_of_the_server_repeats_no_text(postgres: str, opened: Callable[..., Memory]):
+    text = "a private row " * 20
+    memory = opened(namespace="a")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(
+            "ALTER TABLE memory_chunks ADD CONSTRAINT short CHECK (length(text) < 99) NOT VALID"
+        )
+    with pytest.raises(StoreError) as raised:
+        memory.add(text)
+    told = "".join(traceback.format_exception(raised.value))
+    assert text[:20] not in told
+    assert "short" in str(raised.value)
+
+
+def test_a_server_that_restarts_amid_the_handshake_is_busy():
+    error = psycopg.OperationalError(
+        "connection failed: server sent an error response during SSL exchange"
+    )
+    assert is_passing(error)
+    assert isinstance(refused(error, "postgresql://db"), StoreBusyError)

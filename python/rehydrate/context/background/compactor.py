@@ -250,7 +250,7 @@ class BackgroundCompactor:
         if until is None:
             return
         thread.update_store()
-        head = thread.entries.at_indices(range(until))
+        head = thread.entries.between(0, until)
         shown = [index for index in state.ir.history.indices if index < until]
         tokens = thread.entries.at_indices(shown).total_tokens
         tokens += sum(section_tokens(each) for each in state.ir.sections if is_summary(each))

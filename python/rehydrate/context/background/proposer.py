@@ -34,7 +34,7 @@ class ProposalJob:
         self.done = Event()
         self.failure = ""
         self._turn = turn
-        self._entries = turn.entries
+        self._by_index = dict(zip(turn.indices, turn.entries, strict=True))
         self._request = ProposalRequest(tuple(items), ())
         self._answer = Answer([], 0)
         self._applied: Operation | None = None
@@ -64,7 +64,8 @@ class ProposalJob:
             message
             for message in self._request.messages
             if message.index < len(entries)
-            and entries.at(message.index) is self._entries[message.index - self._turn.indices[0]]
+            and message.index not in entries.taken_back
+            and entries.at(message.index) is self._by_index[message.index]
         ]
         self._position = len(thread.store.operations)
         applied = thread.store.apply(
@@ -106,7 +107,7 @@ class StoreProposer:
             return
         thread.update_store()
         items = [item for heading in Heading for item in thread.store.items(heading)]
-        job = ProposalJob(thread.entries.at_indices(range(self._read, turn)), items, turn)
+        job = ProposalJob(thread.entries.between(self._read, turn), items, turn)
         try:
             run_in_thread(lambda: job.run(self._complete))
         except RuntimeError:  # no more threads: the next prompt tries again

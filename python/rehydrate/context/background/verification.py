@@ -32,8 +32,8 @@ _TOO_MANY = re.compile(r"too many requests|rate.?limit|quota exceeded|overloaded
 _SHORT = 400
 """Characters. A text so short that speaks of limits is an error's."""
 _NAME = re.compile(
-    r"""(?<![\w/]) (?: [\w.~@-]* (?:/[\w.@-]+)+ /?        # paths
-    | [A-Za-z_][\w-]* (?:\.\w+)+                      # files, dotted names
+    r"""(?<![\w/]) (?: (?<![.~@-]) [\w.~@-]* (?:/[\w.@-]+)+ /?   # paths
+    | (?<!-) [A-Za-z_][\w-]* (?:\.\w+)+               # files, dotted names
     | [A-Za-z]+_\w+ | [a-z]+[A-Z]\w+                   # identifiers
     | \d[\d.,:]*\d | \d{2,} )""",
     re.VERBOSE,

@@ -211,6 +211,10 @@ class Items:
         """The id of the next item."""
         return self._next
 
+    def reserve(self, id_: int) -> None:
+        """Give this id to no other item."""
+        self._next = max(self._next, id_ + 1)
+
     def get(self, id_: int) -> Item | None:
         """Return the item of an id, if there is one."""
         return self._by_id.get(id_)
@@ -219,6 +223,10 @@ class Items:
         """Return the item of a key, if there is one."""
         found = self._by_key.get((heading, key))
         return None if found is None else self._by_id[found]
+
+    def live_ids(self, heading: Heading) -> dict[int, None]:
+        """Return the ids of the items of a heading that hold, in the order of `live`."""
+        return self._live[heading]
 
     def live(self, heading: Heading) -> list[Item]:
         """Return the items of a heading that hold, in the order in which they were added."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate._check import check_choice
-from rehydrate.compact.outline import LineIndex, Redaction, write_outline
-from rehydrate.context.context_store.commands import commands_of
+from rehydrate.compact.outline import NameIndex, write_outline
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
@@ -22,6 +21,7 @@ from rehydrate.context.context_store.proposals import Proposal, ProposalRequest
 from rehydrate.context.context_store.rendering import render
 from rehydrate.context.context_store.updater import Updater
 from rehydrate.messages import Conversation, Message
+from rehydrate.prompt.counting import text_tokens
 
 
 class StoreMark(NamedTuple):
@@ -54,6 +54,7 @@ class ContextStore:
         self._items = Items()
         self._updater = Updater(self._items)
         self._operations: list[Operation] = []
+        self._left_out: frozenset[int] = frozenset()
         self.seen = 0
         """How many entries were read."""
 
@@ -107,11 +108,26 @@ class ContextStore:
         if mark == self.mark():
             return
         del self._operations[mark.operations :]
+        self._apply_all()
+        self.seen = mark.seen
+
+    def leave_out(self, entries: frozenset[int]) -> None:
+        """Let nothing hold that these entries gave rise to: the user took them back.
+
+        The operations stay in the log. What one of these had put an end to holds again.
+        """
+        if entries != self._left_out:
+            self._left_out = entries
+            self._apply_all()
+
+    def _apply_all(self) -> None:
         self._items = Items()
         for operation in self._operations:
-            self._items.apply(operation)
+            if operation.entry not in self._left_out:
+                self._items.apply(operation)
+            elif operation.added is not None:
+                self._items.reserve(operation.added.id)
         self._updater = self._updater.on(self._items)
-        self.seen = mark.seen
 
     @classmethod
     def as_of(cls, operations: Iterable[Operation], entry: int) -> ContextStore:
@@ -139,33 +155,22 @@ class ContextStore:
     ) -> str:
         """Return the store as markdown in at most ``budget_tokens``; "" below a hundred.
 
-        With the ``conversation``, it has the commands that were run and what they came to, and the
-        room that is left has the lines that say most of it, but for what the messages at the
-        ``visible`` indices say.
+        With the ``conversation``, names that were used in it fill the room that is left, but for
+        those in the messages at the ``visible`` indices.
         """
         if conversation is None:
             return render(self._items, budget_tokens)
 
-        redaction = Redaction()
-        commands = [
-            each._replace(text=redaction.text(each.text), outcome=redaction.text(each.outcome))
-            for each in commands_of(conversation.messages, visible)
-        ]
-
-        def write_lines(shown: str, fits: Callable[[str], bool]) -> str:
-            index = LineIndex()
-            index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
-            index.add_visible(shown)
-            best = index.best(budget_tokens)
-            return _without_introduction(
-                write_outline(best, "", lambda lines: fits(_without_introduction(lines)))
+        def write_names(tokens: int, shown: str) -> str:
+            names = NameIndex()
+            names.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
+            names.add_visible(shown)
+            lines = write_outline(
+                names.best(tokens), "", lambda lines: sum(text_tokens([lines])) <= tokens
             )
+            return lines.partition("\n")[2]
 
-        return render(self._items, budget_tokens, commands, write_lines)
-
-
-def _without_introduction(outline: str) -> str:
-    return outline.partition("\n")[2]
+        return render(self._items, budget_tokens, write_names)
 
 
 def text_at(span: Span, message: Message) -> str | None:

@@ -21,18 +21,11 @@ class ToolUse(NamedTuple):
     """Where its subject stands, the first that is there."""
 
 
-EDITED, CREATED, READ, DELETED, RAN, PLANNED, LOOKED_UP = (
-    "edited", "created", "read", "deleted", "ran", "planned", "looked up",
+EDITED, CREATED, READ, DELETED, RAN, PLANNED = (
+    "edited", "created", "read", "deleted", "ran", "planned",
 )  # fmt: skip
 CHANGES = frozenset({EDITED, CREATED, DELETED})
 """Uses that change a file."""
-LOOKING = frozenset({
-    "awk", "basename", "cat", "cd", "cut", "date", "dirname", "echo", "env", "file", "find", "grep",
-    "head", "less", "ls", "nl", "printf", "pwd", "rg", "sed", "sort", "stat", "tail", "tree", "tr",
-    "true", "uniq", "wc", "which", "xargs",
-})  # fmt: skip
-"""Programs that look something up: where a command runs no other, an error in what it prints is
-another's."""
 
 _COMMAND = ("command", "cmd", "script", "code")
 _PLAN = ("todos", "plan", "items", "tasks")
@@ -69,11 +62,6 @@ _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _PATCH_USES = {"Add": CREATED, "Update": EDITED, "Delete": DELETED}
 
 
-_SEPARATORS = re.compile(r"\|\||&&|[|;\n]")
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
-_ASSIGNED = re.compile(r"(?:\w+=\S*\s+)+")
-
-
 class Subject(NamedTuple):
     """What a call is about."""
 
@@ -104,26 +92,15 @@ def subjects(tool_input: str) -> Iterator[Subject]:
     if known.use == PLANNED:
         for step in found if isinstance(found, list) else ():
             yield from _step(step)
-    elif isinstance(found, list):  # the words of a command
-        yield _run(" ".join(map(str, found)))
+    elif isinstance(found, list):  # a command as words
+        yield Subject(known.use, " ".join(map(str, found)))
     elif isinstance(found, str):
         patched = list(_PATCHED.finditer(found))
         if patched:
             for match in patched:
                 yield Subject(_PATCH_USES[match[1]], match[2].strip())
-        elif known.use == RAN:
-            yield _run(found)
-        elif "\n" not in found:
+        elif "\n" not in found or known.use == RAN:
             yield Subject(known.use, found)
-
-
-def _run(command: str) -> Subject:
-    parts = (
-        _ASSIGNED.sub("", part.strip(), count=1)
-        for part in _SEPARATORS.split(_QUOTED.sub("_", command))
-    )
-    programs = {words[0] for part in parts if (words := part.split(maxsplit=1))}
-    return Subject(LOOKED_UP if programs <= LOOKING else RAN, command)
 
 
 def _step(step: Any) -> Iterator[Subject]:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from rehydrate import _engine
 from rehydrate.context.context_store.cues import (
     decisions,
-    exit_code,
     first_error,
     is_correction,
     labelled,
@@ -30,7 +29,7 @@ from rehydrate.context.context_store.operations import (
     item_of,
     key_of,
 )
-from rehydrate.context.context_store.tool_table import LOOKED_UP, PLANNED, RAN, Subject, subjects
+from rehydrate.context.context_store.tool_table import PLANNED, RAN, Subject, subjects
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
@@ -41,6 +40,8 @@ FADES_AFTER = 120
 """Entries without a reference, after which an open error or a task fades."""
 SAME_SUBJECT = 0.34
 """Share of the words of two directives (Jaccard) from which a correction is about the other."""
+MAX_COMPARED = 256
+"""Directives that a correction is compared with: those that share its rarest words."""
 _OWN_ERRORS = ("error", "traceback", "<tool_use_error")
 """How results begin whose call failed."""
 _STOPS = frozenset(".!?。！？؟")
@@ -55,6 +56,7 @@ class Updater:
         self._items = items
         self._calls: dict[str, list[tuple[str, str]]] = {}
         """By the id of a call that is not answered: the kind and the text of its subjects."""
+        self._subjects = _Subjects()
 
     def on(self, items: Items) -> Updater:
         """Return an updater of other items that knows the same calls."""
@@ -132,8 +134,9 @@ class Updater:
             is_new = self._items.find(Heading.PREFERENCES, key_of(text)) is None
             if is_new and is_correction(text):
                 new = self._items.next_id
-                for item in self._contradicted(frozenset(subject)):
-                    yield _superseded(item, new, message.index)
+                contradicted = self._subjects.nearest(self._items, frozenset(subject))
+                if contradicted is not None:
+                    yield _superseded(contradicted, new, message.index)
             laid_down = item_of(Heading.PREFERENCES, "preference", text, span, FULL_TRUST)
             yield from self._add_once(replace(laid_down, strength=strength))
 
@@ -147,18 +150,6 @@ class Updater:
                 span = Span.of(message.index, number, start, text)
                 yield from self._add_once(item_of(Heading.CONTEXT, "note", text, span, FULL_TRUST))
 
-    def _contradicted(self, subject: frozenset[int]) -> Iterator[Item]:
-        """Yield the preference that a correction is most about, if it is about one."""
-        best, most = None, SAME_SUBJECT
-        for item in self._items.live(Heading.PREFERENCES):
-            for directive in _engine.directives(item.text):
-                shared = len(subject.intersection(directive.subject))
-                share = shared / max(len(subject.union(directive.subject)), 1)
-                if share >= most:
-                    best, most = item, share
-        if best is not None:
-            yield best
-
     # Tools
 
     def _of_call(
@@ -169,7 +160,7 @@ class Updater:
         if planned:
             yield from self._plan(message, number, piece, planned[:_MAX_PLAN])
         for use, text in told:
-            if use not in (PLANNED, RAN, LOOKED_UP):
+            if use not in (PLANNED, RAN):
                 yield from self._file(message, number, piece, use, text)
         self._calls[call] = _about(told)
 
@@ -204,8 +195,6 @@ class Updater:
     ) -> Iterator[Operation]:
         about = self._calls.pop(call, [])
         error = first_error(piece.text) if _may_fail(about, piece.text) else None
-        if exit_code(piece.text) == 0:
-            error = None
         key = key_of(" ".join(text for _, text in about)) or call
         open_ = self._items.find(Heading.CONTEXT, key)
         if open_ is not None and open_.kind != "error":
@@ -241,6 +230,56 @@ class Updater:
     def _added(self, item: Item) -> Operation:
         id_ = self._items.next_id
         return Operation(OperationKind.ADD, id_, item.span.entry, replace(item, id=id_))
+
+
+class _Subjects:
+    """What the preferences of a store are about, by word: read once each."""
+
+    def __init__(self) -> None:
+        self._by_item: dict[int, list[frozenset[int]]] = {}
+        self._by_word: dict[int, dict[int, None]] = {}
+        """The ids of the items about a word, the last one last."""
+
+    def nearest(self, items: Items, subject: frozenset[int]) -> Item | None:
+        """Return the preference that a correction is most about, the last of several, if it is
+        about one."""
+        live = items.live_ids(Heading.PREFERENCES)
+        for id_ in reversed(live):
+            if id_ in self._by_item:
+                break  # those before it were read with it
+            self._read(id_, items)
+        best, most = None, SAME_SUBJECT
+        for id_ in sorted(self._candidates(live, subject)):
+            for about in self._by_item[id_]:
+                share = len(subject & about) / max(len(subject | about), 1)
+                if share >= most:
+                    best, most = id_, share
+        return None if best is None else items.get(best)
+
+    def _read(self, id_: int, items: Items) -> None:
+        item = items.get(id_)
+        told = _engine.directives(item.text) if item is not None else ()
+        self._by_item[id_] = [frozenset(directive.subject) for directive in told]
+        for about in self._by_item[id_]:
+            for word in about:
+                self._by_word.setdefault(word, {})[id_] = None
+
+    def _candidates(self, live: dict[int, None], subject: frozenset[int]) -> set[int]:
+        """Return the items that share a word, of the rarest words first, the last said first."""
+        found: set[int] = set()
+        for word in sorted(subject, key=lambda word: len(self._by_word.get(word, ()))):
+            of_word = self._by_word.get(word, {})
+            superseded = []
+            for id_ in reversed(of_word):
+                if len(found) == MAX_COMPARED:
+                    break
+                if id_ in live:
+                    found.add(id_)
+                else:
+                    superseded.append(id_)
+            for id_ in superseded:
+                del of_word[id_]
+        return found
 
 
 def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:

@@ -78,7 +78,7 @@ def pre_compact(given: HookInput) -> Reply:
             except Exception as error:
                 problems.append(f"{name}: {safe_error_text(error, name)}")
 
-        rules: list[MemoryItem] = []
+        rules = Rules()
         step("memory", _MEMORY_SECONDS, lambda: _compacted(given, entries, task))
         step("session", given.seconds_left, lambda: _stored(given, rules))
         if rules and not problems:  # a memory that was locked is not waited for again
@@ -103,7 +103,7 @@ def session_start(given: HookInput) -> Reply:
         row = records.last(given.text("session_id"))
         if row is None:
             return None
-        if source == "resume" and is_still_there(row.id, given.transcript):
+        if source == "resume" and is_still_there(row, given.transcript):
             return None
         text = put_back_text(row, given.session)
         records.update(row, returned_chars=len(text))
@@ -134,7 +134,7 @@ def session_end(given: HookInput) -> Reply:
     path = given.transcript
     if path is not None:
         with suppress(TimeoutError):
-            rules: list[MemoryItem] = []
+            rules = Rules()
             within(given.seconds_left - _LEAST_SECONDS, lambda: _stored(given, rules))
             within(given.seconds_left - _LEAST_SECONDS, lambda: _remembered(given, rules))
     return None
@@ -165,7 +165,21 @@ def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any
     }
 
 
-def _stored(given: HookInput, rules: list[MemoryItem]) -> dict[str, Any]:
+class Rules:
+    """What was decided and laid down in a session, for the memory; and what was taken back."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.items: list[MemoryItem] = []
+        self.taken_back = ""
+        """What the user took back, word for word."""
+
+    def __bool__(self) -> bool:
+        """Return whether the memory is to be changed."""
+        return bool(self.items or self.taken_back)
+
+
+def _stored(given: HookInput, rules: Rules) -> dict[str, Any]:
     """Store what is new in the session, and add what was decided and laid down to the rules."""
     from rehydrate.memory.items import MemoryItem
 
@@ -173,26 +187,39 @@ def _stored(given: HookInput, rules: list[MemoryItem]) -> dict[str, Any]:
     assert path is not None
     with Records(given.home) as records:
         until = given.deadline - 4 * _LEAST_SECONDS
-        store, text = given.session.store_new(path, records, until, STORE_TOKENS)
-    rules += [
+        stored = given.session.store_new(path, records, until, STORE_TOKENS)
+    rules.items += [
         MemoryItem(
             item.text,
             kind=kind,
             source=f"conversation/{given.session.id}",
             thread=given.session.id,
             tool="context_store",
+            trust=item.trust,
         )
         for heading, kind in (("Decisions", "decision"), ("User Preferences", "preference"))
-        for item in store.items(heading)
+        for item in stored.store.items(heading)
     ]
-    return {"store": text} if text else {}
+    rules.taken_back = stored.taken_back
+    return {"store": stored.text} if stored.text else {}
 
 
-def _remembered(given: HookInput, rules: list[MemoryItem]) -> dict[str, Any]:
-    """Add the rules to the memory, word for word; what it has already it does not add."""
+def _remembered(given: HookInput, rules: Rules) -> dict[str, Any]:
+    """Add the rules to the memory, word for word; what it has already it does not add. What the
+    user took back is forgotten."""
     if rules:
+        source = f"conversation/{given.session.id}"
         with given.home.open_memory(given.project) as memory:
-            memory.add(rules)
+            memory.add(rules.items)
+            held = memory.list(sources=[source], limit=None) if rules.taken_back else []
+            kept = {item.text for item in rules.items}
+            gone = [
+                item.handle
+                for item in held
+                if item.text not in kept and item.text in rules.taken_back
+            ]
+            if gone:
+                memory.forget(gone)
     return {}
 
 

@@ -25,26 +25,65 @@ DEBUG_VARIABLE = "REHYDRATE_DEBUG"
 def main(arguments: Sequence[str], started: float) -> None:
     """Answer one event, and end the process."""
     out = _own_output()
-    answers: list[bytes] = []
-
-    def work() -> None:
-        try:
-            answer = _answer(arguments, started)
-            if answer:
-                answers.append(answer)
-        except BaseException as error:  # no failure of a hook may reach the session
-            _debug(error)
-
     try:
-        thread = Thread(target=work, daemon=True)
-        thread.start()
-        thread.join(max(0.0, started + TIMEOUT - time.monotonic()))
-        if answers:
-            os.write(out, answers[0])
+        in_time = _by_a_child if hasattr(os, "fork") else _by_a_thread
+        answer = in_time(arguments, started)
+        if answer:
+            os.write(out, answer)
     except BaseException as error:
         _debug(error)
     finally:
         os._exit(0)  # a thread that is late ends with the process
+
+
+def _by_a_child(arguments: Sequence[str], started: float) -> bytes:
+    """Return the answer of a child process, or nothing when its time is over.
+
+    A thread could hold the interpreter, and with it the clock, for as long as one call takes.
+    """
+    import select
+    import signal
+
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            # Where its parent is ended, it ends by itself.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
+            with open(writer, "wb", closefd=False) as pipe:
+                pipe.write(_answer(arguments, started))
+        except BaseException as error:  # no failure of a hook may reach the session
+            _debug(error)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    pieces: list[bytes] = []
+    try:
+        while select.select([reader], [], [], max(0.0, started + TIMEOUT - time.monotonic()))[0]:
+            piece = os.read(reader, 1 << 16)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+    finally:
+        os.kill(child, signal.SIGKILL)
+    return b""
+
+
+def _by_a_thread(arguments: Sequence[str], started: float) -> bytes:
+    """Return the answer of a thread, or nothing when its time is over."""
+    answers: list[bytes] = []
+
+    def work() -> None:
+        try:
+            answers.append(_answer(arguments, started))
+        except BaseException as error:
+            _debug(error)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(max(0.0, started + TIMEOUT - time.monotonic()))
+    return answers[0] if answers else b""
 
 
 def _answer(arguments: Sequence[str], started: float) -> bytes:

@@ -17,6 +17,15 @@ _EPISODE = re.compile(r"\d+->\d+ tokens, ")
 """The record of a compaction, which says nothing about the project."""
 
 
+def _trust(trust: float) -> str:
+    """Return what is written before a memory that the user did not say.
+
+    >>> _trust(0.5), _trust(1.0)
+    ('(trust 0.5) ', '')
+    """
+    return "" if trust >= 1.0 else f"(trust {trust:g}) "
+
+
 def user_prompt(given: HookInput) -> Reply:
     """Return the memories, each once between two compactions."""
     prompt = given.text("prompt").strip()[:MAX_QUERY_CHARS]
@@ -37,7 +46,11 @@ def user_prompt(given: HookInput) -> Reply:
         return None
     with Records(given.home) as records:
         fresh = set(records.unshown(given.text("session_id"), [hit.handle for hit in hits]))
-    lines = [f"- {' '.join(hit.snippet.split())}" for hit in hits if hit.handle in fresh]
+    lines = [
+        f"- {_trust(hit.item.trust)}{' '.join(hit.snippet.split())}"
+        for hit in hits
+        if hit.handle in fresh
+    ]
     text = "\n".join(lines)[:MAX_CHARS]
     if not text:
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rehydrate.integrations.claude_code.home import Home
-from rehydrate.integrations.claude_code.transcript import said
+from rehydrate.integrations.claude_code.transcript import ancestor_in, said
 from rehydrate.integrations.mcp_server.session_files import Agent
 
 if TYPE_CHECKING:
@@ -26,6 +26,16 @@ FORMATS: dict[Agent, Provider | Literal["claude_code"]] = {
 _PROVIDERS: dict[Agent, Provider] = {"claude_code": "anthropic", "codex": "openai_responses"}
 
 
+class StoredSession(NamedTuple):
+    """What a session is after it was stored."""
+
+    store: ContextStore
+    text: str
+    """The store as markdown."""
+    taken_back: str
+    """What the user took back, word for word."""
+
+
 class Session(NamedTuple):
     """One session of an agent."""
 
@@ -36,15 +46,17 @@ class Session(NamedTuple):
 
     def store_new(
         self, path: Path, records: Records, deadline: float, store_tokens: int
-    ) -> tuple[ContextStore, str]:
+    ) -> StoredSession:
         """Store what the transcript has since the last call, secrets removed; return the session's
-        context store and its markdown, as far as the deadline let the transcript be read.
+        context store, as far as the deadline let the transcript be read.
 
         Raises OSError and StoreError. What is stored stays stored.
         """
         from rehydrate.context.context import Context
+        from rehydrate.formats.claude_code import taken_back
         from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
         from rehydrate.memory.redaction import Redactor
+        from rehydrate.retention.reading import text_of
 
         redactor = Redactor()
         size = path.stat().st_size
@@ -62,9 +74,12 @@ class Session(NamedTuple):
                 threads=threads,
                 embedder=None,
             )
+            known_lines = {entry.get("uuid") for entry in context.history}
             while reader.offset < size and time.monotonic() < deadline:
                 before = reader.offset
-                entries = list(said(reader.objects(STEP_BYTES), self.agent))
+                lines = list(reader.objects(STEP_BYTES))
+                entries = list(said(lines, self.agent, ancestor_in(path, before, known_lines)))
+                known_lines.update(entry.get("uuid") for entry in entries)
                 if entries:
                     context.add(*map(redactor.inside, entries))
                 records.note_offset(str(path), reader.offset, reader.skips)
@@ -72,7 +87,10 @@ class Session(NamedTuple):
                     break
             store = context.store
             known = threads.native.thread(self.project, self.id) is not None
-            return store, threads.render_store(self.id, store_tokens) if known else ""
+            text = threads.render_store(self.id, store_tokens) if known else ""
+            gone = taken_back(context.history) if self.agent == "claude_code" else ()
+            texts = [text_of(context.history[index]) for index in gone]
+            return StoredSession(store, text, "\n".join(texts))
 
     def keep(self, text: str) -> str:
         """Keep a whole text in the session's thread, secrets removed, and return its handle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ from rehydrate.integrations.claude_code.hook_input import HookInput, Reply
 CAP_TOKENS = 8_000
 MIN_CAPPED_CHARS = 8_000
 """A shorter text is not counted: most results are short, and counting loads the engine."""
-_BINARY_KEYS = frozenset({"data", "base64"})
+_BINARY_KEYS = frozenset({"data", "base64", "blob"})
+_DATA_URL = re.compile(r"\s*data:[\w.+-]{1,80}/[\w.+-]{1,80}(?:;[\w.=+-]{1,80}){0,4};base64,")
 _MAX_DEPTH = 32
 
 
@@ -61,12 +63,15 @@ def _has_long_text(value: Any, depth: int = 0) -> bool:
 def _map_texts(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
     """Return the value in its own shape, its long texts changed; binary data stays."""
     if isinstance(value, str):
-        return change(value) if len(value) > MIN_CAPPED_CHARS else value
+        is_text = len(value) > MIN_CAPPED_CHARS and not _DATA_URL.match(value)
+        return change(value) if is_text else value
     if depth > _MAX_DEPTH:
         return value
     if isinstance(value, list):
         return [_map_texts(one, change, depth + 1) for one in value]
     if isinstance(value, dict):
+        if value.get("isImage") is True:  # Bash printed a picture
+            return value
         return {
             key: one if key in _BINARY_KEYS else _map_texts(one, change, depth + 1)
             for key, one in value.items()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import mmap
 import stat
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rehydrate.formats._reading import transcript_branch
+from rehydrate.formats.claude_code import content_of, is_of_the_user, is_seen
 from rehydrate.integrations.mcp_server.session_files import Agent
 from rehydrate.integrations.mcp_server.session_lines import (
     TranscriptReader,
+    line_in,
     message_of,
+    without_reminders,
     words_of_user,
 )
 
@@ -21,9 +27,12 @@ TAIL_BYTES = (1_000_000, 4_000_000, 24_000_000)
 """Last bytes of a transcript that are read, more where they hold too few lines; reading the most of
 them takes 0.2 s. A file may have 500 MB."""
 
-_KEPT_KEYS = ("type", "uuid", "timestamp", "sessionId")
+_KEPT_KEYS = ("type", "uuid", "parentUuid", "timestamp", "sessionId")
+_LINK_KEYS = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp")
 _UNSEEN = ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage")
 """A subagent's, a harness's, a summary of what is there already, an error."""
+_MAX_STEPS = 10_000
+"""From a line to the last one before it that was said."""
 _HARNESS = ("<task-notification>", "[Request interrupted", "Caveat: The messages below")
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _BINARY = frozenset({"image", "document"})
@@ -64,16 +73,85 @@ def last_turns(path: Path, agent: Agent, turns: int = LAST_TURNS) -> list[dict[s
     return paired(list(found), agent)
 
 
-def said(lines: Iterable[Mapping[str, Any]], agent: Agent) -> Iterator[dict[str, Any]]:
-    """Yield the entries in these lines: lines of Claude Code, items of Codex."""
-    read = _claude_entry if agent == "claude_code" else _codex_item
-    for line in lines:
-        try:
-            entry = read(line)
-        except (AttributeError, TypeError, RecursionError):
-            continue  # a line of no shape that we know
-        if entry is not None:
-            yield entry
+def said(
+    lines: Iterable[Mapping[str, Any]], agent: Agent, ancestor: Callable[[str], str] = str
+) -> Iterator[dict[str, Any]]:
+    """Yield the entries in these lines: lines of Claude Code, items of Codex.
+
+    What the user took back is left out, as far as these lines tell it. Each line of Claude Code
+    names the last one before it that was said; ``ancestor`` finds that one for a line that is not
+    among these.
+    """
+    if agent != "claude_code":
+        yield from filter(None, (_tried(_codex_item, line) for line in lines))
+        return
+    read = [_tried(_claude_entry, line) or _link(line) for line in lines]
+    branch = transcript_branch(read)
+    links: dict[object, Any] = {
+        line["uuid"]: line.get("parentUuid") or line.get("logicalParentUuid")
+        for line in read
+        if isinstance(line.get("uuid"), str) and not _is_entry(line)
+    }
+    for index in range(len(read)) if branch is None else branch:
+        entry = read[index]
+        if not _is_entry(entry):
+            continue
+        parent = _past(links, entry.get("parentUuid"))
+        if isinstance(parent, str) and is_of_the_user(entry):
+            # Only there the user can have gone back.
+            parent = ancestor(parent)
+        yield entry if "parentUuid" not in entry else {**entry, "parentUuid": parent}
+
+
+def ancestor_in(path: Path, before: int, known: Container[object]) -> Callable[[str], str]:
+    """Return a function from the id of a line to that of the last one, at it or before it, that is
+    known: it reads the file before an offset. The id itself where there is none."""
+
+    def ancestor(name: str) -> str:
+        if name in known:
+            return name
+        with (
+            suppress(OSError, ValueError),  # an empty file cannot be mapped
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            end, found = min(before, len(data)), name
+            for _ in range(_MAX_STEPS):
+                line, end = line_in(data, found, end)
+                parent = line.get("parentUuid") or line.get("logicalParentUuid")
+                if not isinstance(parent, str):
+                    break
+                if parent in known:
+                    return parent
+                found = parent
+        return name
+
+    return ancestor
+
+
+def _past(links: Mapping[object, Any], name: object) -> object:
+    """Return the first line at this one, or before it, that is none of the links."""
+    for _ in range(_MAX_STEPS):
+        if name not in links:
+            break
+        name = links[name]
+    return name
+
+
+def _tried(read: Callable[[Mapping[str, Any]], Any], line: Mapping[str, Any]) -> Any:
+    try:
+        return read(line)
+    except (AttributeError, TypeError, RecursionError):
+        return None  # a line of no shape that we know
+
+
+def _is_entry(line: Mapping[str, Any]) -> bool:
+    return "message" in line or "attachment" in line
+
+
+def _link(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left of a line that was not said: what hangs on what."""
+    return {key: line[key] for key in _LINK_KEYS if key in line}
 
 
 def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
@@ -95,21 +173,45 @@ def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
 
 def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what counts of a line; Claude Code keeps the whole result a second time beside it."""
-    if line.get("type") not in ("user", "assistant") or any(line.get(key) for key in _UNSEEN):
+    if not is_seen(line) or any(line.get(key) for key in _UNSEEN):
         return None
-    message = line.get("message")
-    if not isinstance(message, Mapping) or not isinstance(message.get("content"), str | list):
+    content = content_of(line)
+    if not isinstance(content, str | list):
         return None
-    entry = {key: line[key] for key in _KEPT_KEYS if isinstance(line.get(key), str)}
-    # A line without its role is no message; the type says the same.
-    body = {"role": line["type"], "content": message["content"]}
-    if isinstance(message.get("id"), str):
-        body["id"] = message["id"]
-    entry["message"] = body
+    entry = {
+        key: line[key]
+        for key in _KEPT_KEYS
+        if isinstance(line.get(key), str) or (key == "parentUuid" and key in line)
+    }
+    if line["type"] == "attachment":
+        if not is_of_the_user(line):
+            return None
+        entry["attachment"] = {"type": "queued_command", "prompt": content, "commandMode": "prompt"}
+    else:
+        # A line without its role is no message; the type says the same.
+        own = _own_words(content) if line["type"] == "user" else content
+        body = {"role": line["type"], "content": own}
+        message_id = line["message"].get("id")
+        entry["message"] = body | ({"id": message_id} if isinstance(message_id, str) else {})
     light = _with_blocks(entry, lambda block: block.get("type") not in _THINKING)
-    if light is None or (line["type"] == "user" and _is_harness(light)):
+    if light is None or (line["type"] == "user" and _is_harness(line, light)):
         return None
     return light
+
+
+def _own_words(content: Any) -> Any:
+    """Return the content of a user's line without what the harness adds to the words: that is not
+    the user's, and nothing to be remembered as such."""
+    if isinstance(content, str):
+        return without_reminders(content)
+    return [
+        {**block, "text": without_reminders(block["text"])}
+        if isinstance(block, Mapping)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+        else block
+        for block in content
+    ]
 
 
 def _codex_item(line: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -126,19 +228,19 @@ def _codex_item(line: Mapping[str, Any]) -> dict[str, Any] | None:
     return dict(item) if role == "assistant" or words_of_user(item) else None
 
 
-def _is_harness(entry: Mapping[str, Any]) -> bool:
+def _is_harness(line: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
     """Return whether a line of the user's role holds nothing that a user or a tool said."""
     if any(_blocks(entry, "tool_result")) or any(_blocks(entry, "text", has=("[image]",))):
         return False
     message = message_of(entry)
-    words = "" if message is None else words_of_user(message)
+    words = "" if message is None or not is_of_the_user(line) else words_of_user(message)
     return not words or words.startswith(_HARNESS)
 
 
 def _blocks(
     entry: Mapping[str, Any], kind: str, has: tuple[str, ...] = ()
 ) -> Iterator[Mapping[str, Any]]:
-    content = entry["message"]["content"]
+    content = content_of(entry)
     for block in content if isinstance(content, list) else ():
         if block.get("type") == kind and (not has or block.get("text") in has):
             yield block
@@ -146,12 +248,14 @@ def _blocks(
 
 def _with_blocks(entry: dict[str, Any], keeps: Any) -> dict[str, Any] | None:
     """Return the entry with the blocks that are kept; None where nothing is left."""
-    content = entry["message"]["content"]
+    content = content_of(entry)
     if isinstance(content, str):
         return entry if content.strip() else None
     kept = [_light(block) for block in content if isinstance(block, Mapping) and keeps(block)]
     if not kept:
         return None
+    if "attachment" in entry:
+        return {**entry, "attachment": {**entry["attachment"], "prompt": kept}}
     return {**entry, "message": {**entry["message"], "content": kept}}
 
 

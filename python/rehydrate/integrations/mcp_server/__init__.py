@@ -30,6 +30,7 @@ __all__, __dir__, __getattr__ = front(
         "session_files": "transcript_roots transcripts",
         "session_index": "SessionIndex",
         "session_lines": "MAX_LINE_BYTES TranscriptReader",
+        "session_outline": "outline_of",
         "tools": "TOOLS",
     },
 )

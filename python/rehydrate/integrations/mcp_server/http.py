@@ -6,17 +6,20 @@ must be this server's own, and each needs the token.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import socket
 from collections.abc import Callable
 from typing import Any
 
+import h11
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -24,6 +27,10 @@ MAX_BODY_BYTES = 64 * 2**20
 """Of one request: a conversation of a few million tokens."""
 _SHUTDOWN_SECONDS = 2
 """An open stream of a client would keep the server from ending."""
+HEADER_SECONDS = 10.0
+"""In which the headers of a request must have come."""
+MAX_CONNECTIONS = 128
+"""At once; more are closed."""
 
 
 def bound_socket(port: int) -> socket.socket:
@@ -50,6 +57,7 @@ def serve_http(
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        http=_InTime,
     )
     announce(f"http://{HOST}:{port}{PATH}")
     uvicorn.Server(config).run(sockets=[bound])
@@ -67,6 +75,42 @@ def make_app(server: Server[Any], token: str, port: int) -> ASGIApp:
         transport_security=security,
     )
     return _WithToken(_AsInSchema(app), token)
+
+
+class _InTime(H11Protocol):
+    """HTTP for clients that send their headers in time, and are not too many: whoever opens
+    connections and says nothing would hold all of them."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, or close it."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.close()
+            return
+        self._wait_for_headers()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; once the headers are there, nothing is late."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._cancel()
+        elif self._late is None:
+            self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _wait_for_headers(self) -> None:
+        self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _cancel(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 class _AsInSchema:

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from rehydrate import __version__
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
-from rehydrate._text import safe_error_text
+from rehydrate._text import as_unicode, safe_error_text, unicode_inside
 from rehydrate.errors import InvalidArgumentError, RehydrateError
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.jobs import run_job
@@ -52,8 +52,9 @@ def make_server(stores: Stores, names: Collection[str] = TOOLS) -> Server[Any]:
         work = partial(answer, tool, stores, params.arguments or {})
         found = await run_job(work, call.session.report_progress)
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=found.text)],
-            structured_content=found.structured,
+            # What a store holds may have halves of surrogate pairs, which no frame can carry.
+            content=[types.TextContent(type="text", text=as_unicode(found.text))],
+            structured_content=unicode_inside(found.structured),
             is_error=found.is_error,
         )
 
@@ -65,9 +66,9 @@ def make_server(stores: Stores, names: Collection[str] = TOOLS) -> Server[Any]:
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
-                    name=each.name,
+                    name=as_unicode(each.name),
                     uri=each.uri,
-                    description=each.description,
+                    description=as_unicode(each.description),
                     mime_type="text/plain",
                     annotations=types.Annotations(last_modified=each.changed),
                 )
@@ -94,7 +95,7 @@ def make_server(stores: Stores, names: Collection[str] = TOOLS) -> Server[Any]:
     async def read_resource(
         _call: _Call, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        text = await _in_thread(partial(read, stores, params.uri))
+        text = as_unicode(await _in_thread(partial(read, stores, params.uri)))
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -132,6 +133,6 @@ async def _in_thread(work: Any) -> Any:
     try:
         return await hand_over(work, STORING)
     except InvalidArgumentError as error:
-        raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        raise MCPError(types.INVALID_PARAMS, as_unicode(str(error))) from None
     except RehydrateError as error:
         raise MCPError(types.INTERNAL_ERROR, safe_error_text(error, "resource")) from None

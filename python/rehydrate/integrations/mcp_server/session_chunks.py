@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +19,7 @@ CHUNK_CHARS = 1_500
 PIECE_CHARS = 1_000
 """Of one text; what a user pastes is longer, and says less."""
 CALL_CHARS = 200
-_READ_CHARS = 20_000
+READ_CHARS = 20_000
 """Of one text that secrets are looked for in. It is cut again far before that, so that no half of a
 secret stays at the end."""
 
@@ -46,10 +46,14 @@ class Chunks:
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Add what was said in a line of the transcript."""
-        for said in said_in(line):
-            if said.speaker == "user":
+        self.add_said(said_in(line))
+
+    def add_said(self, said: Iterable[Said]) -> None:
+        """Add what was said."""
+        for each in said:
+            if each.speaker == "user":
                 self._end_chunk()
-            self._add(said)
+            self._add(each)
 
     def take(self) -> list[MemoryItem]:
         """Return the items so far, and start again."""
@@ -81,7 +85,7 @@ def clean(text: str, max_chars: int) -> str:
     >>> clean("password=hunter2-hunter2 is it", 40)
     'password=[redacted:password] is it'
     """
-    whole = _redactor(as_unicode(text[:_READ_CHARS])).text
+    whole = _redactor(as_unicode(text[:READ_CHARS])).text
     return whole if len(whole) <= max_chars else f"{whole[:max_chars].rstrip()}..."
 
 

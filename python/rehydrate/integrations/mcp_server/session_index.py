@@ -23,10 +23,13 @@ from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.jobs import Job
-from rehydrate.integrations.mcp_server.session_chunks import Chunks, as_time, clean
+from rehydrate.integrations.mcp_server.session_chunks import READ_CHARS, Chunks, as_time, clean
 from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts
 from rehydrate.integrations.mcp_server.session_lines import (
+    Link,
+    Said,
     TranscriptReader,
+    kept,
     project_of,
     said_in,
     time_of,
@@ -45,10 +48,11 @@ EXCERPTS = 3
 TITLE_CHARS = 120
 EXCERPT_CHARS = 600
 _NAMESPACE = "sessions"
-_VERSION = 1
+_VERSION = 2
 _BATCH_LINES = 2_000
 _HEAD_BYTES = 256
 _MIN_PREFIX = 6
+_MAX_TIPS = 16
 
 
 @dataclass(slots=True)
@@ -72,6 +76,9 @@ class SessionRecord:
     first: str = ""
     last: str = ""
     broken: int = 0
+    tips: tuple[str, ...] = ()
+    """The ids of the last line that was said, and of those after it: who names another one went
+    back."""
 
     @property
     def source(self) -> str:
@@ -226,25 +233,33 @@ class SessionIndex:
     def _read(self, memory: Memory, file: SessionFile, max_bytes: int) -> int:
         """Read up to so many bytes of a file into the index; return how many were read."""
         path = str(file.path)
-        record = self._records.get(path) or SessionRecord(path, file.agent, file.id)
+        record = self._records.get(path)
         try:
             head = _head(file.path)
-            if record.offset > file.size or record.head not in ("", head):
-                _forget(memory, record)
-                record = SessionRecord(path, file.agent, file.id)
-            if file.size >= _HEAD_BYTES:
-                record.head = head
+            if record is None or record.offset > file.size or record.head not in ("", head):
+                record = _anew(memory, SessionRecord(path, file.agent, file.id))
             start = record.offset
             reader = TranscriptReader(file.path, start, skips=record.skips)
+            lines = [_Line.of(line) for line in reader.objects(max_bytes)]
+            if start and reader.offset <= max_bytes and _went_back(lines, record.tips):
+                # What was said is to be read again as a whole, without what was taken back.
+                record = _anew(memory, record)
+                reader = TranscriptReader(file.path)
+                lines = [_Line.of(line) for line in reader.objects(max_bytes)]
+            if file.size >= _HEAD_BYTES:
+                record.head = head
             changed = datetime.fromtimestamp(file.mtime_ns / 1e9, UTC)
             chunks = Chunks(record.source, changed)
-            for number, line in enumerate(reader.objects(max_bytes), 1):
-                _note(record, line)
-                chunks.add(line)
+            is_kept = kept([line.link for line in lines])
+            for number, line in enumerate(lines, 1):
+                _note(record, line, is_kept[number - 1])
+                if is_kept[number - 1]:
+                    chunks.add_said(line.said)
                 if number % _BATCH_LINES == 0:
                     memory.add(chunks.take())
             memory.add(chunks.take())
         except OSError:
+            record = record or SessionRecord(path, file.agent, file.id)
             record.is_at_end = True  # it cannot be read; it is tried again when it changes
             record.size, record.mtime_ns = file.size, file.mtime_ns
             self._records[path] = record
@@ -272,7 +287,10 @@ class SessionIndex:
             header, *rows = [json.loads(line) for line in lines_of(self._list)]
             if header["version"] != _VERSION:
                 return {}
-            records = [SessionRecord(**{name: row[name] for name in _FIELDS}) for row in rows]
+            records = [
+                SessionRecord(**{name: row[name] for name in _FIELDS} | {"tips": (*row["tips"],)})
+                for row in rows
+            ]
         except (InvalidArgumentError, ValueError, KeyError, TypeError):
             return {}
         return {record.path: record for record in records}
@@ -300,21 +318,66 @@ def _head(path: Path) -> str:
         return blake2b(file.read(_HEAD_BYTES), digest_size=8).hexdigest()
 
 
-def _note(record: SessionRecord, line: Mapping[str, Any]) -> None:
+class _Line(NamedTuple):
+    """A line, as far as the index asks: a transcript is read whole before it is known what of it
+    the conversation went on from."""
+
+    link: Link
+    said: tuple[Said, ...]
+    time: datetime | None
+    project: str
+    summary: str
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> _Line:
+        """Take what counts of a line."""
+        said = [each._replace(text=each.text[:READ_CHARS]) for each in said_in(line)]
+        summary = line.get("summary") if line.get("type") == "summary" else None
+        return cls(
+            Link.of(line),
+            tuple(said),
+            time_of(line),
+            project_of(line)[:READ_CHARS],
+            summary[:READ_CHARS] if isinstance(summary, str) else "",
+        )
+
+
+def _went_back(lines: Sequence[_Line], tips: Sequence[str]) -> bool:
+    """Return whether one of these lines goes on from another one than the last that was known."""
+    known: set[object] = set(tips)
+    for line in lines:
+        parent = line.link.line.get("parentUuid")
+        is_prompt = any(said.speaker == "user" for said in line.said)
+        if is_prompt and isinstance(parent, str) and parent not in known:
+            return True
+        known.add(line.link.line.get("uuid"))
+    return False
+
+
+def _note(record: SessionRecord, line: _Line, is_kept: bool) -> None:
     """Note what a line tells of its session as a whole."""
-    time = time_of(line)
-    if time is not None:
-        stamp = time.isoformat()
+    if line.time is not None:
+        stamp = line.time.isoformat()
         record.first = min(record.first or stamp, stamp)
         record.last = max(record.last, stamp)
     if not record.project:
-        record.project = clean(project_of(line), 300)
-    if line.get("type") == "summary" and isinstance(line.get("summary"), str):
-        record.title = clean(line["summary"], TITLE_CHARS)
-    elif not record.title:
-        said = next((said for said in said_in(line) if said.speaker == "user"), None)
+        record.project = clean(line.project, 300)
+    uuid = line.link.line.get("uuid")
+    if isinstance(uuid, str) and (is_kept or not line.link.is_said):
+        tips = () if line.link.is_said else record.tips
+        record.tips = (*tips, uuid)[-_MAX_TIPS:]
+    if line.summary:
+        record.title = clean(line.summary, TITLE_CHARS)
+    elif not record.title and is_kept:
+        said = next((said for said in line.said if said.speaker == "user"), None)
         if said is not None:
             record.title = clean(" ".join(said.text.split()), TITLE_CHARS)
+
+
+def _anew(memory: Memory, record: SessionRecord) -> SessionRecord:
+    """Forget what is known of a file, and return its record as before the first reading."""
+    _forget(memory, record)
+    return SessionRecord(record.path, record.agent, record.id)
 
 
 def _forget(memory: Memory, record: SessionRecord) -> None:

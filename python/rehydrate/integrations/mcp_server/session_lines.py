@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from rehydrate.retention.reading import tool_inputs, user_text
+from rehydrate._text import without_elements
+from rehydrate.formats._reading import transcript_branch
+from rehydrate.formats.claude_code import content_of, is_seen
+from rehydrate.retention.reading import payload as payload_of, tool_inputs, user_text
 
 MAX_LINE_BYTES = 8_000_000
 """A longer line holds a picture or a file, and nothing that was said."""
 
-_CODEX_HARNESS = re.compile(
-    r"<(environment_context|user_instructions|turn_aborted|skill)>.*?</\1>",
-    re.S,
-)
+_CODEX_HARNESS = re.compile(r"<(/?)(environment_context|user_instructions|turn_aborted|skill)>")
 _CODEX_NOTES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
 _CODEX_ITEMS = frozenset({"message", "function_call", "custom_tool_call", "local_shell_call"})
 
@@ -76,6 +76,20 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def line_in(data: Any, name: str, before: int) -> tuple[dict[str, Any], int]:
+    """Return the line of this id that is the last one before an offset, and where it begins; an
+    empty one, and 0, where there is none. ``data`` is the file, as bytes or mapped."""
+    needle = json.dumps(name).encode()
+    while (found := data.rfind(needle, 0, before)) >= 0:
+        start = data.rfind(b"\n", 0, found) + 1
+        end = data.find(b"\n", found)
+        line = _object(data[start : end if end >= 0 else len(data)][:MAX_LINE_BYTES])
+        if line is not None and line.get("uuid") == name:
+            return line, start
+        before = start
+    return {}, 0
+
+
 class Said(NamedTuple):
     """Something said or done in a session."""
 
@@ -87,8 +101,8 @@ class Said(NamedTuple):
 def message_of(line: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the message or the item in a line of either agent, in the shape that its API has; a
     line of Claude Code stays around it. None for any other line."""
-    if line.get("type") in ("user", "assistant"):
-        return line if isinstance(line.get("message"), Mapping) else None
+    if is_seen(line):
+        return line if content_of(line) is not None else None
     payload = line.get("payload")
     item = payload if line.get("type") == "response_item" else line
     if isinstance(item, Mapping) and item.get("type") in _CODEX_ITEMS:
@@ -111,7 +125,7 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         text = words_of_user(message)
         if text:
             yield Said("user", text, time)
-        body = message.get("message", message)
+        body = payload_of(dict(message))
         if body.get("role") == "assistant":
             text = "\n".join(_texts(body.get("content"))).strip()
             if text:
@@ -122,6 +136,61 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         return  # a message of no shape that we know
 
 
+_REMINDER = re.compile(r"<(/?)(system-reminder)>")
+
+
+def without_reminders(text: str) -> str:
+    """Return a text without what Claude Code tells the model in the user's name."""
+    return without_elements(text, _REMINDER) if "<system-reminder>" in text else text
+
+
+class Link(NamedTuple):
+    """What hangs on what: a line of Claude Code's, without what was said in it."""
+
+    line: dict[str, Any]
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Link:
+        """Take what the tree asks of a line."""
+        made = {key: line[key] for key in _LINK_KEYS if key in line}
+        message = line.get("message")
+        if isinstance(message, Mapping):
+            content = message.get("content")
+            blocks = content if isinstance(content, list) else []
+            ids = [
+                {key: block[key] for key in _BLOCK_KEYS if isinstance(block.get(key), str)}
+                for block in blocks
+                if isinstance(block, Mapping)
+            ]
+            said = ids if ids else "said" if content_of(line) else ""
+            made["message"] = {"id": message.get("id"), "content": said}
+        elif is_seen(line):
+            made["attachment"] = {"type": "queued_command", "prompt": "said"}
+        return cls(made)
+
+    @property
+    def is_said(self) -> bool:
+        """Whether the model may have seen it."""
+        return is_seen(self.line)
+
+
+_LINK_KEYS = (
+    *("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "isSidechain"),
+    *("isMeta", "isCompactSummary", "isApiErrorMessage", "sourceToolUseID", "parent_tool_use_id"),
+)
+_BLOCK_KEYS = ("type", "id", "tool_use_id")
+
+
+def kept(links: Sequence[Link]) -> list[bool]:
+    """Return for each line whether the conversation went on from it; others are kept too, where
+    no line names another."""
+    branch = transcript_branch([link.line for link in links])
+    if branch is None:
+        return [True] * len(links)
+    found = set(branch)
+    return [number in found for number in range(len(links))]
+
+
 def words_of_user(message: Mapping[str, Any]) -> str:
     """Return what the user said in a message: nothing that either agent adds to it.
 
@@ -129,7 +198,7 @@ def words_of_user(message: Mapping[str, Any]) -> str:
     >>> words_of_user({"role": "user", "content": said})
     'Go.'
     """
-    text = _CODEX_HARNESS.sub("", user_text(dict(message))).strip()
+    text = without_elements(user_text(dict(message)), _CODEX_HARNESS).strip()
     return "" if text.startswith(_CODEX_NOTES) else text
 
 

@@ -1,4 +1,4 @@
-"""outline_of: one session at a glance: what the user asked for, and the lines that say most."""
+"""outline_of: one session at a glance: what the user asked for, and the names by their use."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate import formats
-from rehydrate.compact.outline import LineIndex, read_lines, write_outline
+from rehydrate.compact.outline import NameIndex, read_lines, write_outline
 from rehydrate.errors import InvalidMessageError
 from rehydrate.integrations.mcp_server.session_chunks import clean
 from rehydrate.integrations.mcp_server.session_files import SessionFile
 from rehydrate.integrations.mcp_server.session_lines import (
+    Link,
     TranscriptReader,
+    kept,
     message_of,
     said_in,
     time_of,
@@ -21,12 +23,10 @@ from rehydrate.messages import Conversation
 
 MAX_BYTES = 64_000_000
 """Of the end of a transcript; what is before is left out."""
-MAX_LINES = 400
+MAX_NAMES = 400
 TURN_CHARS = 300
 FIRST_TURNS = 5
 """Of many user turns the first ones are shown, and the last ones."""
-_MAX_REFUSED = 100
-"""Lines of a shape that no format has are left out, up to so many."""
 
 
 class SessionOutline(NamedTuple):
@@ -35,7 +35,7 @@ class SessionOutline(NamedTuple):
     turns: tuple[tuple[str, str], ...]
     """The time and the words of user turns."""
     omitted_turns: int
-    lines: dict[str, list[str]]
+    names: dict[str, list[str]]
     """By use: the tool that was called with them, or where they stood."""
     messages: int
     broken_lines: int
@@ -43,22 +43,30 @@ class SessionOutline(NamedTuple):
 
 
 def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> SessionOutline:
-    """Return the outline of a transcript; lines take about ``budget_tokens``. Raises OSError."""
+    """Return the outline of a transcript; names take about ``budget_tokens``. Raises OSError."""
     start = max(file.size - MAX_BYTES, 0)
     reader = TranscriptReader(file.path, start, skips=start > 0)
     entries: list[Any] = []
     turns: list[tuple[str, str]] = []
+    links: list[Link] = []
+    turns_of: list[list[tuple[str, str]]] = []
     for line in reader.objects(MAX_BYTES):
         message = message_of(line)
-        if message is None:
-            continue
-        entries.append(message)
+        links.append(Link.of(line))
         time = time_of(line)
-        turns += [
-            ("" if time is None else time.isoformat(), clean(said.text, TURN_CHARS))
-            for said in said_in(line)
-            if said.speaker == "user"
-        ]
+        turns_of.append(
+            [
+                ("" if time is None else time.isoformat(), clean(said.text, TURN_CHARS))
+                for said in said_in(line)
+                if said.speaker == "user"
+            ]
+        )
+        if message is not None:
+            entries.append(message)
+        elif file.agent == "claude_code" and "uuid" in line:
+            entries.append(links[-1].line)
+    for said, is_kept in zip(turns_of, kept(links), strict=True):
+        turns += said if is_kept else []
     conversation = _parsed(entries, file)
     omitted = max(len(turns) - max_turns, 0)
     if omitted:
@@ -67,7 +75,7 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
     return SessionOutline(
         turns=tuple(turns),
         omitted_turns=omitted,
-        lines=_lines(conversation, budget_tokens),
+        names=_names(conversation, budget_tokens),
         messages=len(conversation.messages),
         broken_lines=reader.broken,
         skipped_bytes=start,
@@ -77,27 +85,36 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
 def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
     """Read the messages; those of no shape that the format has are left out."""
     format = "claude_code" if file.agent == "claude_code" else "openai_responses"  # noqa: A001
-    for _ in range(_MAX_REFUSED):
+
+    def has_shape(entry: Any) -> bool:
         try:
-            return formats.parse(entries, format)
-        except InvalidMessageError as error:
-            if error.index is None:
-                break
-            del entries[error.index]
-    return formats.parse([], format)
+            formats.parse([entry], format)
+        except InvalidMessageError:
+            return False
+        return True
+
+    try:
+        return formats.parse(entries, format)
+    except InvalidMessageError:
+        pass
+    try:
+        return formats.parse([entry for entry in entries if has_shape(entry)], format)
+    except InvalidMessageError:
+        return formats.parse([], format)
 
 
-def _lines(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:
+def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:
     if not conversation.messages:
         return {}
-    index = LineIndex()
+    index = NameIndex()
     index.add(conversation, (), lambda _unit: "")
+    best = index.best(MAX_NAMES)
     max_chars = int(budget_tokens * CHARS_A_TOKEN)
-    text = write_outline(index.best(MAX_LINES), "", lambda lines: len(lines) <= max_chars)
-    lines: dict[str, list[str]] = {}
-    for line, heading, _ in read_lines(text) or ():
-        lines.setdefault(heading, []).append(line)
-    return lines
+    text = write_outline(best, "", lambda lines: len(lines) <= max_chars)
+    names: dict[str, list[str]] = {}
+    for name, heading, _ in read_lines(text) or ():
+        names.setdefault(heading, []).append(name)
+    return names
 
 
 def outline_lines(name: str, outline: SessionOutline) -> Iterator[str]:
@@ -110,10 +127,9 @@ def outline_lines(name: str, outline: SessionOutline) -> Iterator[str]:
         )
     yield "What the user said:"
     yield from _turn_lines(outline.turns, outline.omitted_turns)
-    if outline.lines:
-        yield "Lines by their use:"
-        for heading, lines in outline.lines.items():
-            yield from (f"{heading}:", *(f"  {line}" for line in lines))
+    if outline.names:
+        yield "Names by their use:"
+        yield from (f"{heading}: {', '.join(names)}" for heading, names in outline.names.items())
 
 
 def _turn_lines(turns: Sequence[tuple[str, str]], omitted: int) -> Iterator[str]:

@@ -87,7 +87,7 @@ OUTLINE_RESULT: dict[str, dict[str, Any]] = {
         },
     },
     "omitted_turns": {"type": "integer"},
-    "lines": {
+    "names": {
         "type": "object",
         "additionalProperties": {"type": "array", "items": {"type": "string"}},
     },
@@ -154,5 +154,5 @@ def session_outline(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answ
         broken_lines=outline.broken_lines,
         user_turns=[{"time": time, "text": text} for time, text in outline.turns],
         omitted_turns=outline.omitted_turns,
-        lines=outline.lines,
+        names=outline.names,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import sys
 from collections import deque
 from typing import Any, cast
@@ -33,7 +34,14 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 async def _serve(server: Server[Any]) -> None:
     lines = _Lines()
-    async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (messages, replies):
+    frames = _Frames()
+    async with (
+        frames,
+        stdio_server(cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", frames)) as (
+            messages,
+            replies,
+        ),
+    ):
         send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
 
         async def relay() -> None:
@@ -69,6 +77,30 @@ class _Lines:
                 self.read.append(line)
                 return line
         raise StopAsyncIteration
+
+
+# Line ends of Unicode that JSON lets stand in a string: many a client cuts its input at them.
+_LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
+
+
+class _Frames:
+    """Standard output, a frame a line. Whatever else writes there goes to standard error."""
+
+    async def __aenter__(self) -> _Frames:
+        self._wire = os.dup(1)
+        os.dup2(2, 1)
+        self._file = anyio.wrap_file(os.fdopen(os.dup(self._wire), "wb"))
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        os.dup2(self._wire, 1)
+        os.close(self._wire)
+
+    async def write(self, frame: str) -> None:
+        await self._file.write(frame.translate(_LINE_ENDS).encode())
+
+    async def flush(self) -> None:
+        await self._file.flush()
 
 
 def _refusal(message: SessionMessage | Exception, line: str) -> types.JSONRPCError | None:

@@ -16,6 +16,7 @@ __all__, __dir__, __getattr__ = front(
     {"store": "PostgresStore"},
     internal={
         "connections": "Connections verify_version",
+        "failures": "is_passing refused",
         "server_url": "shown",
         "schema": "STEPS TABLES",
         "escapes": "encoded decoded",

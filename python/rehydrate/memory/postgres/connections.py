@@ -122,7 +122,7 @@ class Connections:
                 verify_version(connection.info.server_version, self.server)
                 yield connection
         except psycopg.Error as error:
-            raise store_error(error, self.server, seconds=self._statement_seconds) from error
+            raise store_error(error, self.server, seconds=self._statement_seconds) from None
 
     def read(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a read-only transaction that sees one moment."""
@@ -226,7 +226,7 @@ class Connections:
                 continue
             except psycopg.Error as error:
                 if not is_passing(error) or time.monotonic() > end:
-                    raise store_error(error, self.server, seconds=seconds) from error
+                    raise store_error(error, self.server, seconds=seconds) from None
                 if was_lost(error):
                     self._opened().drain()  # the idle ones are lost too, as after a restart
             time.sleep(pause * random.uniform(0.5, 1.5))

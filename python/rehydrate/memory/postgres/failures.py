@@ -11,7 +11,10 @@ from rehydrate.errors import (
     StoreReadOnlyError,
 )
 
-_STARTING = re.compile(r"starting up|shutting down|recovery mode|not yet accepting connections")
+_STARTING = re.compile(
+    r"starting up|shutting down|recovery mode|not yet accepting connections"
+    r"|error response during SSL exchange"  # of a server that cannot fork, or restarts
+)
 _TOO_MANY = re.compile(r"too many (?:clients|connections)|connection slots are reserved")
 _REMEDIES = (
     (
@@ -34,7 +37,7 @@ def is_passing(error: Exception) -> bool:
     if code is not None:
         # 40: conflicts; 08: connections; 57P: the server stops or starts; 53300: too many clients.
         return code.startswith(("40", "08", "57P")) or code == "53300"
-    if any(pattern.search(str(error)) for pattern, _ in _REMEDIES):
+    if not is_starting(error) and any(pattern.search(str(error)) for pattern, _ in _REMEDIES):
         return False
     return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
 
@@ -54,7 +57,7 @@ def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
     """Return the store's error for a failure of a statement that had so many seconds."""
     import psycopg
 
-    errors, said = psycopg.errors, str(error).strip()
+    errors, said = psycopg.errors, _said(error)
     slow = f"a statement took longer than {seconds:g} s"
     more = "try again, or give PostgresStore more statement_seconds"
     known: dict[type[Exception], tuple[type[StoreError], str, str]] = {
@@ -84,6 +87,12 @@ def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
     if is_passing(error) or (no_code and isinstance(error, psycopg.OperationalError)):
         return refused(error, server)
     return StoreError(server, said, "report it, if it is no fault of the server")
+
+
+def _said(error: Exception) -> str:
+    """Return what a server says is wrong, without the detail: that repeats the row's text."""
+    diagnostics = getattr(error, "diag", None)
+    return str(getattr(diagnostics, "message_primary", None) or str(error).strip())
 
 
 def refused(error: Exception, server: str) -> StoreError:

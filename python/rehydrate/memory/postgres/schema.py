@@ -157,10 +157,29 @@ CREATE TABLE memory_thread_records (
 );
 """ + _secured("memory_threads", "memory_thread_records")
 
+# What belongs to a row is of the row's own namespace: a key alone would let a tenant whom the
+# policies hold write under the thread or the item of another. Rows that are there stay.
+_OF_ONE_NAMESPACE = "".join(
+    f"""
+ALTER TABLE {table} ADD CONSTRAINT {table}_{column}_namespace FOREIGN KEY ({column}, namespace)
+    REFERENCES {of} (id, namespace) ON DELETE CASCADE NOT VALID;
+"""
+    for table, column, of in (
+        ("memory_uses", "id", "memory_chunks"),
+        ("memory_links", "origin", "memory_chunks"),
+        ("memory_links", "target", "memory_chunks"),
+        ("memory_thread_records", "thread", "memory_threads"),
+    )
+)
+
 STEPS = {
     "001 tables": _TABLES,
     "002 row level security": _secured(*_TABLES_OF_NAMESPACES),
     "003 threads": _THREADS,
+    "004 keys of one namespace": (
+        "ALTER TABLE memory_chunks ADD UNIQUE (id, namespace);"
+        "ALTER TABLE memory_threads ADD UNIQUE (id, namespace);" + _OF_ONE_NAMESPACE
+    ),
 }
 
 _VECTORS = "ALTER TABLE memory_chunks ADD COLUMN embedding halfvec;\n" + "\n".join(

@@ -25,7 +25,7 @@ from rehydrate.prompt.caps.cutting import (
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _OPENING = re.compile(r'[ \t\n\r\ufeff]*(?:\[[ \t\n\r]*["{\[\]\-0-9tfn]|\{[ \t\n\r]*["}])')
-_ROW_START = re.compile(r'\s*(?:\d{1,7}→)?\s*(?:\{\s*"|\[\s*["{\[\-0-9tfn])')
+_ROW_START = re.compile(r'\s*(?:\d{1,7}→\s*)?(?:\{\s*"|\[\s*["{\[\-0-9tfn])')
 _ROW_NUMBER = re.compile(r" {0,7}\d{1,7}→")
 
 # Numbers stay text: converting them takes time, and fails beyond 4,300 digits.

@@ -10,7 +10,7 @@ from rehydrate.entry_id import EntryId
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.render_cache import RenderCache
-from rehydrate.prompt.section import Section, free_id
+from rehydrate.prompt.section import Section, free_ids
 from rehydrate.prompt.target import Target, traced
 
 SHORTEST_QUOTE = 40
@@ -34,6 +34,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     kept: dict[int, Section] = {}  # by the index in ir.sections
     shown_by: dict[str, int] = {}  # by an item, the index of the section that shows it
     by_id: dict[str, int] = {}
+    ids = free_ids()
     dropped: list[DroppedSection] = []
     changed: list[str] = []
     in_reading_order = sorted(
@@ -74,8 +75,9 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
             new = tuple(item for item in items if item not in visible)
             section = replace(section, provenance=replace(section.provenance, items=new))
             changed.append(section.id)
-        if namesake is not None:
-            section = replace(section, id=free_id(section.id, by_id))
+        free = ids.take(section.id)
+        if free != section.id:
+            section = replace(section, id=free)
             changed.append(section.id)
         by_id[section.id] = index
         shown_by |= dict.fromkeys(section.provenance.items, index)

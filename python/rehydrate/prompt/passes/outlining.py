@@ -1,7 +1,7 @@
-"""Outlining: the section of lines that say most of what prune leaves out of the history.
+"""Outlining: the section that lists the names in what prune leaves out of the history.
 
 It stands at the first gap, since nothing changes before that. A second compaction writes it again,
-with the lines of the earlier outline among the others.
+with the names of the earlier outline among the others.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NamedTuple, Self
 
 from rehydrate.compact.outline import (
     ID,
-    LineIndex,
-    OutlineLine,
+    NameIndex,
+    OutlineName,
     outline_tokens,
     read_lines,
     write_outline,
@@ -30,10 +30,9 @@ from rehydrate.prompt.target import Target
 _REQUEST_TOOL, _FETCH_TOOL = "request_context", "fetch_whole"
 """The tools by which a model asks for what is listed (`rehydrate.context`)."""
 _BY_NUMBER = (
-    f"{_REQUEST_TOOL} finds what was said of a name, "
-    f"{_FETCH_TOOL} reads a message by its number (#12)"
+    f"{_REQUEST_TOOL} finds what was said of one, {_FETCH_TOOL} reads a message by its number (#12)"
 )
-_BY_QUERY = f"{_REQUEST_TOOL} finds what was said of a name"
+_BY_QUERY = f"{_REQUEST_TOOL} finds what was said of one"
 
 
 class Outlining(NamedTuple):
@@ -89,8 +88,8 @@ class Outlining(NamedTuple):
             return None
         tools = {tool.name for tool in self.ir.tools}
         has_numbers = _FETCH_TOOL in tools
-        index = LineIndex()
-        index.add(
+        names = NameIndex()
+        names.add(
             conversation,
             kept,
             lambda unit: f"#{history.entry_index(unit.members[0])}" if has_numbers else "",
@@ -98,7 +97,7 @@ class Outlining(NamedTuple):
             replaced={position: _listed(each) for position, each in older.items()},
         )
         for section in sections:
-            index.add_visible(text_of(section, history.format))
+            names.add_visible(text_of(section, history.format))
         older_outline = older.get(slot.before)
         anchor = None if older_outline is None else older_outline.anchor
         if anchor is None:
@@ -111,7 +110,7 @@ class Outlining(NamedTuple):
 
         how = _BY_NUMBER if has_numbers else _BY_QUERY if _REQUEST_TOOL in tools else ""
         lines = write_outline(
-            index.best(self.room_tokens),
+            names.best(self.room_tokens),
             how,
             lambda lines: section_tokens(outline(lines)) <= self.room_tokens,
         )
@@ -122,5 +121,5 @@ def _is_outline(section: Section) -> bool:
     return section.id == ID and section.provenance.source == ID
 
 
-def _listed(section: Section) -> list[OutlineLine]:
+def _listed(section: Section) -> list[OutlineName]:
     return read_lines(str(section.content)) or []

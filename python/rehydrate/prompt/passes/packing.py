@@ -235,6 +235,8 @@ class _PackingConversation:
         unit_of = {owner: number for number, (owner, _) in enumerate(units)}
         self.history_units = {unit: n for unit, n in unit_of.items() if isinstance(unit, int)}
         """The number here of each unit of the history."""
+        reply = conversation.answered_reply() if conversation.messages else None
+        self._reply = None if reply is None else self.history_units.get(reply)
         self.competing = [(unit_of[section.id], section) for section in candidates.competing]
         """Each competing section with its unit's number."""
         self.conversation = Conversation(
@@ -257,16 +259,15 @@ class _PackingConversation:
     ) -> _Selected:
         """Let the engine fill the budget beside what is kept anyway."""
         divisible = DivisibleTexts(self.conversation, (), self._paths, COUNTER)
-        is_question = query is not None and query.is_question
         prepared = _engine.prepare(
             self.conversation,
             weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
             pinned=self.pinned,
             counter=COUNTER,
-            embed=is_question and self._embedder.has_builtin,
+            embed=query is not None and self._embedder.has_builtin,
             calibrated=True,
             coverage=True,
-            asked=is_question,
+            asked=query is not None,
             excerpting=divisible.excerpting(with_handles=with_handles) if self._paths else None,
         )
         tokens = prepared.message_tokens
@@ -277,7 +278,7 @@ class _PackingConversation:
             for index in unit.members
         )
         embedded = Embedded()
-        if query is not None and is_question and self._embedder.model is not None:
+        if query is not None and self._embedder.model is not None:
             embedded = model_vectors(
                 self._embedder.model,
                 divisible.parts(prepared) if self._paths else self.conversation,
@@ -290,11 +291,13 @@ class _PackingConversation:
         selection = prepared.select(
             query=query.text if query else None,
             query_weight=query.weight if query else 0.0,
+            asks=query.asks if query else False,
             **vector_arguments(embedded.vectors),
             memory_coverage=None,
             weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
             calibrated=True,
             coverage=True,
+            reply=self._reply,
             target_tokens=pinned_tokens + budget_tokens,
         )
         return _Selected(prepared, selection, embedded.problems)

@@ -154,11 +154,13 @@ pub fn balanced(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     Request {
         query,
         query_weight: 1.0,
+        asks: true,
         vectors: None,
         memory_coverage: None,
         weights: Weights::default(),
         signals: SignalMode::Calibrated,
         packing: PackMode::Coverage,
+        reply: None,
         target_tokens,
     }
 }

@@ -48,6 +48,14 @@ impl<'a> Numbers<'a> {
         (Self { words, length, width }, rest)
     }
 
+    /// Whether `words` begin with a list.
+    pub fn is_at(words: &[u32]) -> bool {
+        words.split_first().is_some_and(|(head, rest)| {
+            let width = WIDTHS.get((head & ((1 << CODE_BITS) - 1)) as usize);
+            width.is_some_and(|&width| ((head >> CODE_BITS) as usize * width as usize).div_ceil(32) <= rest.len())
+        })
+    }
+
     pub fn len(self) -> usize {
         self.length
     }

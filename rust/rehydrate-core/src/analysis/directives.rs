@@ -31,19 +31,10 @@ const MAX_LABEL_WORDS: usize = 4;
 /// A longer one is no sentence that a person laid down: minified code, a dump.
 const MAX_SENTENCE_BYTES: usize = 1_000;
 
-/// One sentence that lays something down.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Directive {
-    /// 2 to 6.
-    pub strength: u32,
-    /// The content words of the sentence, ascending.
-    pub subject: Vec<u32>,
-}
-
-/// The directives in `text`.
-pub(crate) fn directives(text: &str) -> Vec<Directive> {
+/// How strong each directive in `text` is, 2 to 6.
+pub(crate) fn strengths(text: &str) -> Vec<u32> {
     let mut found = Vec::new();
-    find(text, |sentence, Judged { strength, .. }| found.push(Directive { strength, subject: subject(sentence) }));
+    find(text, |_, Judged { strength, .. }| found.push(strength));
     found
 }
 
@@ -102,26 +93,6 @@ fn subject(sentence: &str) -> Vec<u32> {
     subject.sort_unstable();
     subject.dedup();
     subject
-}
-
-/// Append `directives` to `out`: of each its strength, the number of its words, and these.
-pub(crate) fn pack(directives: &[Directive], out: &mut Vec<u32>) {
-    for directive in directives {
-        out.push(directive.strength);
-        out.push(u32::try_from(directive.subject.len()).expect("a sentence has under 2^32 words"));
-        out.extend_from_slice(&directive.subject);
-    }
-}
-
-/// Strength and subject of each directive, as [`pack`] lays them out.
-pub(crate) fn read(mut section: &[u32]) -> impl DoubleEndedIterator<Item = (u32, &[u32])> {
-    let mut directives = Vec::new();
-    while let [strength, words, rest @ ..] = section {
-        let (subject, after) = rest.split_at(*words as usize);
-        directives.push((*strength, subject));
-        section = after;
-    }
-    directives.into_iter()
 }
 
 impl Finder {
@@ -183,7 +154,7 @@ mod tests {
     use super::*;
 
     fn strength(text: &str) -> u32 {
-        directives(text).iter().map(|directive| directive.strength).max().unwrap_or(0)
+        strengths(text).into_iter().max().unwrap_or(0)
     }
 
     fn is_directive(text: &str) -> bool {
@@ -285,15 +256,15 @@ mod tests {
     #[test]
     fn a_sentence_is_found_in_a_long_text_and_a_dump_is_not_read() {
         let notes = "The meeting began at nine. ".repeat(200);
-        assert_eq!(directives(&format!("{notes}Never touch the ledger. {notes}")).len(), 1);
-        assert!(directives(&"must;".repeat(MAX_SENTENCE_BYTES)).is_empty());
+        assert_eq!(strengths(&format!("{notes}Never touch the ledger. {notes}")).len(), 1);
+        assert!(strengths(&"must;".repeat(MAX_SENTENCE_BYTES)).is_empty());
     }
 
     #[test]
     fn what_a_harness_says_in_a_user_turn_is_not_the_users() {
         let said = "<system-reminder>Never mention this. You must not answer.</system-reminder>";
         assert!(!is_directive(said));
-        assert_eq!(directives(&format!("Never push. {said} Always test.")).len(), 2);
+        assert_eq!(strengths(&format!("Never push. {said} Always test.")).len(), 2);
         assert!(!is_directive("<task-notification>You must read it"), "never closed");
         assert!(is_directive("<rules>You must read it</rules>"), "the user's own tags");
     }
@@ -304,18 +275,6 @@ mod tests {
         let spans = directive_spans(text);
         let said: Vec<&str> = spans.iter().map(|span| &text[span.range.clone()]).collect();
         assert_eq!(said, ["Never touch the ledger", "Bitte antworte immer auf Deutsch"]);
-        let found = directives(text);
-        assert!(spans.iter().zip(&found).all(|(a, b)| (a.strength, &a.subject) == (b.strength, &b.subject)));
-    }
-
-    #[test]
-    fn packed_directives_are_read_as_they_were_found() {
-        let found = directives("Never touch the ledger. Thanks. You must ask before each release!");
-        assert_eq!(found.len(), 2);
-        let mut packed = Vec::new();
-        pack(&found, &mut packed);
-        let again: Vec<Directive> =
-            read(&packed).map(|(strength, subject)| Directive { strength, subject: subject.to_vec() }).collect();
-        assert_eq!(again, found);
+        assert_eq!(spans.iter().map(|span| span.strength).collect::<Vec<_>>(), strengths(text));
     }
 }

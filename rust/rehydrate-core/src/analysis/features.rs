@@ -77,8 +77,8 @@ const MIN_SEGMENT_BYTES: usize = 4;
 const MIN_NUMBER_CHARS: usize = 3;
 /// A shorter line is a bracket, an `else`, a blank.
 const MIN_LINE_CHARS: usize = 15;
-/// This many digits in a row are an id: of orders, items, tickets.
-const MIN_ID_DIGITS: usize = 7;
+/// A number of so many characters is a name: of an order, an item, a measurement.
+const MIN_ID_CHARS: usize = 6;
 const MIN_COMPOUND_BYTES: usize = 3;
 
 /// The features that `text` mentions.
@@ -224,7 +224,7 @@ fn emit_word(word: &str, emit: &mut impl FnMut(&str, Class)) {
     if (digits && letters) || inner_underscore || hump || (letters && capitals) {
         emit(word, Class::Name);
     } else if digits && chars >= MIN_NUMBER_CHARS {
-        emit(word, if chars >= crate::tune::tune("IDS", 6.0) as usize { Class::Name } else { Class::Number });
+        emit(word, if chars >= MIN_ID_CHARS { Class::Name } else { Class::Number });
     }
 }
 
@@ -248,17 +248,10 @@ fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Cla
     if core.is_empty() || core.len() > MAX_RUN_BYTES {
         return;
     }
-    let plain = crate::tune::tune("NAMES", 1.0);
-    if plain == 1.0 {
-        if let Some(at) = core.rfind('/') && core.len() - at > 4 {
-            let last = &core[at + 1..];
-            emit(last, if last.contains(is_joiner) { class_of_compound(last) } else { Class::Name });
-        }
-    }
-    for word in core.split(is_joiner).filter(|word| plain == 0.0 && !word.is_empty()) {
+    for word in core.split(is_joiner).filter(|word| !word.is_empty()) {
         emit_word(word, emit);
     }
-    for segment in core.split(['/', '@']).filter(|segment| plain == 0.0 && segment.len() < core.len()) {
+    for segment in core.split(['/', '@']).filter(|segment| segment.len() < core.len()) {
         let segment = segment.trim_matches(is_joiner);
         if segment.len() >= MIN_SEGMENT_BYTES && segment.contains(is_joiner) {
             emit(segment, class_of_compound(segment));
@@ -283,7 +276,7 @@ fn class_of_compound(compound: &str) -> Class {
     let bytes = compound.as_bytes();
     let date = bytes.len() == 10 && bytes[4] == b'-' && bytes[7] == b'-';
     let digits_alone = bytes.iter().all(|&byte| byte < 128 && ASCII[byte as usize] & (DIGIT | JOINER) != 0);
-    if digits_alone && !date && bytes.len() < crate::tune::tune("IDS", 6.0) as usize { Class::Number } else { Class::Name }
+    if digits_alone && !date && bytes.len() < MIN_ID_CHARS { Class::Number } else { Class::Name }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's names apart")]
@@ -325,7 +318,7 @@ fn hash_of_line(line: &str, folded: &mut String) -> Option<u32> {
 }
 
 /// A line without the number that `cat -n` and editors write in front of it.
-pub(crate) fn without_number(line: &str) -> &str {
+fn without_number(line: &str) -> &str {
     let trimmed = line.trim_start_matches(' ');
     let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
     let after = &trimmed[digits..];
@@ -353,13 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_names_and_plain_words_are_words() {
+    fn identifiers_are_names_and_plain_words_are_not() {
         assert_eq!(
             names("call parseRow, snake_case, HTTP, f0a9 and Upper"),
             ["parseRow", "snake_case", "HTTP", "f0a9"]
         );
-        let plain = features("The Größe of it");
-        assert_eq!(plain, [("größe".to_string(), Class::Word)]);
+        assert!(features("The Größe of it").is_empty());
         assert!(names("__init__").is_empty(), "underscores at the ends join nothing");
     }
 
@@ -373,6 +365,23 @@ mod tests {
     #[test]
     fn a_long_number_is_an_id() {
         assert_eq!(names("order 4711 of item 104829375"), ["104829375"]);
+    }
+
+    #[test]
+    fn a_line_is_mentioned_without_its_number_and_with_its_white_space_folded() {
+        let lines = |text: &str| -> Vec<Mention> {
+            mentions(text).iter().copied().filter(|mention| mention.class == Class::Line).collect()
+        };
+        let plain = lines("return the harbour of it");
+        assert_eq!(plain.len(), 1);
+        for same in
+            ["  return the  harbour\tof it \n", "   118\treturn the harbour of it", "7\u{2192}return the harbour of it"]
+        {
+            assert_eq!(lines(same), plain, "{same:?}");
+        }
+        assert!(lines("}\nelse:\n14 characters.\n").is_empty());
+        assert_eq!(lines("漢字漢字漢字漢字漢字漢字漢字漢").len(), 1, "characters, not bytes");
+        assert!(lines("漢字漢字漢字漢").is_empty());
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Excerpting<'a> {
     pub block_counts: Option<&'a [u32]>,
 }
 
+/// Tokens that a gap is charged where blocks compete: some more than its mark has, for fewer and longer stretches.
+const GAP_TOKENS: u32 = 20;
 /// A mark with a number from here on is a large one.
 const LARGE_NUMBER: usize = 1_000;
 
@@ -157,12 +159,7 @@ impl MessageParts {
     }
 
     pub fn for_packing(&self) -> Blocks<'_> {
-        Blocks {
-            ends: &self.ends,
-            text: &self.text_of,
-            mark_tokens: &self.mark_tokens,
-            gap_charge: crate::tune::tune("GAP", 20.0) as u32,
-        }
+        Blocks { ends: &self.ends, text: &self.text_of, mark_tokens: &self.mark_tokens, gap_charge: GAP_TOKENS }
     }
 }
 

@@ -1,26 +1,26 @@
-//! The lines of what is left out of a conversation that together say most of what is to be asked for.
+//! The names that stand in what is left out of a conversation, most likely to be asked for first.
 //!
-//! A line is chosen as a message is: by the worth of the names and numbers in it (coverage.rs) that neither a shown text nor a
-//! better line does, for each of its tokens. So a name comes with the line that says what it was for.
-use std::collections::{BinaryHeap, HashMap};
+//! A name here is a whole run as it was written, a path with all its folders: whoever asks for it again must spell it.
+//! Its worth is that of coverage.rs, so that an outline lists first what a selection would most regret.
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use crate::analysis::features::{
-    Class, DIGIT, JOINER, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, mentions, runs, without_number,
+    DIGIT, JOINER, LOWER, MAX_RUN_BYTES, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, is_joiner, runs,
 };
 use crate::analysis::stems::is_stop_word;
 use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
-use crate::scoring::coverage::worth;
-use crate::tokens::Counter;
+use crate::scoring::coverage::worth_of_name;
 
-/// Characters of a line; a longer one is shown in parts.
-const MAX_CHARS: usize = 80;
-/// Tokens of what is written around a line: its end, and most often a reference.
-const FRAME_TOKENS: u32 = 3;
+const MIN_CHARS: usize = 4;
 const MIN_SPOKEN_CHARS: usize = 3;
 const MIN_TOPIC_CHARS: usize = 5;
 /// A longer one is a sentence, in a script that puts no spaces between words.
 const MAX_TOPIC_CHARS: usize = 20;
+/// Names of more segments are found as a whole only: what a run may cost stays in proportion to its length.
+const MAX_SEGMENTS: usize = 8;
 
 /// One text of a conversation.
 #[derive(Clone, Copy, Debug)]
@@ -29,181 +29,144 @@ pub struct Text<'a> {
     pub kind: PieceKind,
     /// The unit it is part of, ascending.
     pub unit: usize,
-    /// Whether it is still there: what it mentions is not looked for.
+    /// Whether it is still there: its names are not listed.
     pub shown: bool,
 }
 
-/// A line, or a part of a long one, and the text that has it.
+/// A name and where it stood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
-    pub line: &'a str,
-    pub text: usize,
+pub struct Name {
+    pub name: String,
+    /// The last text that has it.
+    pub last: usize,
+    /// The last tool input that has it.
+    pub acted: Option<usize>,
+    /// Whether it is a word that people speak of: a name of somebody or something, or a topic.
+    pub spoken: bool,
 }
 
-/// At most `limit` lines of what is not shown, each the best beside those before it; of equal ones the newest. Where no
-/// line mentions anything more, the words that people often spoke of are looked for: what a chat was about is what it
-/// comes back to.
+struct Seen {
+    last: usize,
+    acted: Option<usize>,
+    uses: u32,
+    /// How many units have it.
+    units: u32,
+    spoken: bool,
+    /// When it came first, among all names.
+    number: usize,
+}
+
+/// The best `limit` of the names in what is not shown, without those that a shown text or a better name has, if only as
+/// a part; of equal worth first those used most, then those that came first. Spoken ones come behind all others, those
+/// used most first: what a chat was about is what it comes back to.
 #[must_use]
-pub fn lines<'a>(texts: &[Text<'a>], limit: usize) -> Vec<Line<'a>> {
-    let mut mentioned: Table<u32> = Table::default();
-    let mut spoken: Table<&str> = Table::default();
-    let mut candidates: Vec<Candidate<'a>> = Vec::new();
-    for (position, part) in texts.iter().enumerate().filter(|(_, part)| part.kind != PieceKind::Thinking) {
+pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
+    let mut seen: HashMap<&str, Seen> = HashMap::new();
+    let said = texts.iter().enumerate().filter(|(_, part)| part.kind != PieceKind::Thinking);
+    for (position, part) in said.clone().filter(|(_, part)| !part.shown) {
         checkpoint();
-        let is_said = part.kind == PieceKind::Text;
-        parts(part.text, |line| {
-            let mut candidate = Candidate { line, text: position, mentioned: Vec::new(), spoken: Vec::new() };
-            // Of lines as such only few are asked for again, and a conversation is full of them.
-            for mention in mentions(line).iter().filter(|mention| mention.class != Class::Line) {
-                candidate.mentioned.push(mentioned.note(mention.hash, mention.class, part));
-            }
-            if is_said || part.shown {
-                scan_spoken(line, is_said, |word| candidate.spoken.push(spoken.note(word, Class::Name, part)));
-            }
-            if !part.shown && !(candidate.mentioned.is_empty() && candidate.spoken.is_empty()) {
-                candidates.push(candidate);
+        let acted = (part.kind == PieceKind::ToolInput).then_some(position);
+        scan(part.text, part.kind == PieceKind::Text, |name, spoken| {
+            let number = seen.len();
+            let entry = seen.entry(name).or_insert(Seen { last: 0, acted: None, uses: 0, units: 0, spoken, number });
+            entry.units += u32::from(entry.units == 0 || texts[entry.last].unit != part.unit);
+            entry.last = position;
+            entry.acted = acted.or(entry.acted);
+            entry.uses += 1;
+            entry.spoken &= spoken;
+        });
+    }
+    for (_, part) in said.filter(|(_, part)| part.shown) {
+        checkpoint();
+        runs(part.text, |run, classes| {
+            if run.len() <= MAX_RUN_BYTES && classes & WORD != 0 {
+                let name = name_at(part.text, &run);
+                seen.remove(name);
+                if classes & JOINER != 0 {
+                    parts_of(name, |part| _ = seen.remove(part));
+                }
             }
         });
     }
     let newest = texts.last().map_or(0, |part| part.unit);
-    let mut found = Vec::new();
-    greedy(&candidates, &mut mentioned.worths(newest, 1), |each| &each.mentioned, limit, &mut found);
-    // A word spoken of once may be a slip of the pen.
-    let mut words = spoken.worths(newest, 2);
-    found.iter().flat_map(|&n: &usize| &candidates[n].spoken).for_each(|&word| words[word] = 0.0);
-    greedy(&candidates, &mut words, |each| &each.spoken, limit, &mut found);
-    found.into_iter().map(|n| Line { line: candidates[n].line, text: candidates[n].text }).collect()
-}
-
-struct Candidate<'a> {
-    line: &'a str,
-    text: usize,
-    /// What it mentions, by number.
-    mentioned: Vec<usize>,
-    /// The words in it that people speak of, by number.
-    spoken: Vec<usize>,
-}
-
-/// Append to `found` the candidates that are worth most for their tokens, the best first, until there are `limit`; what
-/// they mention is worth nothing afterwards.
-fn greedy<'a>(
-    candidates: &[Candidate<'a>],
-    worths: &mut [f64],
-    mentioned: impl for<'c> Fn(&'c Candidate<'a>) -> &'c Vec<usize>,
-    limit: usize,
-    found: &mut Vec<usize>,
-) {
-    let rate = |candidate: &Candidate<'a>, worths: &[f64]| {
-        let worth = mentioned(candidate).iter().fold(0.0, |sum, &id| sum + worths[id]);
-        // The bits of numbers from 0 up are in the order of the numbers.
-        (worth / f64::from(FRAME_TOKENS + Counter::Chars.count(candidate.line))).to_bits()
+    let key = |seen: &Seen| {
+        let worth = worth_of_name(seen.acted.is_some(), seen.units, newest - texts[seen.last].unit);
+        let worth = if seen.spoken { 0.0 } else { worth };
+        (Reverse(seen.spoken), worth, seen.uses, Reverse(seen.number))
     };
-    let rated = candidates.iter().enumerate().map(|(n, candidate)| (rate(candidate, worths), n));
-    let mut heap: BinaryHeap<(u64, usize)> = rated.filter(|&(rate, _)| rate > 0).collect();
-    while found.len() < limit
-        && let Some((_, n)) = heap.pop()
-    {
-        let now = (rate(&candidates[n], worths), n);
-        if heap.peek().is_some_and(|&next| next > now) {
-            // Worth less since it was rated: a better line mentions some of it.
-            heap.extend((now.0 > 0).then_some(now));
-        } else if now.0 > 0 {
-            mentioned(&candidates[n]).iter().for_each(|&id| worths[id] = 0.0);
-            found.push(n);
+    let mut ranked: Vec<_> =
+        seen.into_iter().filter(|(_, seen)| said_often(seen)).map(|(name, seen)| (key(&seen), name, seen)).collect();
+    ranked.sort_unstable_by(|(one, ..), (other, ..)| other.partial_cmp(one).expect("worths are numbers"));
+    let mut listed = HashSet::new();
+    let mut found = Vec::new();
+    for (_, name, seen) in ranked {
+        if found.len() == limit {
+            break;
+        }
+        if listed.insert(name) {
+            parts_of(name, |part| _ = listed.insert(part));
+            found.push(Name { name: name.into(), last: seen.last, acted: seen.acted, spoken: seen.spoken });
         }
     }
+    found
 }
 
-/// What a conversation mentions, numbered in the order of first mentions.
-struct Table<K> {
-    numbers: HashMap<K, usize>,
-    seen: Vec<Seen>,
+/// A word spoken of once may be a slip of the pen.
+fn said_often(seen: &Seen) -> bool {
+    !seen.spoken || seen.uses > 1
 }
 
-impl<K> Default for Table<K> {
-    fn default() -> Self {
-        Self { numbers: HashMap::new(), seen: Vec::new() }
-    }
-}
-
-struct Seen {
-    class: Class,
-    /// The last unit, and how many there are.
-    unit: usize,
-    units: u32,
-    uses: u32,
-    acted_on: bool,
-    shown: bool,
-}
-
-impl<K: std::hash::Hash + Eq> Table<K> {
-    /// Note a mention, and return its number.
-    fn note(&mut self, key: K, class: Class, by: &Text<'_>) -> usize {
-        let new = self.seen.len();
-        let number = *self.numbers.entry(key).or_insert(new);
-        if number == new {
-            self.seen.push(Seen { class, unit: usize::MAX, units: 0, uses: 0, acted_on: false, shown: false });
+/// Call `emit` with each name in `text`, with repeats, and whether it is one that people speak of: looked for only in
+/// what is said, not in what tools return.
+fn scan<'a>(text: &'a str, is_said: bool, mut emit: impl FnMut(&'a str, bool)) {
+    runs(text, |run, classes| {
+        if run.len() > MAX_RUN_BYTES || classes & WORD == 0 {
+            return;
         }
-        let seen = &mut self.seen[number];
-        seen.class = seen.class.min(class);
-        seen.units += u32::from(seen.unit != by.unit);
-        seen.unit = by.unit;
-        seen.uses += 1;
-        seen.acted_on |= by.kind == PieceKind::ToolInput;
-        seen.shown |= by.shown;
-        number
-    }
-
-    /// What each is worth, by number; nothing where it is shown or in fewer than `least` places.
-    fn worths(&self, newest: usize, least: u32) -> Vec<f64> {
-        let of = |seen: &Seen| {
-            let counts = !seen.shown && seen.uses >= least;
-            if counts { worth(seen.class, seen.acted_on, seen.units, newest - seen.unit) } else { 0.0 }
-        };
-        self.seen.iter().map(of).collect()
-    }
-}
-
-/// Call `take` with the lines of a text, without the numbers of an editor; with a long one in parts, cut where no name
-/// is. A run that is longer than a part names nothing.
-fn parts<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
-    for line in text.lines().map(|line| without_number(line).trim()) {
-        let (mut start, mut end, mut chars, mut at) = (0, 0, 0, 0);
-        while at < line.len() {
-            let (class, length) = char_class(line, at);
-            at += length;
-            chars += 1;
-            if class & (WORD | JOINER) == 0 {
-                end = at;
+        let name = name_at(text, &run);
+        if is_name(name) {
+            // In speech well-known is a word; in a command it may be a package.
+            emit(name, is_said && name.chars().all(|c| c.is_lowercase() || c == '-'));
+        } else if is_said && classes & (JOINER | DIGIT | UNDERSCORE | OTHER_ALNUM) == 0 {
+            let (start, word) = (run.start, &text[run]);
+            let is_topic = classes & UPPER == 0 && is_topic(word);
+            if is_topic || is_spoken(text, start, word) {
+                emit(word, true);
             }
-            if chars < MAX_CHARS || at == line.len() {
-                continue;
-            }
-            if end > start {
-                take(line[start..end].trim());
-                at = end;
-            } else {
-                checkpoint();
-                while at < line.len() && char_class(line, at).0 & (WORD | JOINER) != 0 {
-                    at += char_class(line, at).1;
-                }
-            }
-            (start, end, chars) = (at, at, 0);
-        }
-        take(line[start..].trim());
-    }
-}
-
-/// Call `emit` with each word in `line` that people may speak of, with repeats; where it is not `said`, with each word.
-fn scan_spoken<'a>(line: &'a str, is_said: bool, mut emit: impl FnMut(&'a str)) {
-    runs(line, |run, classes| {
-        let (start, word) = (run.start, &line[run]);
-        if classes & (JOINER | DIGIT | UNDERSCORE | OTHER_ALNUM) == 0
-            && (!is_said || classes & UPPER == 0 && is_topic(word) || is_spoken(line, start, word))
-        {
-            emit(word);
         }
     });
+}
+
+/// The name in a run: without the signs of its sentence, with the sign for a home before it.
+fn name_at<'a>(text: &'a str, run: &Range<usize>) -> &'a str {
+    let start = if text[..run.start].ends_with('~') { run.start - 1 } else { run.start };
+    text[start..run.end].trim_end_matches(['.', '-']).trim_start_matches('-')
+}
+
+/// Call `take` with each part of a name between its joiners, of one segment or some.
+fn parts_of<'a>(name: &'a str, mut take: impl FnMut(&'a str)) {
+    let ends: Vec<usize> = name.match_indices(is_joiner).map(|(at, _)| at).chain([name.len()]).collect();
+    let starts = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
+    for (segment, start) in starts.enumerate().take(ends.len()) {
+        ends[segment..].iter().take(MAX_SEGMENTS).for_each(|&end| take(&name[start..end]));
+    }
+}
+
+/// Whether a run is a path, an identifier, an id or a number: it has a digit, a hump, a joiner or an underscore between
+/// word characters, or it begins at the root.
+fn is_name(run: &str) -> bool {
+    let (mut before, mut joined, mut chars, mut at, mut is_name) = (0, false, 0, 0, run.starts_with('/'));
+    while at < run.len() {
+        let (class, length) = char_class(run, at);
+        let is_word = class & WORD != 0;
+        let underscore = run.as_bytes()[at] == b'_';
+        is_name |= class & DIGIT != 0 || (before & LOWER != 0 && class & UPPER != 0) || (joined && is_word);
+        joined = (underscore || !is_word) && (before & WORD != 0);
+        before = class;
+        chars += 1;
+        at += length;
+    }
+    chars >= MIN_CHARS && is_name
 }
 
 /// Whether a word in small letters, or of a script that has no others, is long enough to say what was spoken of.
@@ -230,57 +193,61 @@ mod tests {
         Text { text, kind, unit, shown: false }
     }
 
-    fn listed<'a>(texts: &[Text<'a>]) -> Vec<&'a str> {
-        lines(texts, 100).into_iter().map(|line| line.line).collect()
+    fn listed(texts: &[Text<'_>]) -> Vec<String> {
+        names(texts, 100).into_iter().map(|name| name.name).collect()
+    }
+
+    #[test]
+    fn names_are_whole_runs_as_they_were_written() {
+        let said = "See ~/app/main.py, /etc/hosts and --dry-run; snake_case, userName, HAT017 or 2024-05-20. Not this.";
+        let found = listed(&[text(said, PieceKind::ToolResult, 0)]);
+        let mut sorted = found;
+        sorted.sort();
+        assert_eq!(
+            sorted,
+            ["/etc/hosts", "2024-05-20", "HAT017", "dry-run", "snake_case", "userName", "~/app/main.py"]
+        );
     }
 
     #[test]
     fn what_was_acted_on_comes_first_then_what_is_newest() {
         let texts = [
-            text("old_one", PieceKind::Text, 0),
-            text("acted_on", PieceKind::ToolInput, 1),
+            text("old_one acted_on", PieceKind::Text, 0),
+            text("Read acted_on", PieceKind::ToolInput, 1),
             text("new_one", PieceKind::ToolResult, 9),
         ];
         assert_eq!(listed(&texts), ["acted_on", "new_one", "old_one"]);
-        assert_eq!(lines(&texts, 1), [Line { line: "acted_on", text: 1 }]);
+        assert_eq!(names(&texts, 1)[0].acted, Some(1));
     }
 
     #[test]
-    fn a_line_is_chosen_for_what_no_better_line_and_no_shown_text_mentions() {
+    fn names_that_are_still_there_are_not_listed() {
         let shown = Text { shown: true, ..text("still_here", PieceKind::Text, 1) };
-        let gone = "still_here\ngone_now other_one\ngone_now\nand so on";
-        assert_eq!(listed(&[text(gone, PieceKind::Text, 0), shown]), ["gone_now other_one"]);
+        assert_eq!(listed(&[text("still_here gone_now", PieceKind::Text, 0), shown]), ["gone_now"]);
     }
 
     #[test]
-    fn of_equal_lines_the_newest_is_chosen() {
-        let twice = [text("same_one", PieceKind::Text, 0), text("same_one", PieceKind::Text, 3)];
-        assert_eq!(lines(&twice, 9), [Line { line: "same_one", text: 1 }]);
+    fn a_name_is_not_listed_where_a_shown_text_or_a_better_name_has_it_as_a_part() {
+        let shown = Text { shown: true, ..text("/home/me/src/rows.py:12 and user.userName.", PieceKind::Text, 1) };
+        let gone = text("src/rows.py rows.py rows_of.py userName", PieceKind::Text, 0);
+        assert_eq!(listed(&[gone, shown]), ["rows_of.py"]);
+        let better = [text("rows.py other.py", PieceKind::Text, 0), text("src/rows.py", PieceKind::ToolInput, 1)];
+        assert_eq!(listed(&better), ["src/rows.py", "other.py"]);
     }
 
     #[test]
-    fn a_long_line_is_cut_where_no_name_is_and_an_editors_number_is_no_part_of_it() {
-        let long = format!("    12\t{}", "src/some_name.rs, ".repeat(9) + &"x".repeat(300) + " the_end");
-        let mut found = Vec::new();
-        parts(&long, |part| found.push(part));
-        assert!(found.iter().all(|part| part.chars().count() <= MAX_CHARS), "{found:?}");
-        assert!(found[0].starts_with("src/some_name.rs, src") && found[0].ends_with("src/some_name.rs,"));
-        assert_eq!(found.last(), Some(&"the_end"));
+    fn what_is_spoken_of_comes_behind_all_names() {
+        let chat =
+            "It was Melanie, with the pottery, and Melanie saw the_house. Her pottery, Melanie! A well-known pot.";
+        let found = names(&[text(chat, PieceKind::Text, 0)], 9);
+        let shown: Vec<_> = found.iter().map(|name| (name.name.as_str(), name.spoken)).collect();
+        assert_eq!(shown, [("the_house", false), ("Melanie", true), ("pottery", true)]);
+        let result = text("with the pottery and the pottery", PieceKind::ToolResult, 0);
+        assert!(listed(&[result]).is_empty(), "what tools return is not spoken");
     }
 
     #[test]
-    fn what_was_spoken_of_often_comes_behind_all_that_is_mentioned() {
-        let chat = "It was Melanie.\nMelanie saw the_house.\nHer pottery, and with Caroline, Caroline!\nA pottery.";
-        assert_eq!(listed(&[text(chat, PieceKind::Text, 0)])[0], "Melanie saw the_house.");
-        assert!(listed(&[text(chat, PieceKind::Text, 0)]).iter().any(|line| line.contains("Caroline")));
-        let shown = Text { shown: true, ..text("Caroline made pottery", PieceKind::ToolResult, 1) };
-        assert!(!listed(&[text(chat, PieceKind::Text, 0), shown]).iter().any(|line| line.contains("a pottery")));
-        let result = text("with the pottery\nand the pottery", PieceKind::ToolResult, 0);
-        assert!(!listed(&[result]).contains(&"pottery"), "what tools return is not spoken");
-    }
-
-    #[test]
-    fn what_the_model_thought_is_not_listed() {
+    fn what_the_model_thought_names_nothing() {
         assert!(listed(&[text("a_secret_thought", PieceKind::Thinking, 0)]).is_empty());
     }
 }

@@ -33,7 +33,7 @@ enum Section {
     Bag = 10,
     /// Sum of the bag's plain token vectors, for long texts only: there it saves the most and weighs the least.
     Sum = 11,
-    /// Directives, of what users say only.
+    /// Strengths of directives, of what users say only.
     Directives = 12,
 }
 
@@ -69,7 +69,7 @@ impl TextAnalysis {
             } else if wanted.has(section) {
                 match (section, wanted.needs.model) {
                     (Section::Mentions, _) => features::pack(&features::mentions(&readable), &mut sections),
-                    (Section::Directives, _) => directives::pack(&directives::directives(&readable), &mut sections),
+                    (Section::Directives, _) => sections.extend(directives::strengths(&readable)),
                     (Section::Terms, _) => words::terms(&readable).pack(&mut sections),
                     (Section::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
                     (Section::Sum, Some(model)) => {
@@ -127,7 +127,7 @@ impl TextAnalysis {
         self.section(Section::Mentions).map(PackedMentions::read)
     }
 
-    /// The directives in the text, once they have been asked for; see [`directives::read`].
+    /// How strong the directives in the text are, once they have been asked for.
     #[must_use]
     pub(crate) fn directives(&self) -> Option<&[u32]> {
         self.section(Section::Directives)

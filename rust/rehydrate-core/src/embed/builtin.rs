@@ -40,6 +40,19 @@ impl<'a> PackedBag<'a> {
         Self { ids, more }
     }
 
+    /// The bag that all of `section` is, of a vocabulary of so many tokens; None for what is no bag.
+    pub fn verified(section: &'a [u32], vocabulary: usize) -> Option<Self> {
+        let bag = Some(section).filter(|section| Numbers::is_at(section)).map(Self::read)?;
+        let is_whole = bag.ids.len() == bag.len().div_ceil(2) && bag.more.iter().all(|more| more < u32::from(u16::MAX));
+        let mut least = 0;
+        let mut ascends = |id: u16| {
+            let fits = (least..vocabulary).contains(&usize::from(id));
+            least = usize::from(id) + 1;
+            fits
+        };
+        (is_whole && bag.ids().all(&mut ascends)).then_some(bag)
+    }
+
     pub fn len(self) -> usize {
         self.more.len()
     }

@@ -5,7 +5,7 @@
 //! that there are never more than [`super::MAX_BLOCKS`].
 use std::ops::Range;
 
-use super::cut::Measure;
+use super::cut::{MIN_BYTES, Measure};
 use super::{json, lines};
 
 /// A stretch of a text that is kept or omitted whole.
@@ -23,7 +23,7 @@ pub struct Block {
     pub last: usize,
 }
 
-/// A text's blocks, two at least.
+/// A text's blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Division {
     /// The unit in which they are counted.
@@ -38,18 +38,18 @@ pub struct Division {
 /// use rehydrate_core::excerpts::{Measure, divide};
 ///
 /// let log: String = (0..50).map(|n| format!("2026-02-17 12:00:{n:02} request {n} served\n")).collect();
-/// let division = divide(&log).expect("more than 40 lines");
+/// let division = divide(&log).expect("it is long");
 /// assert_eq!(division.measure, Measure::Lines);
 /// assert_eq!(division.blocks.last().unwrap().last, 50);
 /// assert_eq!(divide("short"), None);
 /// ```
 #[must_use]
 pub fn divide(text: &str) -> Option<Division> {
-    if text.len() < crate::tune::tune("OMIT", 600.0) as usize {
+    if text.len() < MIN_BYTES {
         return None;
     }
     let (measure, candidates) = json::candidates(text).unwrap_or_else(|| lines::candidates(text));
-    let cuts = if text.len() < crate::tune::tune("DIV", 600.0) as usize { Vec::new() } else { candidates.cuts(text.len()) };
+    let cuts = candidates.cuts(text.len());
     let is_ascii = text.is_ascii();
     let total = candidates.total();
     let mut blocks = Vec::with_capacity(cuts.len() + 1);

@@ -3,7 +3,7 @@
 /// A text of at least this many bytes is divided.
 pub const MIN_BYTES: usize = 600;
 /// A line, an element of JSON or a record of more bytes than this is cut inside.
-pub(super) const LONG_BYTES: usize = 1_200;
+pub(super) const LONG_BYTES: usize = 2 * MIN_BYTES;
 /// A text has at most this many blocks.
 pub const MAX_BLOCKS: usize = 512;
 
@@ -26,14 +26,6 @@ const MIN_BLOCK_BYTES: usize = 150;
 const USUAL_BLOCK_BYTES: usize = 300;
 /// A block ends by then if there is any place to end it.
 const MAX_BLOCK_BYTES: usize = 600;
-
-use crate::tune::tune;
-fn min_block() -> usize {
-    tune("BLK_MIN", 150.0) as usize
-}
-pub(super) fn long_bytes() -> usize {
-    tune("LONG", 1200.0) as usize
-}
 
 /// How good a place is for a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,12 +61,12 @@ pub(super) struct Candidates {
 impl Candidates {
     /// None yet, for a text of so many bytes.
     pub fn new(text_bytes: usize) -> Self {
-        Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(min_block() * MAX_BLOCKS).max(1) }
+        Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BLOCK_BYTES * MAX_BLOCKS).max(1) }
     }
 
     /// The least bytes of a block.
     pub fn min_bytes(&self) -> usize {
-        min_block() * self.growth
+        MIN_BLOCK_BYTES * self.growth
     }
 
     /// Offer the place before byte `at`; `index` lines or elements begin before it. Of places that lie close together the
@@ -82,7 +74,7 @@ impl Candidates {
     pub fn offer(&mut self, at: usize, strength: Strength, index: usize) {
         let candidate = Candidate { at, strength, index };
         match self.candidates.last_mut() {
-            Some(last) if at - last.at < self.growth * min_block() / 8 => {
+            Some(last) if at - last.at < self.growth * MIN_BLOCK_BYTES / 8 => {
                 if strength > last.strength {
                     *last = candidate;
                 }
@@ -105,7 +97,7 @@ impl Candidates {
     /// The chosen places with their indices, ascending: every block but the last has at least the least size, and there
     /// are fewer than [`MAX_BLOCKS`].
     pub fn cuts(&self, text_bytes: usize) -> Vec<(usize, usize)> {
-        let (min, usual, max) = (self.min_bytes(), tune("BLK", 300.0) as usize * self.growth, tune("BLK_MAX", 600.0) as usize * self.growth);
+        let (min, usual, max) = (self.min_bytes(), USUAL_BLOCK_BYTES * self.growth, MAX_BLOCK_BYTES * self.growth);
         let mut cuts = Vec::new();
         let (mut start, mut from) = (0, 0);
         while text_bytes - start >= 2 * min {

@@ -1,5 +1,5 @@
 //! JSON texts: the elements of an array, the members of an object, or of the one large value inside that holds most.
-use super::cut::{Candidates, Measure, Strength, long_bytes};
+use super::cut::{Candidates, LONG_BYTES, Measure, Strength};
 use super::lines;
 
 /// A level with fewer elements than this, and with one that holds most of the text, is left for that one.
@@ -21,7 +21,7 @@ pub(super) fn candidates(text: &str) -> Option<(Measure, Candidates)> {
         }
         let holds_most = level.largest.len() * 10 > text.len() * 9;
         if level.elements >= FEW_ELEMENTS && !holds_most {
-            if level.largest.len() > long_bytes() {
+            if level.largest.len() > LONG_BYTES {
                 break;
             }
             let measure = if text.as_bytes()[open] == b'[' { Measure::Elements } else { Measure::Members };
@@ -34,7 +34,7 @@ pub(super) fn candidates(text: &str) -> Option<(Measure, Candidates)> {
     }
     // No one level holds it: whole lines, if there are enough of them, by their indentation; else any comma.
     let longest = text.lines().map(str::len).max().unwrap_or_default();
-    (longest > long_bytes()).then(|| (Measure::Characters, commas(text)))
+    (longest > LONG_BYTES).then(|| (Measure::Characters, commas(text)))
 }
 
 /// The elements between two brackets.
@@ -110,7 +110,7 @@ fn commas(text: &str) -> Candidates {
     for at in 0..bytes.len() {
         if scan.step(bytes[at]) && bytes[at] == b',' {
             let next = after_comma(bytes, at + 1);
-            if next - last > long_bytes() {
+            if next - last > LONG_BYTES {
                 lines::offer_within(&text[last..next], last, 0, &mut candidates);
             }
             let strength = if scan.depth <= 2 { Strength::Strong } else { Strength::Weak };
@@ -118,7 +118,7 @@ fn commas(text: &str) -> Candidates {
             last = next;
         }
     }
-    if text.len() - last > long_bytes() {
+    if text.len() - last > LONG_BYTES {
         lines::offer_within(&text[last..], last, 0, &mut candidates);
     }
     candidates

@@ -1,5 +1,5 @@
 //! Texts made of lines: diffs, logs, search results, numbered files, code, prose; and single lines that are too long.
-use super::cut::{Candidates, Measure, Strength, long_bytes};
+use super::cut::{Candidates, LONG_BYTES, Measure, Strength};
 
 /// The kind of a text of lines, judged by its first lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn candidates(text: &str) -> (Measure, Candidates) {
         if at > 0 {
             candidates.offer(at, strength, index);
         }
-        if line.len() > long_bytes() {
+        if line.len() > LONG_BYTES {
             measure = Measure::Characters;
             offer_within(line, at, index, &mut candidates);
         }

@@ -191,10 +191,23 @@ impl Writer {
             out.extend(section);
             out.resize(padded(out.len()), 0);
         }
-        let checksum = xxh3_64(&out[HEADER..]);
-        out[HEADER - 8..HEADER].copy_from_slice(&checksum.to_le_bytes());
+        seal(&mut out);
         out
     }
+}
+
+/// Write the checksum of all that follows the header.
+pub(super) fn seal(out: &mut [u8]) {
+    let checksum = xxh3_64(&out[HEADER..]);
+    out[HEADER - 8..HEADER].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Have the table say that a section lies elsewhere.
+#[cfg(test)]
+pub(super) fn place(out: &mut [u8], section: usize, at: usize, length: usize) {
+    let entry = &mut out[HEADER + 16 * section..][..16];
+    entry[..8].copy_from_slice(&(at as u64).to_le_bytes());
+    entry[8..].copy_from_slice(&(length as u64).to_le_bytes());
 }
 
 /// Where each section lies.
@@ -226,6 +239,11 @@ impl Layout {
             end.map(|end| at as usize..end as usize).ok_or(Damaged("a section lies outside"))
         };
         Ok(Self((0..Section::COUNT).map(range).collect::<Result<_, _>>()?))
+    }
+
+    #[cfg(test)]
+    pub fn range(&self, section: usize) -> Range<usize> {
+        self.0[section].clone()
     }
 
     pub fn of<'a>(&self, bytes: &'a [u8], section: Section) -> &'a [u8] {

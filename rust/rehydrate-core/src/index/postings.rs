@@ -92,6 +92,27 @@ impl<'a> Postings<'a> {
     }
 }
 
+impl Postings<'_> {
+    /// Whether it holds as many ordinals as it says, ascending and below `end`, and counts of such.
+    pub fn fits(self, end: u32) -> bool {
+        if self.entries as usize > self.bytes.len() {
+            return false;
+        }
+        let (mut fits, mut least) = (true, 0);
+        let mut ascend = |ordinal: u32| {
+            fits &= (least..end).contains(&ordinal);
+            least = ordinal.saturating_add(1);
+        };
+        let repeated = self.each(&mut ascend);
+        let mut least = 0;
+        repeated.each(|ordinal, _| {
+            fits &= (least..end).contains(&ordinal);
+            least = ordinal.saturating_add(1);
+        });
+        fits
+    }
+}
+
 /// The ordinals of a list whose count is not one.
 pub(super) struct Repeated<'a>(&'a [u8]);
 

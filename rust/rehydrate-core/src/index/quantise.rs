@@ -45,6 +45,7 @@ pub(super) fn push_int8(row: &[f32], vector: &[f32], out: &mut Vec<u8>) -> (f32,
         out.push((byte as i8).cast_unsigned());
     }
     let step = if right > 0.0 && whole > 0.0 { right / whole } else { f64::from(1.0 / steps) };
+    let step = if (step as f32).is_normal() { step } else { f64::from(1.0 / steps) };
     (step as f32, if square > 0.0 { (step * own / square.sqrt()) as f32 } else { 0.0 })
 }
 

@@ -6,8 +6,7 @@ use super::entry::{Entry, Meta, Settings};
 use super::layout::{Column, Damaged, Fixed, Layout, Section};
 use super::postings::Postings;
 use super::statistics::Statistics;
-use crate::embed::Embedder;
-use crate::embed::builtin::StaticModel;
+use super::verify::verify;
 
 /// Bytes that stay where they are: a vector, a memory map.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -27,7 +26,7 @@ impl Segment {
         build::build(entries, tombstones, settings)
     }
 
-    /// Read what [`Segment::build`] wrote. The checksum covers every byte.
+    /// Read what [`Segment::build`] wrote. The checksum covers every byte; whoever wrote them, nothing in them leads outside.
     ///
     /// # Errors
     /// [`Damaged`] where the bytes are not, to the last bit, what was written by this version.
@@ -35,14 +34,7 @@ impl Segment {
         let layout = Layout::read((*bytes).as_ref())?;
         let mut segment = Self { bytes, layout, len: 0 };
         segment.len = segment.column::<u64>(Section::Ids).len();
-        if let Some(model) = StaticModel::builtin() {
-            let foreign = segment.count(4) != model.mark()
-                || segment.section(Section::TokenWeights).len() != model.vocab_size()
-                || segment.section(Section::BuiltinRows).len() != segment.len * model.dim();
-            if foreign {
-                return Err(Damaged("made with another built-in model"));
-            }
-        }
+        verify(&segment)?;
         Ok(segment)
     }
 
@@ -123,7 +115,7 @@ impl Segment {
         Column::new(self.section(section))
     }
 
-    fn count(&self, at: usize) -> u64 {
+    pub(super) fn count(&self, at: usize) -> u64 {
         self.column::<u64>(Section::Counts).get(at)
     }
 

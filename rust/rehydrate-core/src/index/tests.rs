@@ -220,6 +220,68 @@ fn damaged_bytes_are_refused() {
     assert!(Segment::open(Arc::new(longer)).is_err());
 }
 
+/// Everything that a search may look at.
+fn ask_everything(view: &View, vector: &[f32]) {
+    for fusion in [Fusion::Calibrated, Fusion::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 }] {
+        for text in ["number77 of the text", "numbre7 文書", "which entry?"] {
+            let hits = view.search(&Query { vector: Some(vector), fusion, ..Query::new(text, 10) });
+            assert!(hits.len() <= 10);
+        }
+    }
+    for of in [KnnTarget::Texts(&["an entry of some text"]), KnnTarget::Vectors(&[vector])] {
+        let near = view.recall(&Recall { of, k: 5, centred: true, filter: Filter::default(), now_ms: 0 });
+        assert_eq!(near.len(), 1);
+    }
+    assert!(view.statistics().entries as usize >= view.len());
+}
+
+#[test]
+fn a_segment_whose_numbers_were_altered_under_a_right_checksum_is_refused_or_leads_nowhere() {
+    // So many that their vectors lie in lists.
+    let texts: Vec<String> = (0..4_200).map(|n| format!("Anna: entry number{} of some 文書 text", n % 97)).collect();
+    let vectors = many(texts.len(), 4);
+    let pairs = (0..).zip(texts.iter().zip(&vectors));
+    let entries: Vec<Entry<'_>> =
+        pairs.map(|(id, (text, vector))| Entry { vector: Some(vector), ..entry(id, text) }).collect();
+    let settings = Settings { dim: Some(4), space: 7, older: None };
+    let whole = Segment::build(&entries, &[99], &settings);
+    let newer = open(Segment::build(&[entry(5, "another number77"), entry(9_999, "newer")], &[7, 8], &settings));
+    let table = layout::Layout::read(&whole).unwrap();
+    let mut refused = 0;
+    for section in 0..layout::Section::COUNT {
+        let range = table.range(section);
+        type Alter<'a> = &'a dyn Fn(&mut [u8]);
+        let alter: [Alter<'_>; 5] = [
+            &|bytes| bytes.fill(0xFF),
+            &|bytes| bytes.fill(0),
+            &|bytes| bytes.reverse(),
+            &|bytes| bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 31 % 251) as u8),
+            &|bytes| bytes.iter_mut().step_by(1_009).for_each(|byte| *byte = byte.wrapping_add(77)),
+        ];
+        for alter in alter {
+            let mut altered = whole.clone();
+            alter(&mut altered[range.clone()]);
+            layout::seal(&mut altered);
+            match Segment::open(Arc::new(altered)) {
+                Err(_) => refused += 1,
+                Ok(segment) => ask_everything(&View::new(vec![Arc::new(segment), Arc::clone(&newer)]), &vectors[0]),
+            }
+        }
+        // The table: a section that lies elsewhere, or is shorter.
+        for (at, length) in [(range.start, range.len() / 2), (8, range.len().min(64)), (range.start, 0)] {
+            let mut altered = whole.clone();
+            layout::place(&mut altered, section, at, length);
+            layout::seal(&mut altered);
+            match Segment::open(Arc::new(altered)) {
+                Err(_) => refused += 1,
+                Ok(segment) => ask_everything(&View::new(vec![Arc::new(segment), Arc::clone(&newer)]), &vectors[0]),
+            }
+        }
+    }
+    assert!(refused > 3 * layout::Section::COUNT, "{refused} refused");
+    ask_everything(&View::new(vec![open(whole), newer]), &vectors[0]);
+}
+
 #[test]
 fn a_segment_says_whose_vectors_it_holds_and_one_of_another_built_in_model_is_refused() {
     let settings = Settings { dim: Some(2), space: 77, older: None };

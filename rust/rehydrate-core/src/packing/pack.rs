@@ -85,7 +85,8 @@ impl Blocks<'_> {
 
     /// What the gaps of a unit's texts are charged beyond their marks while nothing of them is kept.
     fn surcharge(&self, unit: usize, units: usize) -> i64 {
-        let texts = self.text[self.of(unit, units).start - units..self.of(unit, units).end - units].chunk_by(|a, b| a == b);
+        let texts =
+            self.text[self.of(unit, units).start - units..self.of(unit, units).end - units].chunk_by(|a, b| a == b);
         texts.map(|text| (i64::from(self.gap_charge) - i64::from(self.mark_tokens[text[0] as usize])).max(0)).sum()
     }
 }

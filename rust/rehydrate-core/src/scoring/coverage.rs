@@ -1,8 +1,8 @@
-//! Coverage: the features that each unit mentions, and their worth to an agent that goes on working.
+//! Coverage: the features that each item mentions, and their worth to an agent that goes on working.
 //!
-//! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
-//! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
-//! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
+//! `w(f) = class * ln(1 + units that mention f) * (2 if f ever was in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is
+//! how many units ago `f` was last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen
+//! by what agents went on to use in sessions of kinds it was not chosen on (DESIGN.md, coverage).
 use crate::analysis::features::{Class, PackedMentions};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::TextAnalysis;
@@ -10,44 +10,46 @@ use crate::conversation::unit::PieceKind;
 use crate::interrupt::Pace;
 use crate::packing::feature_lists::FeatureLists;
 use crate::scoring::signals::Signals;
-use crate::tune::tune;
 
 /// Features of a conversation: lists by item to be packed, weights by feature.
 pub(crate) struct Features {
     pub of_item: FeatureLists,
     pub weight: Vec<f64>,
+    /// Those that the query names.
+    pub named: Vec<u32>,
 }
 
 impl Features {
     pub fn none(items: usize) -> Self {
-        Self { of_item: FeatureLists::none(items), weight: Vec::new() }
-    }
-
-    /// Per item, the summed weights of its features, whoever else mentions them.
-    pub fn worth_of_items(&self, items: usize) -> Vec<f64> {
-        // Four sums at a time, each in the order of its list: one addition need not wait for the one before it.
-        let mut worth = vec![-0.0; items];
-        for (some, sums) in worth.chunks_mut(4).enumerate() {
-            let lists: [&[u32]; 4] =
-                std::array::from_fn(|at| if at < sums.len() { self.of_item.of(4 * some + at) } else { &[] });
-            let together = lists[..sums.len()].iter().map(|list| list.len()).min().unwrap_or(0);
-            let mut four = [-0.0; 4]; // of nothing, as `sum` has it
-            for at in 0..together {
-                for (sum, list) in four[..sums.len()].iter_mut().zip(&lists) {
-                    *sum += self.weight[list[at] as usize];
-                }
-            }
-            for ((sum, list), four) in sums.iter_mut().zip(&lists).zip(four) {
-                *sum = list[together..].iter().fold(four, |sum, &feature| sum + self.weight[feature as usize]);
-            }
-        }
-        worth
+        Self { of_item: FeatureLists::none(items), weight: Vec::new(), named: Vec::new() }
     }
 }
 
+/// Per item, the summed weights of its features, whoever else mentions them.
+pub(crate) fn worth_of_items(of_item: &FeatureLists, weight: &[f64], items: usize) -> Vec<f64> {
+    // Four sums at a time, each in the order of its list: one addition need not wait for the one before it.
+    let mut worth = vec![-0.0; items];
+    for (some, sums) in worth.chunks_mut(4).enumerate() {
+        let lists: [&[u32]; 4] =
+            std::array::from_fn(|at| if at < sums.len() { of_item.of(4 * some + at) } else { &[] });
+        let together = lists[..sums.len()].iter().map(|list| list.len()).min().unwrap_or(0);
+        let mut four = [-0.0; 4]; // of nothing, as `sum` has it
+        for at in 0..together {
+            for (sum, list) in four[..sums.len()].iter_mut().zip(&lists) {
+                *sum += weight[list[at] as usize];
+            }
+        }
+        for ((sum, list), four) in sums.iter_mut().zip(&lists).zip(four) {
+            *sum = list[together..].iter().fold(four, |sum, &feature| sum + weight[feature as usize]);
+        }
+    }
+    worth
+}
+
 impl Prepared {
-    /// The features of all items but the system's, which are there anyway.
-    pub(crate) fn features(&self, signals: &[Signals]) -> Features {
+    /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
+    /// names.
+    pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
         let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
         let mut interned = FeatureTable::with_room_for(mentions_in_all / 4);
         // The most that memory covers of any part that mentions a feature; most often there is no memory.
@@ -57,11 +59,11 @@ impl Prepared {
         let mut items = 0;
         let mut ids = Vec::new();
         let mut pace = Pace::default();
-        let last_user = self.messages.iter().rfind(|m| m.role == crate::conversation::unit::Role::User && self.units[m.unit].pinned).map_or(usize::MAX, |m| m.unit);
         // Items in the order of their units, whose blocks follow them.
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
             let unit = u32::try_from(unit).expect("under 4 billion units");
-            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
+            let blocks =
+                self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
                 let item = items;
@@ -85,9 +87,6 @@ impl Prepared {
                         }
                     }
                 }
-                if tune("NOCOVER", 0.0) > 0.0 && index == 0 && members.iter().any(|&m| self.messages[m].role == crate::conversation::unit::Role::User) && self.messages[members[0]].unit == last_user {
-                    ids.clear();
-                }
                 let lists = if index == 0 { &mut of_units } else { &mut of_blocks };
                 lists.push(ids.drain(..));
             }
@@ -97,7 +96,8 @@ impl Prepared {
         for (weight, covered) in weight.iter_mut().zip(&covered) {
             *weight *= 1.0 - covered;
         }
-        Features { of_item: of_units, weight }
+        let named = names.iter().filter_map(|&hash| interned.find(hash)).collect();
+        Features { of_item: of_units, weight, named }
     }
 }
 
@@ -141,20 +141,29 @@ struct Mentioner {
     acts: bool,
 }
 
+/// How much more a feature is worth when the agent acted on it.
+const ACTED_ON: f64 = 2.0;
+/// A mention this many units ago is worth half.
+const HALF_WORTH_UNITS: f64 = 10.0;
+
 /// What a feature of a class is worth by itself.
 fn worth_of_class(class: Class) -> f64 {
     match class {
         Class::Name => 1.0,
-        Class::Number => tune("NUMBER", 0.1),
-        Class::Line => tune("LINE", 0.6),
+        Class::Number => 0.1,
+        Class::Line => 0.6,
     }
 }
 
 /// The worth of a mention: of its class, how many units made it, whether one acted on it, and how long ago the last was.
-pub(crate) fn worth(class: Class, acted_on: bool, units: u32, age_units: usize) -> f64 {
-    let acted_on = if acted_on { tune("ACTED", 2.0) } else { 1.0 };
-    let often = if tune("LOG", 1.0) > 0.0 { f64::from(1 + units).ln() } else { 1.0 };
-    worth_of_class(class) * acted_on * often / (1.0 + age_units as f64 / tune("HALF", 10.0))
+fn worth(class: Class, acted_on: bool, units: u32, age_units: usize) -> f64 {
+    let acted_on = if acted_on { ACTED_ON } else { 1.0 };
+    worth_of_class(class) * f64::from(1 + units).ln() * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
+}
+
+/// The worth of a name: as an outline ranks what was left out.
+pub(crate) fn worth_of_name(acted_on: bool, units: u32, age_units: usize) -> f64 {
+    worth(Class::Name, acted_on, units, age_units)
 }
 
 /// Where a feature stands: its hash, and its number in the order of first mentions. `NONE` marks a free slot.
@@ -233,11 +242,15 @@ impl FeatureTable {
         slot
     }
 
+    /// The number of the feature with that hash.
+    fn find(&self, hash: u32) -> Option<u32> {
+        Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
+    }
+
     /// By id, what each feature is worth where `newest` is the last unit.
     fn worths(&self, newest: usize) -> Vec<f64> {
-        let of = |feature: &Feature| {
-            worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize)
-        };
+        let of =
+            |feature: &Feature| worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize);
         self.features.iter().map(of).collect()
     }
 
@@ -258,34 +271,32 @@ mod tests {
         for items in 0..10_u32 {
             let mut of_item = FeatureLists::default();
             (0..items).for_each(|item| of_item.push((0..item * 7 % 5).map(|n| (item + n) % 11)));
-            let weight = (0..11).map(|n| 0.1 * f64::from(n * n)).collect();
-            let features = Features { of_item, weight, named: Vec::new() };
-            let plainly = |item: usize| features.of_item.of(item).iter().map(|&f| features.weight[f as usize]).sum();
+            let weight: Vec<f64> = (0..11).map(|n| 0.1 * f64::from(n * n)).collect();
+            let plainly = |item: usize| of_item.of(item).iter().map(|&f| weight[f as usize]).sum();
             let expected: Vec<f64> = (0..items as usize).map(plainly).collect();
             let bits = |sums: &[f64]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&features.worth_of_items(items as usize)), bits(&expected));
+            assert_eq!(bits(&worth_of_items(&of_item, &weight, items as usize)), bits(&expected));
         }
     }
 
     #[test]
-    fn a_table_of_worths_says_what_each_feature_is_worth() {
-        for (features, oldest) in [(3, 50), (500, 9)] {
+    fn a_feature_is_worth_more_the_more_units_mention_it_and_less_the_longer_ago() {
+        let worth_of = |mentioned: &[(u32, bool)], newest: usize| {
             let mut interned = FeatureTable::with_room_for(1);
-            let classes = [Class::Name, Class::Number, Class::Word];
-            for turn in 0..=oldest {
-                let every = 0..features as u32;
-                let of_turn = every.filter(|n| n % (turn as u32 + 1) == 0);
-                let mention = |n: u32| Mention { hash: n << 20, class: classes[(n as usize + turn) % 3] };
-                let mut packed = Vec::new();
-                features::pack(&of_turn.map(mention).collect::<Vec<_>>(), &mut packed);
-                interned.mention_all(PackedMentions::read(&packed), turn as u32, turn % 4 == 0, &mut Vec::new());
+            let mut packed = Vec::new();
+            features::pack(&[Mention { hash: 7, class: Class::Name }], &mut packed);
+            for (item, &(unit, acts)) in mentioned.iter().enumerate() {
+                let by = Mentioner { item: u32::try_from(item).unwrap(), unit, acts };
+                interned.mention_all(PackedMentions::read(&packed), by, &mut Vec::new());
             }
-            let worths = interned.worths(|turn| oldest - turn, oldest);
-            for (feature, found) in interned.features.iter().zip(worths) {
-                let age = oldest - feature.turn() as usize;
-                assert_eq!(found.to_bits(), worth(feature.class(), feature.is_acted_on(), age).to_bits());
-            }
-        }
+            interned.worths(newest)[0]
+        };
+        let once = worth_of(&[(0, false)], 0);
+        assert!((once - 2_f64.ln()).abs() < 1e-12);
+        assert_eq!(worth_of(&[(0, false), (0, false)], 0), once, "two items of one unit are one mention");
+        assert!((worth_of(&[(0, false), (3, false)], 3) - 3_f64.ln()).abs() < 1e-12);
+        assert_eq!(worth_of(&[(0, true), (3, false)], 3), 2.0 * worth_of(&[(0, false), (3, false)], 3));
+        assert_eq!(worth_of(&[(0, false)], 10), once / 2.0);
     }
 
     #[test]
@@ -305,13 +316,14 @@ mod tests {
             let mut packed = Vec::new();
             features::pack(&mentions, &mut packed);
             let mut ids = Vec::new();
-            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            let by = Mentioner { item: unit, unit, acts: false };
+            interned.mention_all(PackedMentions::read(&packed), by, &mut ids);
             let expected = hashes(unit).map(|hash| {
                 let next = u32::try_from(numbers.len()).unwrap();
                 *numbers.entry(hash).or_insert(next)
             });
             assert_eq!(ids, expected.collect::<Vec<_>>());
-            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            interned.mention_all(PackedMentions::read(&packed), by, &mut ids);
             assert_eq!(ids.len(), mentions.len(), "the unit had mentioned them all");
         }
         assert_eq!(interned.len(), numbers.len());

@@ -8,53 +8,80 @@
 //! `relevance^2 * sqrt(tokens)` over its items: an answer may be long. `F*` and `R*` are what the budget buys of either
 //! alone, so `s`, the query's share, means the same in a chat that names little and in a session full of names. Choice of
 //! the constants: DESIGN.md.
+use crate::analysis::features::{Class, mentions};
+use crate::analysis::words;
 use crate::conversation::prepared::Prepared;
 use crate::packing::pack::{Blocks, FeatureLists, Problem, pack_coverage_with_blocks};
-use crate::scoring::coverage::Features;
-use crate::scoring::signals::{Signals, Weights};
-use crate::tune::tune;
+use crate::scoring::signals::Signals;
 
-/// The share of a question that nothing has followed.
-pub(crate) const QUESTION_SHARE: f64 = 0.9;
+/// The part of the scores beside all else: it decides among what mentions nothing and answers nothing.
+const SCORE_SHARE: f64 = 0.01;
+/// Lets the most relevant outweigh many that are somewhat relevant.
+const POWER: i32 = 2;
+
+/// The names in a query (identifiers, paths, ids, numbers) by hash, and how many words it has.
+pub(crate) fn names_of_query(query: &str) -> (Vec<u32>, usize) {
+    let names: Vec<u32> =
+        mentions(query).iter().filter(|name| name.class != Class::Line).map(|name| name.hash).collect();
+    let mut words = words::words(query);
+    words.sort_unstable();
+    words.dedup();
+    let words = words.len().max(names.len()).max(1);
+    (names, words)
+}
+
+/// Per item that is not pinned, what the names of the query in it are worth: 1 each, spread over the items that mention it.
+pub(crate) fn worth_of_names(features: &FeatureLists, named: &[u32], pinned: &[bool]) -> Vec<f64> {
+    let mut worth = vec![0.0; pinned.len()];
+    for &name in named {
+        let mentions = |item: &usize| !pinned[*item] && features.of(*item).contains(&name);
+        let items: Vec<usize> = (0..pinned.len()).filter(mentions).collect();
+        items.iter().for_each(|&item| worth[item] += 1.0 / items.len() as f64);
+    }
+    worth
+}
 
 impl Prepared {
     /// Per item, how much it is worth to the query; `pinned` items are there anyway.
-    pub(crate) fn worth_to_query(
-        &self,
-        signals: &[Signals],
-        weights: &Weights,
-        item_tokens: &[u32],
-        pinned: &[bool],
-    ) -> Vec<f64> {
-        // As the score weighs them: of what memory holds, the novelty's part is lost.
-        let novelty = weights.novelty / (weights.semantic + weights.novelty).max(f64::MIN_POSITIVE);
-        #[expect(clippy::cast_possible_truncation)]
-        let power = tune("POWER", 2.0);
-        let relevant = |s: &Signals| s.semantic.max(0.0).powf(power) * (1.0 - novelty * s.coverage);
+    pub(crate) fn worth_to_query(&self, signals: &[Signals], item_tokens: &[u32], pinned: &[bool]) -> Vec<f64> {
+        // What memory holds can be found there.
+        let relevant = |s: &Signals| s.semantic.max(0.0).powi(POWER) * (1.0 - s.coverage);
         let mut worth = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
         // An answer may be long: a message is worth the root of its tokens, and each of its blocks its share of that.
         let unit_tokens = self.unit_tokens();
         let blocks = self.parts.iter().flat_map(|parts| &parts.blocks).map(|block| self.messages[block.part].unit);
-        let x = tune("WEXP", 0.5);
         for (item, unit) in (0..unit_tokens.len()).chain(blocks).enumerate() {
-            let long = f64::from(unit_tokens[unit].max(1)).powf(x - 1.0);
+            let long = 1.0 / f64::from(unit_tokens[unit].max(1)).sqrt();
             worth[item] *= if pinned[item] { 0.0 } else { f64::from(item_tokens[item]) * long };
         }
         worth
     }
 }
 
-/// Bring the worth to the query (`problem.score`) and the weights of the features to one scale, the query's share of it
-/// being `share`.
-pub(crate) fn on_one_scale(problem: &Problem<'_>, blocks: &Blocks<'_>, share: f64) -> (Vec<f64>, Vec<f64>) {
-    let nothing = vec![0.0; problem.score.len()];
-    let features_alone = pack_coverage_with_blocks(&Problem { score: &nothing, ..*problem }, blocks).value;
-    let none = FeatureLists::none(problem.score.len());
-    let query_alone =
-        pack_coverage_with_blocks(&Problem { features: &none, feature_weight: &[], ..*problem }, blocks).value;
-    let scaled = |worths: &[f64], share: f64, whole: f64| -> Vec<f64> {
-        let factor = if whole > 0.0 { share / whole } else { 0.0 };
-        worths.iter().map(|worth| worth * factor).collect()
+/// The worth of the items and the weights of the features on one scale: `problem` has what each item is worth to the query,
+/// whose share is `share`; `score` is the three-signal score of each item.
+pub(crate) fn on_one_scale(
+    problem: &Problem<'_>,
+    blocks: &Blocks<'_>,
+    share: f64,
+    mut score: Vec<f64>,
+    names: &[f64],
+) -> (Vec<f64>, Vec<f64>) {
+    let no_features = FeatureLists::none(score.len());
+    let no_score = vec![0.0; score.len()];
+    let bought = |alone: &Problem<'_>| pack_coverage_with_blocks(alone, blocks).value;
+    let factor = |share: f64, most: f64| if most > 0.0 { share / most } else { 0.0 };
+    let asked_for = problem.score.iter().any(|&worth| worth > 0.0);
+    let (of_features, of_query) = if share > 0.0 && asked_for {
+        let features_alone = bought(&Problem { score: &no_score, ..*problem });
+        let query_alone = bought(&Problem { features: &no_features, feature_weight: &[], ..*problem });
+        (factor(1.0 - share, features_alone), factor(share, query_alone))
+    } else {
+        (factor(1.0, problem.feature_weight.iter().sum()), 0.0)
     };
-    (scaled(problem.score, share, query_alone), scaled(problem.feature_weight, 1.0 - share, features_alone))
+    let of_scores = factor(SCORE_SHARE, score.iter().sum());
+    for ((worth, to_query), of_names) in score.iter_mut().zip(problem.score).zip(names) {
+        *worth = *worth * of_scores + to_query * of_query + of_names * share;
+    }
+    (score, problem.feature_weight.iter().map(|weight| weight * of_features).collect())
 }

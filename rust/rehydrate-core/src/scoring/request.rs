@@ -1,4 +1,5 @@
 //! One compaction as it is asked for.
+use crate::scoring::relevance::USUAL_SEMANTIC_WEIGHT;
 use crate::scoring::signals::Weights;
 
 /// How the signals are measured.
@@ -37,8 +38,10 @@ pub struct Vectors<'a> {
 pub struct Request<'a> {
     /// The subject of the next turn.
     pub query: Option<&'a str>,
-    /// How much the query counts, 0 to 1: less where it was read from a turn that much has followed.
+    /// How much the query counts, 0 to 1: less where it was read from a turn that something has followed.
     pub query_weight: f64,
+    /// Whether it asks for information. What does not ask (a topic, an order) counts by how far it stands out.
+    pub asks: bool,
     /// The caller's vectors; without them the built-in model's, if the conversation was prepared for it.
     pub vectors: Option<Vectors<'a>>,
     /// Per message the largest cosine against memory; none: nothing is covered.
@@ -53,4 +56,20 @@ pub struct Request<'a> {
     pub reply: Option<usize>,
     /// Tokens that the whole result may have, system messages included.
     pub target_tokens: u64,
+}
+
+/// The share of a question that nothing has followed.
+const QUESTION_SHARE: f64 = 0.9;
+
+impl Request<'_> {
+    /// The query's share in the objective, 0 to 1; `standing_out` says how far it stands out (relevance.rs).
+    pub(crate) fn query_share(&self, standing_out: f64) -> f64 {
+        if self.query.is_none() || self.packing == PackMode::Greedy {
+            return 0.0;
+        }
+        let topical = if self.asks && standing_out > 0.0 { 1.0 } else { standing_out };
+        // A weight of 0 of the semantic signal switches the query off.
+        let weight = self.query_weight * self.weights.semantic / USUAL_SEMANTIC_WEIGHT;
+        (QUESTION_SHARE * weight * topical).min(1.0)
+    }
 }

@@ -13,15 +13,15 @@ pub(crate) struct Measured {
     pub similarity: Vec<f64>,
     /// Factor that calibrates a whole score; all 1 unless relevance was calibrated.
     pub odds: Vec<f64>,
-    /// How far the query asks for something that stands out here (relevance.rs); None without one that was calibrated.
-    pub standing_out: Option<f64>,
+    /// How far the query asks for something that stands out here (relevance.rs); 1 where that is not calibrated.
+    pub standing_out: f64,
     /// Whether vectors were really computed.
     pub embedding: bool,
 }
 
 impl Measured {
     fn plain(similarity: Vec<f64>, embedding: bool) -> Self {
-        Self { odds: vec![1.0; similarity.len()], similarity, standing_out: None, embedding }
+        Self { odds: vec![1.0; similarity.len()], similarity, standing_out: 1.0, embedding }
     }
 }
 
@@ -48,20 +48,10 @@ impl Prepared {
                 let cosines = space.and_then(|space| space.cosines(messages));
                 Measured::plain(cosines.unwrap_or_else(|| vec![NEUTRAL_SIMILARITY; messages]), embedding)
             }
-            SignalMode::Calibrated if !self.needs.terms => {
-                // Names alone are looked for.
-                let similarity = vec![NEUTRAL_SIMILARITY; messages];
-                Measured { standing_out: Some(0.0), ..Measured::plain(similarity, self.embeds(request)) }
-            }
             SignalMode::Calibrated => {
                 let embedding = self.embeds(request);
                 let found = self.calibrated(query, request, candidate);
-                Measured {
-                    similarity: found.relevance,
-                    odds: found.odds,
-                    standing_out: Some(found.standing_out),
-                    embedding,
-                }
+                Measured { similarity: found.relevance, odds: found.odds, standing_out: found.standing_out, embedding }
             }
         }
     }

@@ -88,13 +88,23 @@ impl Prepared {
         &self,
         problem: &Problem<'_>,
         mut packing: Packing,
+        reserved: &[bool],
         repair: impl FnOnce(&Problem<'_>, &mut Packing) -> Option<usize>,
     ) -> (Packing, Vec<BlockChoice>, Option<usize>) {
+        let units = self.units.len();
+        // What was reserved makes room for a first user turn last of all, whatever it gained.
+        let repair = |problem: &Problem<'_>, packing: &mut Packing| {
+            let gain = packing.gain.clone();
+            let most = gain.iter().copied().fold(0.0, f64::max);
+            (0..units).filter(|&unit| reserved[unit]).for_each(|unit| packing.gain[unit] += most);
+            let leader = repair(problem, packing);
+            packing.gain = gain;
+            leader
+        };
         let Some(parts) = &self.parts else {
             let leader = repair(problem, &mut packing);
             return (packing, Vec::new(), leader);
         };
-        let units = self.units.len();
         drop_empty_units(self, parts, problem, &mut packing);
         let token_cost = parts.tokens_of_units(units, problem, &packing.kept);
         let mut by_unit = Packing {

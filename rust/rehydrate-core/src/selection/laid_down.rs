@@ -1,68 +1,70 @@
 //! What users laid down: rules, limits, preferences (analysis/directives.rs). A share of the budget is theirs before
 //! anything competes: such a sentence is short, is never said again, and no later tool call shows that it was needed.
-use crate::analysis::directives::read;
 use crate::conversation::prepared::Prepared;
 use crate::conversation::unit::PieceKind;
+use crate::interrupt::checkpoint;
 use crate::packing::pack::{Blocks, Problem};
 use crate::selection::outcome::BlockChoice;
-use crate::tune::tune;
 
 /// Share of the budget that they may take.
 const SHARE: f64 = 0.1;
 
 impl Prepared {
-    /// Per item to be packed, whether a user lays something down in it.
-    pub(crate) fn items_with_directives(&self, items: usize) -> Vec<bool> {
-        let mut found = vec![false; items];
+    /// Per item to be packed, how strong the strongest directive in it is; 0: there is none.
+    pub(crate) fn directive_strengths(&self, items: usize) -> Vec<u32> {
+        let mut strengths = vec![0; items];
         for (index, message) in self.messages.iter().enumerate().filter(|(_, message)| message.role.may_be_users()) {
             let block = self.parts.as_ref().and_then(|parts| parts.block[index]);
             let item = block.map_or(message.unit, |block| self.units.len() + block);
             // The cache may know directives of a text that here somebody else says.
             let said = message.pieces.clone().filter(|&at| self.kinds[at] == PieceKind::Text);
-            found[item] |= said.into_iter().any(|at| self.analyses[at].directives().is_some_and(|found| read(found).next().is_some()));
+            let strongest = said.flat_map(|at| self.analyses[at].directives().unwrap_or_default()).max();
+            strengths[item] = strengths[item].max(strongest.copied().unwrap_or(0));
         }
-        found
+        strengths
     }
 
-    /// Mark in `first` the items in which users lay something down, the newest first, as far as their share goes. What
-    /// says only what is there already is passed over.
+    /// Mark in `first` the items in which users lay something down, as far as their share and `left` tokens go: the
+    /// strongest first, of equal ones the shortest, then the newest. What says only what is there already is passed over.
     pub(crate) fn reserve_laid_down(
         &self,
-        directives: &[bool],
+        strengths: &[u32],
         problem: &Problem<'_>,
         blocks: &Blocks<'_>,
+        left: u64,
         first: &mut [bool],
     ) {
         let units = self.units.len();
-        let mut room = problem.budget_tokens as f64 * tune("RULES", SHARE);
+        let mut room = (problem.budget_tokens as f64 * SHARE).min(left as f64);
         let mut said = vec![false; problem.feature_weight.len()];
-        let mut say = |item: usize| -> bool {
-            let features = problem.features.of(item);
-            features.iter().fold(features.is_empty(), |is_new, &f| !std::mem::replace(&mut said[f as usize], true) | is_new)
+        let mut says_more = |item: usize| {
+            let features = problem.features.of(item).iter();
+            let say = |is_new, &feature: &u32| is_new | !std::mem::replace(&mut said[feature as usize], true);
+            features.fold(problem.features.of(item).is_empty(), say)
         };
-        (0..first.len()).filter(|&item| first[item]).for_each(|item| _ = say(item));
-        for unit in (0..units).rev() {
-            for item in blocks.of(unit, units).rev().chain([unit]).filter(|&item| directives[item]) {
-                if first[item] {
-                    continue;
-                }
-                let skeleton = if first[unit] { 0 } else { i64::from(problem.token_cost[unit]) };
-                let block = if item == unit { 0 } else { blocks.cost(item, units, problem, first) };
-                let price = (skeleton + block) as f64;
-                if price <= room && say(item) {
-                    room -= price;
-                    (first[item], first[unit]) = (true, true);
-                }
+        (0..first.len()).filter(|&item| first[item]).for_each(|item| _ = says_more(item));
+        let items_of = |unit| blocks.of(unit, units).rev().chain([unit]).map(move |item| (unit, item));
+        let mut order: Vec<(usize, usize)> =
+            (0..units).rev().flat_map(items_of).filter(|&(_, item)| strengths[item] > 0 && !first[item]).collect();
+        order.sort_by_key(|&(_, item)| (std::cmp::Reverse(strengths[item]), problem.token_cost[item]));
+        for (unit, item) in order {
+            checkpoint();
+            let skeleton = if first[unit] { 0 } else { i64::from(problem.token_cost[unit]) };
+            let block = if item == unit { 0 } else { blocks.cost(item, units, problem, first) };
+            let price = (skeleton + block) as f64;
+            if price <= room && says_more(item) {
+                room -= price;
+                (first[item], first[unit]) = (true, true);
             }
         }
     }
 
     /// Per unit, whether a user lays something down in what is kept of it.
-    pub(crate) fn units_with_directives(&self, directives: &[bool], kept: &[bool], blocks: &[BlockChoice]) -> Vec<bool> {
+    pub(crate) fn units_with_directives(&self, strengths: &[u32], kept: &[bool], blocks: &[BlockChoice]) -> Vec<bool> {
         let units = self.units.len();
-        let mut found: Vec<bool> = (0..units).map(|unit| kept[unit] && directives[unit]).collect();
+        let mut found: Vec<bool> = (0..units).map(|unit| kept[unit] && strengths[unit] > 0).collect();
         for (index, part) in self.parts.iter().flat_map(|parts| &parts.blocks).enumerate() {
-            found[self.messages[part.part].unit] |= blocks[index].kept && directives[units + index];
+            found[self.messages[part.part].unit] |= blocks[index].kept && strengths[units + index] > 0;
         }
         found
     }

@@ -4,15 +4,14 @@ use crate::conversation::prepared::Prepared;
 use crate::conversation::unit::PieceKind;
 use crate::error::{Error, Result};
 use crate::packing::first_turn_repair;
-use crate::packing::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
-use crate::scoring::coverage::Features;
-use crate::scoring::objective::{QUESTION_SHARE, on_one_scale};
+use crate::packing::pack::{Blocks, Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
+use crate::scoring::coverage::{Features, worth_of_items};
+use crate::scoring::objective::{names_of_query, on_one_scale, worth_of_names};
 use crate::scoring::rank_fusion::rerank_count;
 use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
 use crate::scoring::request::{PackMode, Request, SignalMode, Vectors};
-use crate::scoring::signals::{Signals, Weights, clamp_coverage};
+use crate::scoring::signals::{NEUTRAL_SIMILARITY, Signals, Weights, clamp_coverage};
 use crate::selection::outcome::Selection;
-use crate::tune::tune;
 
 /// The largest share of the budget that the reply may take whole.
 const REPLY_SHARE: f64 = 0.05;
@@ -44,66 +43,55 @@ impl Prepared {
         let part_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
 
         let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
-        let units = self.units.len();
+        let (units, items) = (self.units.len(), item_tokens.len());
         let pinned_items = self.items_of(&pinned, &vec![false; units]);
+        let pinned_tokens = (0..units).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
         let blocks = self.parts.as_ref().map(MessageParts::for_packing).unwrap_or_default();
-        let coverage = request.packing == PackMode::Coverage;
-        let features = if coverage { self.features(&signals) } else { Features::none(item_tokens.len()) };
-        let (mut query_share, mut scaled) = (0.0, Vec::new());
-        let mut item_worth = match request.packing {
+        let by_coverage = request.packing == PackMode::Coverage;
+        let query_share = request.query_share(measured.standing_out);
+        let (names, words) = request.query.filter(|_| query_share > 0.0).map(names_of_query).unwrap_or_default();
+        let Features { of_item: features, weight, named } =
+            if by_coverage { self.features(&signals, &names) } else { Features::none(items) };
+        let score = match request.packing {
             PackMode::Greedy => self.item_scores(&part_scores),
-            PackMode::Coverage if request.query.is_some() => {
-                // A weight of 0 of the semantic signal switches the query off.
-                let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
-                let standing = measured.standing_out.unwrap_or(0.0).powf(tune("STAND", 0.0));
-                let terms = if self.needs.terms { 1.0 } else { 0.0 };
-                query_share = (tune("SHARE", QUESTION_SHARE) * weight * standing * terms).min(1.0);
-                if query_share > 0.0 { self.worth_to_query(&signals, &request.weights, &item_tokens, &pinned_items) } else { vec![0.0; item_tokens.len()] }
-            }
-            PackMode::Coverage => vec![0.0; item_tokens.len()],
+            PackMode::Coverage if query_share > 0.0 => self.worth_to_query(&signals, &item_tokens, &pinned_items),
+            PackMode::Coverage => vec![0.0; items],
         };
-        let feature_weight = features.weight;
-        let problem = Problem {
+        let mut problem = Problem {
             token_cost: &item_tokens,
-            score: &[],
-            pinned: &pinned,
-            features: &features.of_item,
-            feature_weight: &feature_weight,
+            score: &score,
+            pinned: &pinned_items,
+            features: &features,
+            feature_weight: &weight,
             budget_tokens: request.target_tokens,
         };
         // What is kept before anything competes; where nothing needs to go, everything.
-        let mut first = pinned_items;
-        let directives = if coverage && request.signals == SignalMode::Calibrated {
-            self.items_with_directives(item_tokens.len())
-        } else {
-            vec![false; item_tokens.len()]
-        };
+        let mut first = pinned_items.clone();
+        let left = request.target_tokens.saturating_sub(pinned_tokens);
+        let mut laid_down = vec![0; items];
         if self.fits_whole(request.target_tokens) {
             first.fill(true);
-        } else if coverage {
-            if let Some(reply) = request.reply {
-                self.reserve_reply(reply, &unit_tokens, request.target_tokens, &mut first);
+        } else {
+            let mut left = left;
+            if let Some(reply) = request.reply.filter(|_| by_coverage) {
+                left -= self.reserve_reply(reply, &problem, &blocks, left, &mut first);
             }
-            if tune("LEAD", 0.0) > 0.0 {
-                self.reserve_lead(&unit_tokens, (request.target_tokens as f64 * tune("LEAD", 0.0)) as u64, &mut first);
+            if by_coverage && request.signals == SignalMode::Calibrated {
+                laid_down = self.directive_strengths(items);
+                self.reserve_laid_down(&laid_down, &problem, &blocks, left, &mut first);
             }
-            self.reserve_laid_down(&directives, &problem, &blocks, &mut first);
         }
-        let pinned_tokens = (0..units).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
-        if coverage && query_share > 0.0 {
-            let problem =
-                Problem { score: &item_worth, feature_weight: &feature_weight, pinned: &first, ..problem };
-            (item_worth, scaled) = on_one_scale(&problem, &blocks, query_share);
+        problem.pinned = &first;
+        let scaled = by_coverage.then(|| {
+            let scores = self.item_scores(&self.scores_beside_query(&signals, request));
+            // Each name has its part of the query's share.
+            let mut of_names = worth_of_names(&features, &named, &first);
+            of_names.iter_mut().for_each(|worth| *worth /= words.max(1) as f64);
+            on_one_scale(&problem, &blocks, query_share, scores, &of_names)
+        });
+        if let Some((score, weight)) = &scaled {
+            (problem.score, problem.feature_weight) = (score, weight);
         }
-        let feature_weight = if scaled.is_empty() { feature_weight } else { scaled };
-        let problem = Problem {
-            token_cost: &item_tokens,
-            score: &item_worth,
-            pinned: &first,
-            features: &features.of_item,
-            feature_weight: &feature_weight,
-            budget_tokens: request.target_tokens,
-        };
         let packing = match request.packing {
             PackMode::Greedy => pack_greedy_with_blocks(&problem, &blocks),
             PackMode::Coverage => pack_coverage_with_blocks(&problem, &blocks),
@@ -113,17 +101,17 @@ impl Prepared {
             first_turn_repair::repair_first_turn(units, &system, &may_lead, packing)
         };
         let (packing, kept_blocks, leader) =
-            self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, repair);
+            self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, &first, repair);
 
-        let has_directive = self.units_with_directives(&directives, &packing.kept, &kept_blocks);
-        let worth = Features { of_item: features.of_item, weight: feature_weight }.worth_of_items(item_tokens.len());
+        let has_directive = self.units_with_directives(&laid_down, &packing.kept, &kept_blocks);
+        let worth = worth_of_items(&features, problem.feature_weight, items);
         let (message_signals, message_scores) = self.best_of_messages(signals, part_scores);
         let best_message = self.best_of_units(&message_scores);
         Ok(Selection {
             leader,
             has_directive,
             feature_worth: self.units_of(&worth),
-            unit_worth: self.units_of(&item_worth),
+            unit_worth: self.units_of(problem.score),
             query_share,
             pinned_tokens,
             embedding: measured.embedding,
@@ -140,12 +128,10 @@ impl Prepared {
         let messages = self.messages.len();
         let (needs, asked) = (&self.needs, request.query.is_some());
         let calibrated = request.signals == SignalMode::Calibrated;
-        // Without words a calibrated query is asked for its names alone.
-        let names_only = calibrated && !needs.terms;
         // Calibrated, the built-in model has its say beside vectors of the caller's.
-        let by_texts = if calibrated { !names_only } else { request.vectors.is_none() };
+        let by_texts = calibrated || request.vectors.is_none();
         let bags_missing = asked && by_texts && needs.model.is_some() && !(needs.bags || needs.vectors);
-        let terms_missing = asked && names_only && request.vectors.is_some_and(|vectors| vectors.query.is_some());
+        let terms_missing = asked && calibrated && !needs.terms;
         if bags_missing || terms_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
             return Err(Error::Argument("a request for what was not prepared; see Needs".into()));
         }
@@ -184,13 +170,11 @@ impl Prepared {
             weights: Weights { recency: 0.0, semantic: USUAL_SEMANTIC_WEIGHT, novelty: 0.0 },
             signals: SignalMode::Calibrated,
             packing: PackMode::Greedy,
+            asks: true,
             reply: None,
             target_tokens: 0,
         };
         self.verify(&request)?;
-        if !self.needs.terms {
-            return Err(Error::Argument("a request for what was not prepared; see Needs".into()));
-        }
         let candidate = self.candidates(&self.always_kept(&self.system_units()));
         let found = self.calibrated(query, &request, &candidate);
         Ok((found.relevance, found.confidence))
@@ -209,34 +193,41 @@ impl Prepared {
         ranked
     }
 
-    /// The reply that the user answers: of a unit in blocks, the last one of what it says; of another the whole, where it
-    /// takes little of the budget.
-    fn reserve_reply(&self, reply: usize, unit_tokens: &[u32], budget: u64, first: &mut [bool]) {
-        let said = |part: usize| {
-            self.messages[part].unit == reply
-                && self.messages[part].pieces.clone().any(|piece| self.kinds[piece] == PieceKind::Text)
-        };
-        let last = (0..self.messages.len()).rev().find(|&part| said(part));
-        let block = last.and_then(|part| self.parts.as_ref().and_then(|parts| parts.block[part]));
-        if let Some(block) = block {
-            first[reply] = true;
-            first[self.units.len() + block] = true;
-        } else if f64::from(unit_tokens[reply]) <= tune("REPLY", REPLY_SHARE) * budget as f64 {
-            first[reply] = true;
-        }
+    /// Per part its score, without its similarity to a query that counts by itself.
+    fn scores_beside_query(&self, signals: &[Signals], request: &Request<'_>) -> Vec<f64> {
+        let plain = |s: &Signals| Signals { odds: 1.0, semantic: NEUTRAL_SIMILARITY, ..*s }.score(&request.weights);
+        signals.iter().map(plain).collect()
     }
 
-    /// The first user's turn.
-    fn reserve_lead(&self, unit_tokens: &[u32], room: u64, first: &mut [bool]) {
-        let Some(part) = (0..self.messages.len()).find(|&part| self.messages[part].role == crate::conversation::unit::Role::User) else { return };
-        let unit = self.messages[part].unit;
-        let next = part + 1;
-        if next < self.messages.len() && self.is_block(next) && self.messages[next].unit == unit {
-            first[unit] = true;
-            first[self.units.len() + self.parts.as_ref().and_then(|parts| parts.block[next]).unwrap_or_default()] = true;
-        } else if u64::from(unit_tokens[unit]) <= room {
-            first[unit] = true;
+    /// Mark in `first` the reply that the user answers, if `left` tokens suffice: of a unit in blocks the last one of what
+    /// it says, of another the whole, where it takes little of the budget. Returns its tokens.
+    fn reserve_reply(
+        &self,
+        reply: usize,
+        problem: &Problem<'_>,
+        blocks: &Blocks<'_>,
+        left: u64,
+        first: &mut [bool],
+    ) -> u64 {
+        let units = self.units.len();
+        let said = |part: &usize| {
+            let message = &self.messages[*part];
+            message.unit == reply && message.pieces.clone().any(|piece| self.kinds[piece] == PieceKind::Text)
+        };
+        let last = (0..self.messages.len()).rev().find(said);
+        let block =
+            last.and_then(|part| self.parts.as_ref().and_then(|parts| parts.block[part])).map(|block| units + block);
+        let unit = if first[reply] { 0 } else { i64::from(problem.token_cost[reply]) };
+        let price = block.map_or(unit, |item| unit + blocks.cost(item, units, problem, first)).max(0).unsigned_abs();
+        let is_little = block.is_some() || price as f64 <= REPLY_SHARE * problem.budget_tokens as f64;
+        if !is_little || price > left {
+            return 0;
         }
+        first[reply] = true;
+        if let Some(item) = block {
+            first[item] = true;
+        }
+        price
     }
 
     /// Per unit, whether it is kept whatever it costs.

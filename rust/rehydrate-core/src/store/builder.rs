@@ -16,7 +16,7 @@ use super::connections::Connections;
 use super::index_cache::IndexCache;
 use super::index_snapshot::{InMemory, IndexedRange, MAX_SEGMENT_ITEMS, PlannedRange, Rows, plan_ranges, state};
 use super::namespace::Namespace;
-use super::segments::{self, Folder, Lock, Row};
+use super::segments::{self, FileName, Folder, Lock, Row};
 use super::{problem, use_count};
 use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::poll;
@@ -83,7 +83,7 @@ impl BuildContext {
             if row.sequence - known < FILED_ITEMS as i64 {
                 return Ok(false);
             }
-            let filed = segments::rows(transaction, row.id)?.last().map_or(0, |file| file.high);
+            let filed = segments::rows(transaction, &row)?.last().map_or(0, |file| file.high);
             let query = "SELECT 1 FROM items WHERE namespace = ?1 AND rev > ?2 LIMIT 1 OFFSET ?3";
             let least = FILED_ITEMS as i64 - 1;
             let mut statement = transaction.prepare_cached(query)?;
@@ -116,9 +116,9 @@ impl BuildContext {
     /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under
     /// the lock. Those that stay.
     pub fn sweep(&self) -> Result<Vec<PathBuf>> {
-        let current: FxHashSet<String> = self.connections.read(|transaction| {
-            let mut statement = transaction.prepare_cached("SELECT file FROM segments")?;
-            Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+        let current: FxHashSet<FileName> = self.connections.read(|transaction| {
+            let files = segments::names_in(&mut transaction.prepare("SELECT file FROM segments")?, [])?;
+            Ok(files.into_iter().collect())
         })?;
         Ok(self.folder.sweep(|name| current.contains(name)))
     }
@@ -128,7 +128,7 @@ impl BuildContext {
     ///
     /// # Errors
     /// Others who built for all the time that a call may wait.
-    pub fn sweep_all(&self, files: &[String]) -> Result<Vec<PathBuf>> {
+    pub fn sweep_all(&self, files: &[FileName]) -> Result<Vec<PathBuf>> {
         if self.folder.is_absent() {
             return Ok(Vec::new());
         }
@@ -236,7 +236,7 @@ impl BuildContext {
         let row = Row {
             low: job.low,
             high: job.high,
-            file: file.clone(),
+            file: Some(file.clone()),
             checksum,
             bytes: bytes.len() as i64,
             items: rows.len() as i64,
@@ -252,7 +252,7 @@ impl BuildContext {
         });
         // What stays is swept the next time.
         let _ = match swapped {
-            Ok(true) => self.folder.remove(job.replaced.iter().map(|row| &row.file)),
+            Ok(true) => self.folder.remove(job.replaced.iter().filter_map(|row| row.file.as_ref())),
             Ok(false) | Err(_) => self.folder.remove([&file]),
         };
         swapped.map(drop)

@@ -1,6 +1,6 @@
 //! The file of a store: made where there is none, looked into before SQLite is, and connected to.
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::files::{make_folder, private, sync_folder};
 use super::{files, problem, schema};
-use crate::error::Result;
+use crate::error::{Result, StoreProblem};
 use crate::interrupt::poll;
 
 /// Of SQLite's machine, between two questions whether to stop: well under a millisecond.
@@ -31,8 +31,27 @@ pub(super) fn make(path: &Path) -> Result<()> {
     }
 }
 
+/// The end of a journal that names another one, of several files at once (SQLite's file format, 3.2.1).
+const NAMES_ANOTHER: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+const JOURNAL: &str = "-journal";
+
 /// Before SQLite touches it: something else is not even opened.
+///
+/// SQLite takes up what lies beside a file too. A journal may name a path, which SQLite removes when it has rolled the journal
+/// back; no journal of ours names one.
 pub(super) fn check_header(path: &Path) -> Result<()> {
+    for ending in ["", "-wal", "-shm", JOURNAL] {
+        let file = files::beside(path, ending);
+        if files::is_special(&file) {
+            return Err(schema::not_a_store(&file));
+        }
+    }
+    let journal = files::beside(path, JOURNAL);
+    if ends_in(&journal, NAMES_ANOTHER).map_err(|error| problem::io(&journal, &error))? {
+        let remedy = "remove it, or take the store from who made it again";
+        let problem = "the journal of somebody else names a file that would be removed";
+        return Err(problem::store(&journal, StoreProblem::NotAStore, problem, remedy));
+    }
     // Its length is what can be read: asked for apart, it may be that of a file that another process is just making.
     let read = File::open(path).and_then(|file| {
         let mut header = Vec::new();
@@ -42,6 +61,18 @@ pub(super) fn check_header(path: &Path) -> Result<()> {
     if read.map_err(|error| problem::io(path, &error))? { Ok(()) } else { Err(schema::not_a_store(path)) }
 }
 
+fn ends_in(path: &Path, end: [u8; 8]) -> io::Result<bool> {
+    let mut file = match File::open(path) {
+        Ok(file) if file.metadata()?.len() >= end.len() as u64 => file,
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => return Ok(false),
+    };
+    let mut found = [0; 8];
+    file.seek(SeekFrom::End(-(end.len() as i64)))?;
+    file.read_exact(&mut found)?;
+    Ok(found == end)
+}
+
 /// Settings of every connection.
 fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.progress_handler(STEPS, Some(|| poll().is_err()))?;
@@ -49,6 +80,9 @@ fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // We make none: those of a file are somebody else's, and would run with our statements.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.execute_batch(
         "PRAGMA synchronous = FULL;

@@ -35,10 +35,15 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Let the owner use what the owner may not, and nobody else.
+/// Whether something other than a file is there: whoever opens a pipe waits for somebody at its other end.
+pub(super) fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| !data.is_file())
+}
+
+/// Let the owner use what the owner may not, and nobody else. What a link leads to is not ours.
 pub(super) fn allow_owner(path: &Path) {
     #[cfg(unix)]
-    {
+    if !path.is_symlink() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let _ = std::fs::set_permissions(path, mode);
     }

@@ -51,6 +51,8 @@ pub(super) struct IndexSnapshot {
     pub view: View,
     /// Files that the table names and that could not be used.
     pub damaged: usize,
+    /// Whether files could be read and held other items than there are.
+    pub is_false: bool,
 }
 
 impl IndexSnapshot {
@@ -120,11 +122,8 @@ impl InMemory<'_> {
 /// The range of a damaged file stays a range of its own: made of the same rows again, it gives the same answers.
 pub(super) fn plan_ranges(folder: &Folder, row: &Namespace, files: &[Row], known: InMemory<'_>) -> Vec<PlannedRange> {
     let (mut covered, mut low) = (Vec::new(), 0);
-    for file in files.iter().filter(|file| file.low < file.high && file.high <= row.sequence) {
+    for file in files {
         checkpoint();
-        if file.low < low {
-            continue; // no table of ours says that; what it says first is enough
-        }
         known.cover(&mut covered, row, low, file.low);
         let is_here = |range: &&IndexedRange| range.row.as_ref() == Some(file);
         let range = known.ranges.iter().find(is_here).cloned().or_else(|| {
@@ -255,19 +254,44 @@ pub(super) fn step_of(trust: f64) -> u8 {
 pub(super) fn state(connections: &Connections, name: &str) -> Result<Option<(Namespace, Vec<Row>)>> {
     connections.read(|transaction| {
         let Some(row) = Namespace::find(transaction, name)? else { return Ok(None) };
-        let files = rows(transaction, row.id)?;
+        let files = rows(transaction, &row)?;
         Ok(Some((row, files)))
     })
 }
 
 /// The index of a namespace as it is now, made with what `before` has of it.
+///
+/// Files that can be read and hold another number of items than there are count for nothing: somebody else wrote them.
 pub(super) fn refresh(
     connections: &Connections,
     folder: &Folder,
     name: &str,
     before: Option<&IndexSnapshot>,
 ) -> Result<Option<IndexSnapshot>> {
-    let Some((mut row, mut files)) = state(connections, name)? else { return Ok(None) };
+    let Some((snapshot, items)) = assemble(connections, folder, name, before, true)? else { return Ok(None) };
+    let holds =
+        |snapshot: &IndexSnapshot, items: Option<i64>| items.is_none_or(|items| items == snapshot.view.len() as i64);
+    if holds(&snapshot, items) || snapshot.ranges.iter().all(|range| range.row.is_none()) {
+        return Ok(Some(snapshot));
+    }
+    let Some((of_rows, items)) = assemble(connections, folder, name, None, false)? else { return Ok(None) };
+    // Where the rows come to another number too, it is the namespace's own that is wrong.
+    Ok(Some(if holds(&of_rows, items) { IndexSnapshot { is_false: true, ..of_rows } } else { snapshot }))
+}
+
+/// What [`refresh`] returns if the files are true, or without a look at them, and how many items there are of that state.
+fn assemble(
+    connections: &Connections,
+    folder: &Folder,
+    name: &str,
+    before: Option<&IndexSnapshot>,
+    reads_files: bool,
+) -> Result<Option<(IndexSnapshot, Option<i64>)>> {
+    let state = || {
+        let read = state(connections, name)?;
+        Ok::<_, Error>(read.map(|(row, files)| (row, if reads_files { files } else { Vec::new() })))
+    };
+    let Some((mut row, mut files)) = state()? else { return Ok(None) };
     let before = before.filter(|snapshot| snapshot.namespace == row.id);
     let mut ranges: Vec<IndexedRange> = before.map_or_else(Vec::new, |snapshot| snapshot.ranges.clone());
     let mut generation = before.map_or(row.generation, |snapshot| snapshot.generation);
@@ -283,14 +307,18 @@ pub(super) fn refresh(
             }
         }
         // ReadTransaction took a while. What came in meanwhile is a range of its own, down to a moment when nothing came in.
-        let Some((now, now_files)) = state(connections, name)?.filter(|(now, _)| now.id == row.id) else {
+        let Some((now, now_files)) = state()?.filter(|(now, _)| now.id == row.id) else {
             return Ok(None);
         };
-        if (now.sequence, now.generation) == (row.sequence, row.generation) || round == ROUNDS {
+        let is_settled = (now.sequence, now.generation) == (row.sequence, row.generation);
+        if is_settled || round == ROUNDS {
             let view = view(&made);
             let (namespace, generation, sequence, space) =
                 (row.id, row.generation, row.sequence, row.space_fingerprint());
-            return Ok(Some(IndexSnapshot { namespace, generation, sequence, space, ranges: made, view, damaged }));
+            let is_false = false;
+            let snapshot =
+                IndexSnapshot { namespace, generation, sequence, space, ranges: made, view, damaged, is_false };
+            return Ok(Some((snapshot, is_settled.then_some(row.items))));
         }
         (ranges, generation) = (made, row.generation);
         (row, files) = (now, now_files);

@@ -1,6 +1,6 @@
 //! Bounds of a namespace: the least worth having becomes cold, and what was cold for longest goes. Hot items stay.
 use super::item::Tier;
-use super::problem::Attempt;
+use super::problem::{Attempt, count_at};
 use super::write::WriteTransaction;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -79,7 +79,9 @@ fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usiz
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;
     let mut demoted = 0;
-    if let Some(age) = limits.age_ms.filter(|age| writing.now_ms - writing.namespace.aged_ms >= HOUR_MS.min(age / 8)) {
+    if let Some(age) =
+        limits.age_ms.filter(|age| writing.now_ms.saturating_sub(writing.namespace.aged_ms) >= HOUR_MS.min(age / 8))
+    {
         writing.namespace.aged_ms = writing.now_ms;
         let aged = ids(writing, "tier = 1 AND created < ?2", writing.now_ms.saturating_sub(age))?;
         demoted += writing.set_tier(&aged, Tier::Cold as u8)?;
@@ -133,7 +135,7 @@ fn candidates(writing: &WriteTransaction<'_>) -> Attempt<Vec<Candidate>> {
     let rows = statement.query_map([writing.namespace.id], |row| {
         let (newest, trust, uses): (i64, f64, f64) = (row.get(3)?, row.get(4)?, row.get::<_, i64>(5)? as f64);
         let worth = newest as f64 + trust * TRUST_MS + (1.0 + uses).log2() * USE_MS;
-        Ok(Candidate { id: row.get(0)?, tier: row.get(1)?, bytes: row.get(2)?, worth })
+        Ok(Candidate { id: row.get(0)?, tier: row.get(1)?, bytes: count_at(row, 2)?, worth })
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

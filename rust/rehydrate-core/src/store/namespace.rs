@@ -5,7 +5,8 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use rustc_hash::FxHashMap;
 
 use super::item::{Filter, Tier};
-use super::problem::Attempt;
+use super::problem::{Attempt, count_at, count_within};
+use crate::embed::MAX_DIM;
 
 /// The kind of thing that a name names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,17 +44,17 @@ impl Namespace {
 
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            id: row.get(0)?,
-            sequence: row.get(1)?,
-            generation: row.get(2)?,
-            items: row.get(3)?,
-            bytes: row.get(4)?,
-            demoted: row.get(5)?,
-            dropped: row.get(6)?,
+            id: count_at(row, 0)?,
+            sequence: count_at(row, 1)?,
+            generation: count_at(row, 2)?,
+            items: count_at(row, 3)?,
+            bytes: count_at(row, 4)?,
+            demoted: count_at(row, 5)?,
+            dropped: count_at(row, 6)?,
             aged_ms: row.get(7)?,
             space: row.get(8)?,
-            dim: row.get(9)?,
-            pruned: row.get(10)?,
+            dim: count_within(row, 9, MAX_DIM as i64)?,
+            pruned: count_at(row, 10)?,
         })
     }
 
@@ -74,7 +75,7 @@ impl Namespace {
     pub fn space_of(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<Option<(String, i64)>> {
         let found = transaction
             .prepare_cached("SELECT space, dim FROM namespaces WHERE id = ?1")?
-            .query_row([id], |row| Ok((row.get::<_, Option<String>>(0)?, row.get(1)?)))
+            .query_row([id], |row| Ok((row.get::<_, Option<String>>(0)?, count_within(row, 1, MAX_DIM as i64)?)))
             .optional()?;
         Ok(found.and_then(|(space, dim)| Some((space?, dim))))
     }

@@ -50,7 +50,15 @@ pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
     if code == Some(ErrorCode::OperationInterrupted) {
         return Error::Interrupted; // nobody but our own handler interrupts it
     }
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     let (kind, remedy) = match code {
+        _ if matches!(
+            error,
+            FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
+        ) =>
+        {
+            (StoreProblem::Corrupt, "restore the file from a copy or an export")
+        }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             (StoreProblem::Busy, "let the process that holds it finish, or wait longer (busy_seconds)")
         }
@@ -72,6 +80,21 @@ pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
         _ => (StoreProblem::Other, "check the disk and the file system"),
     };
     store(path, kind, error.to_string(), remedy)
+}
+
+/// A number of the file that counts something, at a column: 0 or more, and so far from the largest that sums of it fit.
+pub(super) fn count_at(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<i64> {
+    count_within(row, column, i64::MAX >> 2)
+}
+
+/// The same up to a limit.
+pub(super) fn count_within(row: &rusqlite::Row<'_>, column: usize, limit: i64) -> rusqlite::Result<i64> {
+    let number = row.get(column)?;
+    if (0..=limit).contains(&number) {
+        Ok(number)
+    } else {
+        Err(rusqlite::Error::IntegralValueOutOfRange(column, number))
+    }
 }
 
 /// The same for files of our own.

@@ -5,6 +5,7 @@ use rusqlite::Transaction;
 
 use super::namespace::{Namespace, Role, find_name};
 use super::problem::{self, Attempt};
+use super::segments::{self, FileName};
 use super::threads;
 use super::write::WriteTransaction;
 use crate::error::{Error, StoreProblem};
@@ -25,7 +26,7 @@ pub enum Purge {
 pub(super) struct Purged {
     pub items: usize,
     /// Index files that held something of it and are not current any more.
-    pub files: Vec<String>,
+    pub files: Vec<FileName>,
 }
 
 /// Take it away, and note that traces are left.
@@ -89,20 +90,16 @@ fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) ->
     let items = writing.delete(&ids)?;
     transaction.execute("DELETE FROM names WHERE id = ?1", [number])?;
     // An item was never in a segment that ends before its first sequence number.
-    let files = transaction
-        .prepare("DELETE FROM segments WHERE namespace = ?1 AND high >= ?2 RETURNING file")?
-        .query_map((writing.namespace.id, oldest), |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
+    let mut delete = transaction.prepare("DELETE FROM segments WHERE namespace = ?1 AND high >= ?2 RETURNING file")?;
+    let files = segments::names_in(&mut delete, (writing.namespace.id, oldest))?;
     writing.namespace.generation += 1;
     writing.finish()?;
     Ok(Purged { items, files })
 }
 
 fn whole(transaction: &Transaction<'_>, namespace: &Namespace) -> Attempt<Purged> {
-    let files = transaction
-        .prepare("DELETE FROM segments WHERE namespace = ?1 RETURNING file")?
-        .query_map([namespace.id], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
+    let mut delete = transaction.prepare("DELETE FROM segments WHERE namespace = ?1 RETURNING file")?;
+    let files = segments::names_in(&mut delete, [namespace.id])?;
     for statement in [
         "DELETE FROM links WHERE source IN (SELECT id FROM items WHERE namespace = ?1)",
         "DELETE FROM links WHERE target IN (SELECT id FROM items WHERE namespace = ?1)",

@@ -127,21 +127,25 @@ impl Store {
             now_ms,
         };
         let found = snapshot.view.search(&query);
-        let (mut hits, is_whole) = self.connections.read(|transaction| {
+        let (mut hits, is_whole, is_false) = self.connections.read(|transaction| {
             let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
-                return Ok((Vec::new(), true));
+                return Ok((Vec::new(), true, false));
             };
             let mut hits = Vec::with_capacity(found.len());
-            let mut is_whole = true;
+            let (mut is_whole, mut is_false) = (true, false);
             for found in &found {
                 match reading.item(found.id as i64)? {
                     Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
                     Some(_) => {}
-                    None => is_whole = false,
+                    // Nobody deleted it meanwhile: there was never such an item.
+                    None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
                 }
             }
-            Ok((hits, is_whole))
+            Ok((hits, is_whole, is_false))
         })?;
+        if is_false && !self.is_read_only() {
+            self.discard(name)?;
+        }
         hits.truncate(request.limit);
         Ok((hits, is_whole))
     }
@@ -214,7 +218,12 @@ impl Store {
     /// The index of a namespace as it is now.
     pub(super) fn snapshot(&self, namespace: &str) -> Result<Option<std::sync::Arc<IndexSnapshot>>> {
         self.background.file(&self.build_context, namespace)?;
-        let snapshot = self.build_context.index_cache.get(&self.connections, &self.build_context.folder, namespace)?;
+        let get = || self.build_context.index_cache.get(&self.connections, &self.build_context.folder, namespace);
+        let mut snapshot = get()?;
+        if snapshot.as_ref().is_some_and(|snapshot| snapshot.is_false) && !self.is_read_only() {
+            self.discard(namespace)?;
+            snapshot = get()?;
+        }
         if snapshot.as_ref().is_some_and(|snapshot| snapshot.damaged > 0 || snapshot.unfiled() >= FILED_ITEMS) {
             self.background.want(&self.build_context, namespace)?;
         }

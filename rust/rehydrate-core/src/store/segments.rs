@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::Transaction;
+use rusqlite::{Params, Statement, Transaction};
 
 use super::files::{self, random};
 use super::namespace::Namespace;
@@ -19,25 +19,64 @@ const FOLDER: &str = "-index";
 const ENDING: &str = ".segment";
 const LOCK: &str = "lock";
 
+/// The name of an index file: plain, of our own making. A table or a folder of somebody else may hold any other name, and with it
+/// the path of a file that is not ours to read or to remove.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct FileName(String);
+
+impl FileName {
+    /// None for what names no index file of ours.
+    pub fn of(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(ENDING)?;
+        (!stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| Self(name.to_owned()))
+    }
+
+    fn new() -> Self {
+        Self(format!("{:016x}{:016x}{ENDING}", random(), random()))
+    }
+}
+
 /// The table's row of an index file, which holds the items whose sequence number is in `(low, high]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub low: i64,
     pub high: i64,
-    pub file: String,
+    /// None where the table names something else: the file counts as damaged.
+    pub file: Option<FileName>,
     pub checksum: [u8; 16],
     pub bytes: i64,
     pub items: i64,
 }
 
-/// The index files of a namespace, oldest first.
-pub(super) fn rows(transaction: &Transaction<'_>, namespace: i64) -> rusqlite::Result<Vec<Row>> {
+/// The index files of a namespace, oldest first, each after the one before. A row that no version of ours wrote is left out:
+/// what it may have held is read from the items.
+pub(super) fn rows(transaction: &Transaction<'_>, namespace: &Namespace) -> rusqlite::Result<Vec<Row>> {
     let query = "SELECT low, high, file, checksum, bytes, items FROM segments WHERE namespace = ?1 ORDER BY high";
-    let row = |row: &rusqlite::Row<'_>| {
-        let (low, high, file) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+        let (low, high, file) = (row.get(0)?, row.get(1)?, FileName::of(&row.get::<_, String>(2)?));
         Ok(Row { low, high, file, checksum: row.get(3)?, bytes: row.get(4)?, items: row.get(5)? })
     };
-    transaction.prepare_cached(query)?.query_map([namespace], row)?.collect()
+    let mut statement = transaction.prepare_cached(query)?;
+    let mut found = statement.query([namespace.id])?;
+    let (mut rows, mut filed) = (Vec::new(), 0);
+    while let Some(values) = found.next()? {
+        let follows = |row: &Row| (filed..row.high).contains(&row.low) && row.high <= namespace.sequence;
+        if let Some(row) = row(values).ok().filter(follows) {
+            filed = row.high;
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// The files in the first column of a query.
+pub(super) fn names_in(statement: &mut Statement<'_>, parameters: impl Params) -> rusqlite::Result<Vec<FileName>> {
+    let mut found = statement.query(parameters)?;
+    let mut names = Vec::new();
+    while let Some(row) = found.next()? {
+        names.extend(row.get::<_, String>(0).ok().and_then(|name| FileName::of(&name)));
+    }
+    Ok(names)
 }
 
 /// Have `row` take the place of `replaced`.
@@ -51,9 +90,11 @@ pub(super) fn replace(
         tx.prepare_cached("DELETE FROM segments WHERE namespace = ?1 AND high = ?2")?
             .execute((namespace.id, old.high))?;
     }
-    let insert =
-        "INSERT INTO segments (namespace, low, high, file, checksum, bytes, items) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    // Instead of a row of the same range that says nothing: it was not among those that were read.
+    let insert = "INSERT OR REPLACE INTO segments (namespace, low, high, file, checksum, bytes, items) \
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let Row { low, high, file, checksum, bytes, items } = row;
+    let file = file.as_ref().map(|FileName(name)| name);
     tx.prepare_cached(insert)?.execute((namespace.id, low, high, file, checksum, bytes, items))?;
     if *low == 0 {
         // Nothing older is left that these would have to be deleted from.
@@ -76,11 +117,9 @@ impl Folder {
 
     /// The segment in a file; None where it is missing, damaged, or another one than the table means.
     pub fn open(&self, row: &Row) -> Option<Segment> {
-        // Names in the table are ours, but a table can be damaged too.
-        let is_plain = row.file.strip_suffix(ENDING)?.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let path = self.0.join(&row.file);
+        let path = self.path_of(row.file.as_ref()?);
         // Opening a pipe would wait for somebody who writes to it.
-        let data = path.symlink_metadata().ok().filter(|data| is_plain && data.is_file())?;
+        let data = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
         let length = data.len();
         if length != u64::try_from(row.bytes).ok()? {
             return None;
@@ -94,8 +133,12 @@ impl Folder {
         Segment::open(Arc::new(bytes)).ok()
     }
 
+    fn path_of(&self, FileName(name): &FileName) -> PathBuf {
+        self.0.join(name)
+    }
+
     /// Write a new file: its name and checksum.
-    pub fn write(&self, bytes: &[u8]) -> io::Result<(String, [u8; 16])> {
+    pub fn write(&self, bytes: &[u8]) -> io::Result<(FileName, [u8; 16])> {
         self.write_once(bytes).or_else(|error| {
             if error.kind() != io::ErrorKind::PermissionDenied {
                 return Err(error);
@@ -105,10 +148,10 @@ impl Folder {
         })
     }
 
-    fn write_once(&self, bytes: &[u8]) -> io::Result<(String, [u8; 16])> {
+    fn write_once(&self, bytes: &[u8]) -> io::Result<(FileName, [u8; 16])> {
         files::make_folder(&self.0)?;
-        let name = format!("{:016x}{:016x}{ENDING}", random(), random());
-        let path = self.0.join(&name);
+        let name = FileName::new();
+        let path = self.path_of(&name);
         let written = files::private(OpenOptions::new().write(true).create_new(true))
             .open(&path)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
@@ -120,13 +163,13 @@ impl Folder {
     }
 
     /// Remove files that are not current any more; those that stay. Who has one open keeps it.
-    pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Vec<PathBuf> {
-        names.into_iter().map(|name| self.0.join(name)).filter(|path| !remove_any(path)).collect()
+    pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a FileName>) -> Vec<PathBuf> {
+        names.into_iter().map(|name| self.path_of(name)).filter(|path| !remove(path)).collect()
     }
 
     /// Remove what no table names: left by a process that ended amid its work. Those that stay; the folder itself where
     /// nobody can say what is in it. Only under [`Folder::lock`].
-    pub fn sweep(&self, is_current: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    pub fn sweep(&self, is_current: impl Fn(&FileName) -> bool) -> Vec<PathBuf> {
         let entries = match std::fs::read_dir(&self.0) {
             Ok(entries) => entries,
             Err(error) if is_nothing(&error) => return Vec::new(),
@@ -138,9 +181,8 @@ impl Folder {
                 remaining.push(self.0.clone());
                 continue;
             };
-            let name = entry.file_name();
-            let is_ours = name.to_str().is_some_and(|name| name.ends_with(ENDING) && !is_current(name));
-            if is_ours && !remove_any(&entry.path()) {
+            let name = entry.file_name().to_str().and_then(FileName::of);
+            if name.is_some_and(|name| !is_current(&name)) && !remove(&entry.path()) {
                 remaining.push(entry.path());
             }
         }
@@ -163,7 +205,11 @@ impl Folder {
 
     fn lock_file(&self) -> io::Result<File> {
         files::make_folder(&self.0)?;
-        files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(self.0.join(LOCK))
+        let path = self.0.join(LOCK);
+        if files::is_special(&path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(path)
     }
 
     /// Take away what stands in the folder's place and in the lock's, and let their owner use them: by their names they are
@@ -173,10 +219,10 @@ impl Folder {
             files::allow_owner(&self.0);
             files::allow_owner(&self.0.join(LOCK));
         } else {
-            remove_any(&self.0);
+            remove(&self.0);
         }
         if !self.0.join(LOCK).is_file() {
-            remove_any(&self.0.join(LOCK));
+            remove(&self.0.join(LOCK));
         }
     }
 
@@ -216,10 +262,10 @@ impl Drop for Lock {
     }
 }
 
-/// Remove a file, or a folder that stands in a file's place; whether nothing is there any more.
-fn remove_any(path: &Path) -> bool {
+/// Remove a file, or an empty folder in a file's place; whether nothing is there any more.
+fn remove(path: &Path) -> bool {
     let removed = if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-        std::fs::remove_dir_all(path)
+        std::fs::remove_dir(path)
     } else {
         std::fs::remove_file(path)
     };

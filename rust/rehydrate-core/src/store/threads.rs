@@ -4,7 +4,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::facade::Store;
 use super::item::{verify_name, verify_namespace};
-use super::problem::{self, Attempt};
+use super::problem::{self, Attempt, count_at, count_within};
 use super::purge::note_traces;
 use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::Pace;
@@ -83,15 +83,14 @@ impl Thread {
     const COLUMNS: &str = "id, name, created, changed, records, bytes";
 
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let number = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
         let info = ThreadInfo {
             name: row.get(1)?,
             created_ms: row.get(2)?,
             changed_ms: row.get(3)?,
-            records: number(4)?,
-            bytes: number(5)?,
+            records: count_within(row, 4, MAX_RECORDS.cast_signed())?.unsigned_abs(),
+            bytes: count_at(row, 5)?.unsigned_abs(),
         };
-        Ok(Self { id: row.get(0)?, info })
+        Ok(Self { id: count_within(row, 0, i64::MAX >> NUMBER_BITS)?, info })
     }
 
     fn find(transaction: &Transaction<'_>, namespace: &str, name: &str) -> Attempt<Option<Self>> {
@@ -243,7 +242,7 @@ impl Store {
                     ))
                     .into());
                 };
-                thread.info.bytes = thread.info.bytes - record.body.len() as u64 + body.len() as u64;
+                thread.info.bytes = thread.info.bytes.saturating_sub(record.body.len() as u64) + body.len() as u64;
                 record.body.clone_from(body);
                 let id = thread.record_id(*number);
                 transaction.prepare_cached("UPDATE records SET hash = ?2, body = ?3 WHERE id = ?1")?.execute((

@@ -2,13 +2,13 @@
 use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
-use super::builder::Extent;
+use super::builder::{BuildContext, Extent};
 use super::facade::Store;
 use super::index_snapshot::{InMemory, IndexSnapshot, plan_ranges, state};
 use super::item::{Key, handle_of, is_key_of, verify_namespace};
 use super::namespace::Namespace;
 use super::problem::Attempt;
-use super::segments::rows;
+use super::segments::{names_in, rows};
 use crate::error::Result;
 use crate::interrupt::{checkpoint, poll};
 
@@ -63,7 +63,7 @@ impl Store {
             let count = |query: &str| -> Attempt<u64> {
                 Ok(transaction.prepare_cached(query)?.query_row([row.id], |row| row.get::<_, i64>(0))?.unsigned_abs())
             };
-            let files = rows(transaction, row.id)?;
+            let files = rows(transaction, &row)?;
             let filed = files.last().map_or(0, |file| file.high);
             let pending = "SELECT count(*) FROM items WHERE namespace = ?1 AND rev > ?2";
             let pending: i64 = transaction.prepare_cached(pending)?.query_row((row.id, filed), |row| row.get(0))?;
@@ -159,7 +159,8 @@ impl Store {
     /// Whether the index of a namespace holds its items and nothing else, as of one moment.
     fn is_index_right(&self, name: &str) -> Result<bool> {
         loop {
-            let Some(snapshot) = self.snapshot(name)? else { return Ok(true) };
+            let BuildContext { index_cache, folder, .. } = &self.build_context;
+            let Some(snapshot) = index_cache.get(&self.connections, folder, name)? else { return Ok(true) };
             let compared = self.connections.read(|transaction| {
                 let row = Namespace::find(transaction, name)?;
                 if !row.is_some_and(|row| snapshot.is_current(&row)) {
@@ -169,7 +170,7 @@ impl Store {
                     transaction.prepare_cached("SELECT id FROM items WHERE namespace = ?1 ORDER BY id")?;
                 let ids =
                     statement.query_map([snapshot.namespace], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))?;
-                Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&snapshot)))
+                Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&snapshot) && !snapshot.is_false))
             })?;
             if let Some(is_right) = compared {
                 return Ok(is_right);
@@ -215,8 +216,8 @@ impl Store {
     pub(super) fn discard(&self, name: &str) -> Result<()> {
         let files = self.connections.write(|transaction| {
             let Some(mut row) = Namespace::find(transaction, name)? else { return Ok(Vec::new()) };
-            let files: Vec<String> = rows(transaction, row.id)?.into_iter().map(|file| file.file).collect();
-            transaction.execute("DELETE FROM segments WHERE namespace = ?1", [row.id])?;
+            let mut delete = transaction.prepare("DELETE FROM segments WHERE namespace = ?1 RETURNING file")?;
+            let files = names_in(&mut delete, [row.id])?;
             row.generation += 1;
             row.save(transaction)?;
             Ok(files)
@@ -268,7 +269,7 @@ fn check_tables(transaction: &Transaction<'_>) -> Attempt<Vec<String>> {
         (
             "namespaces that count wrongly",
             "SELECT count(*) FROM namespaces AS n WHERE items <> (SELECT count(*) FROM items WHERE namespace = n.id) OR \
-             bytes <> (SELECT coalesce(sum(bytes), 0) FROM items WHERE namespace = n.id)",
+             bytes <> (SELECT total(bytes) FROM items WHERE namespace = n.id)",
         ),
         ("items of no tier", "SELECT count(*) FROM items WHERE tier NOT IN (0, 1, 2)"),
     ];

@@ -3,7 +3,7 @@ use rusqlite::{OptionalExtension, Transaction};
 
 use super::item::{Added, Key, NewItem, handle_of, join, key_in, key_of, verify_name};
 use super::namespace::{Names, Namespace, Role};
-use super::problem::Attempt;
+use super::problem::{Attempt, count_at};
 use crate::embed::is_present;
 use crate::error::Error;
 use crate::interrupt::poll;
@@ -18,7 +18,7 @@ pub(super) struct WriteTransaction<'a> {
 
 impl<'a> WriteTransaction<'a> {
     pub fn begin(transaction: &'a Transaction<'a>, namespace: Namespace, now_ms: i64) -> Attempt<Self> {
-        let clock = transaction.prepare_cached("SELECT rev FROM clock")?.query_row([], |row| row.get(0))?;
+        let clock = transaction.prepare_cached("SELECT rev FROM clock")?.query_row([], |row| count_at(row, 0))?;
         Ok(Self { transaction, namespace, now_ms, clock })
     }
 
@@ -203,7 +203,7 @@ impl<'a> WriteTransaction<'a> {
             poll()?;
             let bytes = transaction
                 .prepare_cached("DELETE FROM items WHERE id = ?1 AND namespace = ?2 RETURNING bytes")?
-                .query_row((id, self.namespace.id), |row| row.get::<_, i64>(0))
+                .query_row((id, self.namespace.id), |row| count_at(row, 0))
                 .optional()?;
             let Some(bytes) = bytes else { continue };
             transaction.prepare_cached("DELETE FROM bodies WHERE id = ?1")?.execute([id])?;

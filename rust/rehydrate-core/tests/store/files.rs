@@ -46,6 +46,77 @@ fn what_is_no_store_is_refused_and_left_alone() {
     assert_eq!(kind_of(open(Options::default())), StoreProblem::Newer);
 }
 
+#[cfg(unix)]
+#[test]
+fn what_lies_beside_a_store_and_is_no_file_is_refused_without_waiting_for_it() {
+    let pipe = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(made.unwrap().success());
+    };
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        for is_read_only in [false, true] {
+            let fixture = StoreFixture::new();
+            add(&fixture.open(), "alice", &["text"]);
+            let path = fixture.path().with_file_name(format!("memory.db{ending}"));
+            let _ = std::fs::remove_file(&path);
+            pipe(&path);
+            let opened = Store::open(&fixture.path(), Options { is_read_only, ..Options::default() });
+            assert_eq!(kind_of(opened.map(drop)), StoreProblem::NotAStore, "{ending}");
+            assert!(path.symlink_metadata().is_ok());
+        }
+    }
+    // The lock of the index is ours: it is made again.
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    store.add("alice", &corpus(50), None).unwrap();
+    let folder = fixture.path().with_file_name("memory.db-index");
+    std::fs::create_dir_all(&folder).unwrap();
+    let _ = std::fs::remove_file(folder.join("lock"));
+    pipe(&folder.join("lock"));
+    store.flush().unwrap();
+    assert_eq!(store.stats("alice").unwrap().pending, 0);
+}
+
+#[test]
+fn a_journal_that_names_another_file_is_refused_and_removes_nothing() {
+    let outside = tempfile::tempdir().unwrap();
+    let victim = outside.path().join("key");
+    std::fs::write(&victim, "years of work").unwrap();
+    let fixture = StoreFixture::new();
+    add(&fixture.open(), "alice", &["text"]);
+    // As SQLite ends the journal of a transaction over several files.
+    let name = victim.to_str().unwrap().as_bytes();
+    let sum: u32 = name.iter().map(|&byte| u32::from(byte)).sum();
+    let mut journal = vec![1_u8; 512];
+    journal.extend(0x4000_0001_u32.to_be_bytes().iter().chain(name));
+    journal.extend((name.len() as u32).to_be_bytes().iter().chain(&sum.to_be_bytes()));
+    journal.extend([0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    for is_read_only in [false, true] {
+        std::fs::write(fixture.path().with_file_name("memory.db-journal"), &journal).unwrap();
+        let opened = Store::open(&fixture.path(), Options { is_read_only, ..Options::default() });
+        assert_eq!(kind_of(opened.map(drop)), StoreProblem::NotAStore);
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "years of work");
+    }
+    std::fs::remove_file(fixture.path().with_file_name("memory.db-journal")).unwrap();
+    assert_eq!(texts(&fixture.open(), "alice"), ["text"]);
+}
+
+#[test]
+fn triggers_and_views_of_a_stranger_do_nothing() {
+    let fixture = StoreFixture::new();
+    add(&fixture.open(), "alice", &["text"]);
+    let edit = rusqlite::Connection::open(fixture.path()).unwrap();
+    edit.execute_batch(
+        "CREATE TRIGGER spy AFTER INSERT ON bodies BEGIN UPDATE bodies SET text = x'00' WHERE id = new.id; END;
+         CREATE TRIGGER gone AFTER INSERT ON items BEGIN DELETE FROM items WHERE id < new.id; END;",
+    )
+    .unwrap();
+    drop(edit);
+    let store = fixture.open();
+    add(&store, "alice", &["more"]);
+    assert_eq!(texts(&store, "alice"), ["text", "more"]);
+}
+
 #[test]
 fn a_store_opened_for_reading_reads_and_does_not_write() {
     let fixture = StoreFixture::new();

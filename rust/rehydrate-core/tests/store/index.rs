@@ -1,9 +1,10 @@
 //! Index files: no damage shows in a result, and however they came about they hold the rows.
 use std::path::PathBuf;
 
-use rehydrate_core::store::{NewItem, Purge, Store, Tier};
+use rehydrate_core::error::StoreProblem;
+use rehydrate_core::store::{NewItem, Options, Purge, Store, Tier};
 
-use super::fixture::{StoreFixture, add, corpus, found, item};
+use super::fixture::{StoreFixture, add, corpus, found, item, kind_of, texts};
 
 fn segment_files(fixture: &StoreFixture) -> Vec<PathBuf> {
     let folder = fixture.path().with_file_name("memory.db-index");
@@ -67,6 +68,230 @@ fn index_files_damaged_in_any_way_change_no_result() {
         assert_eq!((report.items, report.problems, report.damaged), (601, vec![], 0), "round {round}");
         assert_eq!(answers(&store), expected, "round {round}, built again");
     }
+}
+
+/// Change the table of index files as a stranger may.
+fn edit(fixture: &StoreFixture, statement: &str) {
+    let connection = rusqlite::Connection::open(fixture.path()).unwrap();
+    connection.execute_batch(statement).unwrap();
+}
+
+#[test]
+fn a_table_that_names_somebody_elses_files_has_none_of_them_read_or_removed() {
+    let outside = tempfile::tempdir().unwrap();
+    let (file, folder) = (outside.path().join("key"), outside.path().join("documents"));
+    let absolute = file.to_str().unwrap().to_owned();
+    let names = [absolute.clone(), folder.to_str().unwrap().to_owned(), "../key".into(), "../documents".into()];
+    let more = ["lock", ".", "..", "", "/", "a/b.segment", "../ab.segment", "ab.segment/..", "\u{e9}.segment"];
+    type Act = (&'static str, fn(&Store));
+    let act: [Act; 5] = [
+        ("search", |store| assert_eq!(found(store, "alice", "n77x").len(), 10)),
+        ("purge", |store| assert_eq!(store.purge("alice", &Purge::Namespace).unwrap(), 200)),
+        ("verify", |store| assert_eq!(store.verify().unwrap().problems, [""; 0])),
+        ("flush", |store| store.flush().unwrap()),
+        ("rebuild", |store| assert_eq!(store.rebuild(None).unwrap(), 200)),
+    ];
+    for (what, act) in act {
+        for name in names.iter().map(String::as_str).chain(more) {
+            let fixture = StoreFixture::new();
+            let store = fixture.open();
+            store.add("alice", &corpus(200), None).unwrap();
+            store.flush().unwrap();
+            store.close().unwrap();
+            // "../" leads beside the store.
+            let beside = fixture.path().with_file_name("key");
+            for kept in [&file, &beside] {
+                std::fs::write(kept, "years of work").unwrap();
+            }
+            for kept in [&folder, &fixture.path().with_file_name("documents")] {
+                std::fs::create_dir_all(kept).unwrap();
+                std::fs::write(kept.join("thesis"), "years of work").unwrap();
+            }
+            std::fs::write(fixture.path().with_file_name("ab.segment"), "not an index file of ours").unwrap();
+            edit(&fixture, &format!("UPDATE segments SET file = '{name}'"));
+            act(&fixture.open());
+            for kept in [&file, &folder.join("thesis"), &beside, &fixture.path().with_file_name("documents/thesis")] {
+                assert_eq!(std::fs::read_to_string(kept).unwrap(), "years of work", "{what}, {name:?}: {kept:?}");
+            }
+            assert!(fixture.path().with_file_name("ab.segment").exists(), "{what}, {name:?}");
+        }
+    }
+}
+
+#[test]
+fn what_somebody_put_in_the_index_folder_is_left_alone() {
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    store.add("alice", &corpus(200), None).unwrap();
+    store.flush().unwrap();
+    let file = segment_files(&fixture).remove(0);
+    let others = ["notes.txt", "thesis.segment", "ab.segment.bak"].map(|name| file.with_file_name(name));
+    for other in &others {
+        std::fs::write(other, "years of work").unwrap();
+    }
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    std::fs::write(file.join("thesis"), "years of work").unwrap();
+    assert_eq!(found(&store, "alice", "n77x").len(), 10);
+    assert_eq!(kind_of(store.purge("alice", &Purge::Namespace)), StoreProblem::Remains);
+    assert!(others.iter().chain([&file.join("thesis")]).all(|kept| kept.exists()));
+    std::fs::remove_file(file.join("thesis")).unwrap();
+    store.purge("alice", &Purge::Namespace).unwrap();
+    assert!(!file.exists() && others.iter().all(|kept| kept.exists()));
+}
+
+#[test]
+fn numbers_in_the_table_of_index_files_that_nobody_of_ours_wrote_change_no_result() {
+    let (largest, least) = (i64::MAX, i64::MIN);
+    for change in [
+        format!("low = {least}"),
+        "low = -1".into(),
+        "low = high".into(),
+        format!("high = {largest}"),
+        "high = -5".into(),
+        format!("low = {least}, high = {largest}"),
+        format!("bytes = {largest}"),
+        "bytes = -1".into(),
+        "items = -1".into(),
+        "checksum = 'text'".into(),
+        "checksum = zeroblob(3)".into(),
+        "file = x'00ff'".into(),
+        "low = 'text'".into(),
+        "file = zeroblob(100000)".into(),
+    ] {
+        let fixture = StoreFixture::new();
+        let store = fixture.open();
+        store.add("alice", &corpus(200), None).unwrap();
+        store.flush().unwrap();
+        let expected = found(&store, "alice", "n77x");
+        store.close().unwrap();
+        edit(&fixture, &format!("UPDATE segments SET {change}"));
+        let store = fixture.open();
+        assert_eq!(found(&store, "alice", "n77x"), expected, "{change}");
+        add(&store, "alice", &["the newest penguin"]);
+        store.flush().unwrap();
+        let report = store.verify().unwrap();
+        assert_eq!((report.problems, report.damaged, report.items), (vec![], 0, 201), "{change}");
+        assert_eq!(store.stats("alice").unwrap().pending, 0, "{change}");
+    }
+}
+
+#[test]
+fn numbers_of_the_truth_that_nobody_of_ours_wrote_are_a_typed_error() {
+    let (largest, least) = (i64::MAX, i64::MIN);
+    for change in [
+        format!("namespaces SET dim = {largest}, space = 'x'"),
+        "namespaces SET dim = -1, space = 'x'".into(),
+        format!("namespaces SET rev = {least}"),
+        format!("namespaces SET rev = {largest}"),
+        format!("namespaces SET items = {least}"),
+        format!("namespaces SET bytes = {largest}"),
+        format!("namespaces SET generation = {largest}"),
+        format!("namespaces SET pruned = {least}"),
+        format!("clock SET rev = {largest}"),
+        format!("items SET bytes = {least}"),
+        format!("threads SET records = {largest}"),
+        format!("threads SET id = {largest}"),
+        format!("threads SET bytes = {least}"),
+        "items SET handle = x'00' WHERE id = (SELECT max(id) FROM items)".into(),
+        "namespaces SET rev = 'text'".into(),
+    ] {
+        let fixture = StoreFixture::new();
+        let store = fixture.open();
+        store.add("alice", &corpus(50), None).unwrap();
+        let record = rehydrate_core::store::Record { kind: 1, time: 0.0, body: "said".into() };
+        store.append_records("alice", "t", 0, std::slice::from_ref(&record)).unwrap();
+        store.flush().unwrap();
+        store.close().unwrap();
+        edit(&fixture, &format!("UPDATE {change}"));
+        let store = fixture.with(Options::default());
+        let is_corrupt = |problem: Option<StoreProblem>| problem.is_none_or(|problem| problem == StoreProblem::Corrupt);
+        let problem = |result: rehydrate_core::error::Result<()>| result.err().map(|error| kind_of::<()>(Err(error)));
+        let request = rehydrate_core::store::SearchRequest::new("n7x", 5);
+        let problems = [
+            problem(store.search("alice", &request).map(drop)),
+            problem(store.add("alice", &[item("another")], None).map(drop)),
+            problem(store.records("alice", "t", 0, 9).map(drop)),
+            problem(store.append_records("alice", "t", 1, &[record]).map(drop)),
+            problem(store.purge_thread("alice", "t").map(drop)),
+            problem(store.stats("alice").map(drop)),
+            match store.verify() {
+                Ok(report) => (!report.problems.is_empty()).then_some(StoreProblem::Corrupt),
+                error => problem(error.map(drop)),
+            },
+            problem(store.purge("alice", &Purge::Namespace).map(drop)),
+        ];
+        assert!(problems.into_iter().all(is_corrupt), "{change}: {problems:?}");
+        assert!(problems.into_iter().any(|problem| problem.is_some()), "{change}: nobody said so");
+    }
+}
+
+#[test]
+fn index_files_altered_under_right_checksums_lose_nothing_and_are_made_anew() {
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    store.add("alice", &corpus(300), None).unwrap();
+    store.add("bob", &corpus(20), None).unwrap();
+    store.flush().unwrap();
+    let queries = ["penguin repaired", "n77x", "somebody counted the violin"];
+    let answers = |store: &Store| queries.map(|query| found(store, "alice", query));
+    let expected = answers(&store);
+    drop(store);
+    let table = 16 * 48;
+    for section in 0..48 {
+        for byte in [0x00, 0xFF, 0x05] {
+            // The larger file, of alice.
+            let file = segment_files(&fixture).into_iter().max_by_key(|file| file.metadata().unwrap().len()).unwrap();
+            let mut bytes = std::fs::read(&file).unwrap();
+            let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+            let (at, length) = (number(32 + 16 * section), number(32 + 16 * section + 8));
+            assert!(at >= 32 + table && at + length <= bytes.len());
+            bytes[at..at + length].fill(byte);
+            let sum = xxhash_rust::xxh3::xxh3_64(&bytes[32..]);
+            bytes[24..32].copy_from_slice(&sum.to_le_bytes());
+            std::fs::write(&file, &bytes).unwrap();
+            let sum = xxhash_rust::xxh3::xxh3_128(&bytes).to_be_bytes();
+            let connection = rusqlite::Connection::open(fixture.path()).unwrap();
+            let name = file.file_name().unwrap().to_str().unwrap();
+            connection.execute("UPDATE segments SET checksum = ?1 WHERE file = ?2", (sum, name)).unwrap();
+            drop(connection);
+            let store = fixture.open();
+            for hits in answers(&store) {
+                assert!(hits.iter().all(|(text, _)| text.contains("near the")), "section {section}, {byte}");
+            }
+            store.verify().unwrap();
+            store.rebuild(Some("alice")).unwrap();
+            assert_eq!(answers(&store), expected, "section {section}, {byte}");
+            assert_eq!((texts(&store, "alice").len(), texts(&store, "bob").len()), (300, 20));
+        }
+    }
+}
+
+#[test]
+fn index_files_that_hold_other_items_than_there_are_count_for_nothing() {
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    store.add("alice", &corpus(300), None).unwrap();
+    store.flush().unwrap();
+    let expected = found(&store, "alice", "n77x");
+    // A file of fewer items, under the name and the checksum of the right one.
+    let other = StoreFixture::new();
+    let small = other.open();
+    small.add("alice", &corpus(30), None).unwrap();
+    small.flush().unwrap();
+    let bytes = std::fs::read(segment_files(&other).remove(0)).unwrap();
+    let sum = xxhash_rust::xxh3::xxh3_128(&bytes).to_be_bytes();
+    for is_read_only in [true, false] {
+        std::fs::write(segment_files(&fixture).remove(0), &bytes).unwrap();
+        let connection = rusqlite::Connection::open(fixture.path()).unwrap();
+        connection.execute("UPDATE segments SET checksum = ?1, bytes = ?2", (sum, bytes.len() as i64)).unwrap();
+        drop(connection);
+        let store = fixture.with(Options { is_read_only, ..Options::default() });
+        assert_eq!(found(&store, "alice", "n77x"), expected, "read only: {is_read_only}");
+        store.flush().ok();
+    }
+    let report = fixture.open().verify().unwrap();
+    assert_eq!((report.problems, report.damaged), (vec![], 0), "made anew already");
 }
 
 #[test]

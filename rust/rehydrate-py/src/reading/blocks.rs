@@ -6,7 +6,7 @@ use rehydrate_core::conversation::PieceKind;
 use super::draft::{Draft, Traits};
 use super::json::{MAX_DEPTH, write_json};
 use super::strings::{Id, Source};
-use super::{Link, Read, text_of, value_of};
+use super::{Link, Read, has_other_content, text_of, value_of};
 use crate::interned::interned;
 
 /// The result of reading a content.
@@ -27,6 +27,9 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
         Ok("assistant") => false,
         _ => return Ok(None),
     };
+    if has_other_content(entry)? || calls_as_chat_does(entry)? {
+        return Ok(None);
+    }
     let content = entry.get_item(interned!(py, "content"))?;
     let Some(content) = read_content(draft, content.as_ref())? else { return Ok(None) };
     let is_user_turn = is_user && !content.only_results;
@@ -36,6 +39,20 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
     let of = Traits { images: content.images, is_user_turn, is_thoughtless: content.is_thoughtless, is_common: true };
     let link = if content.ends_in_thought { Link::Thought } else { Link::None };
     Ok(Some(Read { role: role.unbind(), of, link }))
+}
+
+/// Whether a message has a field in which chat completions call a tool, or answer.
+fn calls_as_chat_does(entry: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let py = entry.py();
+    if entry.len() <= 2 {
+        return Ok(false);
+    }
+    for key in [interned!(py, "tool_calls"), interned!(py, "tool_call_id"), interned!(py, "function_call")] {
+        if value_of(entry, key)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A content: a text, blocks, or nothing.
@@ -78,7 +95,7 @@ pub fn read_content(draft: &mut Draft, content: Option<&Bound<'_, PyAny>>) -> Py
                 (found.is_thoughtless, found.ends_in_thought) = (false, true);
                 true
             }
-            "image" => {
+            "image" if !block.contains(interned!(py, "source_type"))? => {
                 found.images += 1;
                 true
             }
@@ -138,7 +155,7 @@ fn read_result(draft: &mut Draft, block: &Bound<'_, PyDict>, images: &mut u32) -
         let Some(kind) = text_of(&part, interned!(py, "type"))? else { return Ok(false) };
         let is_read = match kind.to_str().unwrap_or_default() {
             "text" => read_text(draft, &part, interned!(py, "text"), PieceKind::ToolResult)?,
-            "image" => {
+            "image" if !part.contains(interned!(py, "source_type"))? => {
                 *images += 1;
                 true
             }

@@ -6,7 +6,7 @@ use rehydrate_core::conversation::PieceKind;
 use super::draft::{Draft, Traits};
 use super::json::{MAX_DEPTH, write_json};
 use super::strings::{Id, Source};
-use super::{Link, Read, read_text_part, text_of, value_of};
+use super::{Link, Read, has_other_content, read_text_part, text_of, value_of};
 use crate::interned::interned;
 
 /// The role of an entry, by its usual name.
@@ -26,6 +26,9 @@ pub fn read_plain(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Optio
     let py = entry.py();
     let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(None) };
     let Some(role) = role_of(entry)? else { return Ok(None) };
+    if has_other_content(entry)? {
+        return Ok(None);
+    }
     let kind = if role.to_str()? == "tool" { PieceKind::ToolResult } else { PieceKind::Text };
     let Some(content) = value_of(entry, interned!(py, "content"))? else { return Ok(None) };
     if let Ok(text) = content.cast_exact::<PyString>() {
@@ -52,6 +55,9 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
     let py = entry.py();
     let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(None) };
     let Some(role) = role_of(entry)? else { return Ok(None) };
+    if has_other_content(entry)? {
+        return Ok(None);
+    }
     let (is_tool, is_assistant, is_user) = match role.to_str()? {
         "tool" => (true, false, false),
         "assistant" => (false, true, false),
@@ -125,7 +131,7 @@ fn read_content(draft: &mut Draft, content: Bound<'_, PyAny>, kind: PieceKind, i
         let Ok(part) = part.cast_into_exact::<PyDict>() else { return Ok(false) };
         let Some(of) = text_of(&part, interned!(py, "type"))? else { return Ok(false) };
         match of.to_str().unwrap_or_default() {
-            "image_url" | "input_audio" | "file" => *images += 1,
+            "image_url" | "input_audio" | "file" if !part.contains(interned!(py, "source_type"))? => *images += 1,
             "text" if read_text_part(draft, &part, kind)? => {}
             _ => return Ok(false),
         }
