@@ -21,11 +21,19 @@ class ToolUse(NamedTuple):
     """Where its subject stands, the first that is there."""
 
 
-EDITED, CREATED, READ, DELETED, RAN, PLANNED = (
-    "edited", "created", "read", "deleted", "ran", "planned",
+EDITED, CREATED, READ, DELETED, RAN, PLANNED, LOOKED_UP = (
+    "edited", "created", "read", "deleted", "ran", "planned", "looked up",
 )  # fmt: skip
 CHANGES = frozenset({EDITED, CREATED, DELETED})
 """Uses that change a file."""
+LOOKING = frozenset({
+    "[", "awk", "basename", "cat", "cd", "cut", "date", "diff", "dirname", "du", "echo", "env",
+    "file", "find", "git blame", "git branch", "git diff", "git grep", "git log", "git show",
+    "git status", "grep", "head", "jq", "less", "ls", "nl", "printf", "pwd", "rg", "sed", "sleep",
+    "sort", "stat", "tail", "test", "tr", "tree", "true", "uniq", "wc", "which", "xargs",
+})  # fmt: skip
+"""Programs that look something up: where a command runs no other, an error in what it prints is
+another's."""
 
 _COMMAND = ("command", "cmd", "script", "code")
 _PLAN = ("todos", "plan", "items", "tasks")
@@ -62,6 +70,14 @@ _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _PATCH_USES = {"Add": CREATED, "Update": EDITED, "Delete": DELETED}
 
 
+_SEPARATORS = re.compile(r"\|\||&&|[|;\n]")
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_WRITTEN = re.compile(r"(?<![=<-])[0-9&]?(>>?)\s*(\S+)")
+_PATH = re.compile(r"^(?!/dev/|-|_)(?=[^./]*[./])[^*?$<>&(){}]+$")
+_SHOWING = frozenset({"cat", "head", "less", "nl", "sed", "tail"})
+_ASSIGNED = re.compile(r"^(?:\w+=\S*\s+)+")
+
+
 class Subject(NamedTuple):
     """What a call is about."""
 
@@ -92,15 +108,40 @@ def subjects(tool_input: str) -> Iterator[Subject]:
     if known.use == PLANNED:
         for step in found if isinstance(found, list) else ():
             yield from _step(step)
-    elif isinstance(found, list):  # a command as words
-        yield Subject(known.use, " ".join(map(str, found)))
+    elif isinstance(found, list):  # the words of a command
+        yield from _run(" ".join(map(str, found)))
     elif isinstance(found, str):
         patched = list(_PATCHED.finditer(found))
         if patched:
             for match in patched:
                 yield Subject(_PATCH_USES[match[1]], match[2].strip())
-        elif "\n" not in found or known.use == RAN:
+        elif known.use == RAN:
+            yield from _run(found)
+        elif "\n" not in found:
             yield Subject(known.use, found)
+
+
+def _run(command: str) -> Iterator[Subject]:
+    """Yield what a command is about: itself, without the programs that only cut what it prints, and
+    the files that it shows and writes."""
+    plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), command)
+    piped = plain.split("|")
+    while len(piped) > 1 and piped[-2] and _programs(piped[-1]) <= LOOKING:
+        piped.pop()
+    shown = command[: len("|".join(piped))].strip().removesuffix("2>&1").rstrip()
+    yield Subject(LOOKED_UP if _programs(plain) <= LOOKING else RAN, shown)
+    for part in _SEPARATORS.split(plain.partition("<<")[0]):
+        told = [(EDITED if sign == ">>" else CREATED, path) for sign, path in _WRITTEN.findall(part)]
+        program, *words = _WRITTEN.sub("", part).split() or [""]
+        if program in _SHOWING and words:
+            told.append((EDITED if "-i" in words else READ, words[-1]))
+        yield from (Subject(use, path) for use, path in told if _PATH.match(path))
+
+
+def _programs(command: str) -> set[str]:
+    """Return the programs that a command runs; of git what it is to do too."""
+    words = (_ASSIGNED.sub("", part.strip()).split()[:2] for part in _SEPARATORS.split(command))
+    return {" ".join(each if each[0] == "git" else each[:1]) for each in words if each}
 
 
 def _step(step: Any) -> Iterator[Subject]:
