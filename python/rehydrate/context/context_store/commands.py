@@ -27,20 +27,37 @@ class Command(NamedTuple):
 def commands_of(messages: Iterable[Message], visible: Collection[int]) -> list[Command]:
     """Return the commands that were run, in the order of their last results.
 
-    Those whose result is one of the ``visible`` entries are left out.
+    Those whose result is one of the ``visible`` entries are left out, and secrets.
     """
+    from rehydrate.memory.redaction import Redactor  # slow to load
+
+    redactor = Redactor()
     calls: dict[str, str] = {}
     ran: dict[str, Command] = {}
     for message in messages:
-        asked, answers = iter(message.calls), iter(message.answers)
+        asked = iter(message.calls)
         for text, kind in message.pieces:
             if kind is PieceKind.TOOL_INPUT:
-                told = [each.text.strip() for each in subjects(text) if each.use == RAN]
+                told = [each.text for each in subjects(text) if each.use == RAN]
                 calls[next(asked, "")] = told[0] if told else ""
-            elif kind is PieceKind.TOOL_RESULT and (command := calls.pop(next(answers, ""), "")):
+        for answer, result in _results(message):
+            if command := calls.pop(answer, ""):
                 ran.pop(command, None)
-                ran[command] = Command(_first_line(command), _outcome(text), message.index)
-    return [each for each in ran.values() if each.answered not in visible]
+                ran[command] = Command(command, _outcome(result), message.index)
+    return [
+        Command(_first_line(redactor(command).text), redactor(outcome).text, answered)
+        for command, outcome, answered in ran.values()
+        if answered not in visible
+    ]
+
+
+def _results(message: Message) -> Iterable[tuple[str, str]]:
+    """Return what a message answers with the results; none where an empty one leaves it open which
+    is whose."""
+    texts = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
+    if len(message.answers) == 1:
+        return [(message.answers[0], "\n".join(texts))]
+    return zip(message.answers, texts, strict=True) if len(message.answers) == len(texts) else ()
 
 
 def _first_line(command: str) -> str:

@@ -156,8 +156,9 @@ class ContextStore:
     ) -> str:
         """Return the store as markdown in at most ``budget_tokens``; "" below a hundred.
 
-        With the ``conversation``, names that were used in it fill the room that is left, but for
-        those in the messages at the ``visible`` indices.
+        With the ``conversation``, it has the commands that were run and what they came to, and
+        names that were used in it, some with their lines, fill the room that is left: but for what
+        the messages at the ``visible`` indices have.
         """
         if conversation is None:
             return render(self._items, budget_tokens)

@@ -16,7 +16,7 @@ class ToolUse(NamedTuple):
     """What a tool does."""
 
     use: str
-    """edited, created, read, deleted, ran, planned, looked up."""
+    """edited, created, read, deleted, ran, planned."""
     arguments: tuple[str, ...] = ("file_path", "path", "filename", "notebook_path", "target_file")
     """Where its subject stands, the first that is there."""
 
@@ -26,7 +26,7 @@ EDITED, CREATED, READ, DELETED, RAN, PLANNED, LOOKED_UP = (
 )  # fmt: skip
 CHANGES = frozenset({EDITED, CREATED, DELETED})
 """Uses that change a file."""
-LOOKING = frozenset({
+_LOOKING = frozenset({
     "[", "awk", "basename", "cat", "cd", "cut", "date", "diff", "dirname", "du", "echo", "env",
     "file", "find", "git blame", "git branch", "git diff", "git grep", "git log", "git show",
     "git status", "grep", "head", "jq", "less", "ls", "nl", "printf", "pwd", "rg", "sed", "sleep",
@@ -34,6 +34,8 @@ LOOKING = frozenset({
 })  # fmt: skip
 """Programs that look something up: where a command runs no other, an error in what it prints is
 another's."""
+_SHOWING = frozenset({"cat", "head", "less", "nl", "sed", "tail"})
+"""Those that show the file that they name last."""
 
 _COMMAND = ("command", "cmd", "script", "code")
 _PLAN = ("todos", "plan", "items", "tasks")
@@ -69,12 +71,10 @@ TOOLS: dict[str, ToolUse] = {
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _PATCH_USES = {"Add": CREATED, "Update": EDITED, "Delete": DELETED}
 
-
 _SEPARATORS = re.compile(r"\|\||&&|[|;\n]")
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _WRITTEN = re.compile(r"(?<![=<-])[0-9&]?(>>?)\s*(\S+)")
 _PATH = re.compile(r"^(?!/dev/|-|_)(?=[^./]*[./])[^*?$<>&(){}]+$")
-_SHOWING = frozenset({"cat", "head", "less", "nl", "sed", "tail"})
 _ASSIGNED = re.compile(r"^(?:\w+=\S*\s+)+")
 
 
@@ -91,6 +91,8 @@ def subjects(tool_input: str) -> Iterator[Subject]:
 
     >>> list(subjects('Edit {"file_path":"src/rows.py","old_string":"a"}'))
     [Subject(use='edited', text='src/rows.py')]
+    >>> list(subjects('Bash {"command":"cat src/rows.py | head -5"}'))
+    [Subject(use='looked up', text='cat src/rows.py'), Subject(use='read', text='src/rows.py')]
     """
     name, _, written = tool_input.partition(" ")
     known = TOOLS.get(name.rpartition("__")[2].rpartition(".")[2].lower())
@@ -108,16 +110,17 @@ def subjects(tool_input: str) -> Iterator[Subject]:
     if known.use == PLANNED:
         for step in found if isinstance(found, list) else ():
             yield from _step(step)
-    elif isinstance(found, list):  # the words of a command
-        yield from _run(" ".join(map(str, found)))
+    elif isinstance(found, list):  # the words of a command, or a shell and its script
+        words = [str(word) for word in found]
+        yield from _run(words[-1] if words[1:-1] in (["-lc"], ["-c"]) else " ".join(words))
     elif isinstance(found, str):
         patched = list(_PATCHED.finditer(found))
         if patched:
             for match in patched:
                 yield Subject(_PATCH_USES[match[1]], match[2].strip())
-        elif known.use == RAN:
+        elif known.use == RAN and "code" not in given:
             yield from _run(found)
-        elif "\n" not in found:
+        elif "\n" not in found or known.use == RAN:
             yield Subject(known.use, found)
 
 
@@ -126,15 +129,17 @@ def _run(command: str) -> Iterator[Subject]:
     the files that it shows and writes."""
     plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), command)
     piped = plain.split("|")
-    while len(piped) > 1 and piped[-2] and _programs(piped[-1]) <= LOOKING:
+    while len(piped) > 1 and piped[-2] and _programs(piped[-1]) <= _LOOKING:
         piped.pop()
     shown = command[: len("|".join(piped))].strip().removesuffix("2>&1").rstrip()
-    yield Subject(LOOKED_UP if _programs(plain) <= LOOKING else RAN, shown)
+    yield Subject(LOOKED_UP if _programs(plain) <= _LOOKING else RAN, shown)
     for part in _SEPARATORS.split(plain.partition("<<")[0]):
-        told = [(EDITED if sign == ">>" else CREATED, path) for sign, path in _WRITTEN.findall(part)]
+        written = _WRITTEN.findall(part)
+        told = [(CREATED if sign == ">" else EDITED, path) for sign, path in written]
         program, *words = _WRITTEN.sub("", part).split() or [""]
         if program in _SHOWING and words:
-            told.append((EDITED if "-i" in words else READ, words[-1]))
+            is_edited = program == "sed" and any(word.startswith("-i") for word in words)
+            told.append((EDITED if is_edited else READ, words[-1]))
         yield from (Subject(use, path) for use, path in told if _PATH.match(path))
 
 

@@ -95,6 +95,8 @@ class Updater:
                 yield from self._of_result(message, number, piece, next(answers, ""))
             elif piece.kind is PieceKind.TEXT and message.role != "system":
                 yield from self._of_text(message, number, piece)
+        for call in answers:  # with nothing: such a result is no piece
+            yield from self._of_result(message, 0, Piece("", PieceKind.TOOL_RESULT), call)
 
     # Text
 
