@@ -59,9 +59,12 @@ def _anthropic(draw: Draw, max_turns: int) -> list[Entry]:
         entries.append({"role": "system", "content": draw(texts)})
     entries.append({"role": "user", "content": draw(texts)})
     for _ in range(draw(st.integers(0, max_turns))):
-        kind = draw(st.sampled_from(["user", "assistant", "thought", "server", "tool", "tool"]))
+        kinds = ["user", "assistant", "thought", "server", "tool", "tool", "system"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "user":
             entries.append({"role": "user", "content": draw(_user_contents())})
+        elif kind == "system":
+            entries += draw(_system_amid(entries[-1]["role"]))
         elif kind == "assistant":
             entries.append({"role": "assistant", "content": draw(texts)})
         elif kind == "thought":
@@ -78,6 +81,16 @@ def _anthropic(draw: Draw, max_turns: int) -> list[Entry]:
     for place in marked:
         _mark_for_cache(entries[place])
     return entries
+
+
+@st.composite
+def _system_amid(draw: Draw, role_before: str) -> list[Entry]:
+    """A system message where the API takes one, between the user's and the assistant's."""
+    user = {"role": "user", "content": draw(texts)}
+    tool = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "Read"}}
+    system = {"role": "system", "content": draw(st.one_of(texts, st.just([tool])))}
+    reply = {"role": "assistant", "content": draw(texts)}
+    return [*([] if role_before == "user" else [user]), system, reply]
 
 
 def _text(text: str) -> Entry:
@@ -252,7 +265,8 @@ def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
     if draw(st.booleans()):
         entries.append({"role": draw(st.sampled_from(["system", "developer"])), "content": "Be."})
     for _ in range(draw(st.integers(1, max_turns))):
-        kind = draw(st.sampled_from(["user", "easy", "said", "searched", "mcp", "tool", "tool"]))
+        kinds = ["user", "easy", "said", "searched", "served", "mcp", "tool", "tool"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "user":
             image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
             parts = [{"type": "input_text", "text": draw(texts)}, image]
@@ -264,6 +278,8 @@ def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
         elif kind == "searched":
             action = {"type": "search", "query": draw(texts)}
             entries += [*thoughts(), item("web_search_call", action=action), *thoughts(), says()]
+        elif kind == "served":
+            entries += [*thoughts(), *draw(_served(item)), *draw(_responses_rounds(item, list))]
         elif kind == "mcp":
             request = item("mcp_approval_request", name=draw(names), arguments="{}")
             granted = {"approval_request_id": request["id"], "approve": True}
@@ -288,6 +304,25 @@ def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
         if draw(st.booleans()):
             entries.append({"type": "function_call_output", "call_id": "open_1", "output": "half"})
     return entries
+
+
+@st.composite
+def _served(draw: Draw, item: Callable[..., Entry]) -> list[Entry]:
+    """A call of a server's tool, and what the server answered in the middle of the turn."""
+    kind = draw(st.sampled_from(["tool_search", "program", "shell"]))
+    if kind == "tool_search":
+        tools = [{"type": "function", "name": "Read", "description": draw(texts)}]
+        found = item("tool_search_output", call_id=None, execution="server", tools=tools)
+        return [item("tool_search_call", call_id=None, arguments={}), found]
+    if kind == "program":
+        program = item("program", code=draw(texts), fingerprint="f")
+        program["call_id"] = f"call_{program['id']}"
+        result = item("program_output", call_id=program["call_id"], result=draw(texts))
+        return [program, result]
+    call = item("shell_call", action={"commands": ["ls"]})
+    call["call_id"] = f"call_{call['id']}"
+    output = [{"stdout": draw(texts), "stderr": ""}]
+    return [call, item("shell_call_output", call_id=call["call_id"], output=output)]
 
 
 @st.composite
@@ -438,12 +473,36 @@ def _result(call_id: str) -> Entry:
     return {"type": "tool_result", "tool_use_id": call_id, "content": f"result of {call_id}"}
 
 
+def codex_rollouts(max_turns: int = 6) -> st.SearchStrategy[list[Entry]]:
+    """Generate the lines of a rollout, with ignored ones, and turns that were taken back."""
+    return _codex(max_turns)
+
+
+@st.composite
+def _codex(draw: Draw, max_turns: int) -> list[Entry]:
+    def line(kind: str, **payload: Any) -> Entry:
+        return {"timestamp": "2026-03-12T15:10:41.041Z", "type": kind, "payload": payload}
+
+    entries = [line("session_meta", id="s", cwd="/w")]
+    for item in draw(openai_responses_items(max_turns)):
+        kind = "message" if "role" in item and "type" not in item else item["type"]
+        is_turn = item.get("role") == "user"
+        if is_turn and draw(st.integers(0, 5)) == 0:
+            entries.append(line("response_item", type="message", role="user", content="Not this."))
+            entries.append(line("event_msg", type="thread_rolled_back", num_turns=1))
+        entries.append(line("response_item", **{**item, "type": kind}))
+        if draw(st.integers(0, 3)) == 0:
+            entries.append(line("event_msg", type="token_count"))
+    return entries
+
+
 BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
     "anthropic": anthropic_conversations,
     "openai_chat": openai_chat_conversations,
     "openai_responses": openai_responses_items,
     "langchain": langchain_messages,
     "claude_code": claude_code_transcripts,
+    "codex": codex_rollouts,
     "plain": plain_conversations,
 }
 

@@ -394,12 +394,17 @@ class Conversation:
     def _system_units(self) -> list[int]:
         if self.columns is not None:
             return self.columns.system_units()
-        return [position for position, unit in enumerate(self.units) if unit.is_system]
+        return [
+            position
+            for position, unit in enumerate(self.units)
+            if any(message.role == "system" for message in unit.messages)
+        ]
 
     def kept_for_words(self) -> frozenset[int]:
         """Return the units always kept only for their text, although they may hold tool results: a
-        user may write in the message that answers a call."""
-        units = {self.last_user_turn(), self.turn_of_open_loop()} - {
+        user may write in the message that answers a call, and a system message be bound to one."""
+        words = {self.last_user_turn(), self.turn_of_open_loop()}
+        units = {*words, *self._system_units()} - {
             self.open_tool_loop(),
             self.thoughts_of_open_loop(),
             *self.units_holding(self.bound),
@@ -446,10 +451,14 @@ def normal_role(role: str) -> str:
 
 Provider = Literal["anthropic", "openai_chat", "openai_responses"]
 FormatName = Literal[
-    "claude_code", "openai_responses", "openai_chat", "anthropic", "langchain", "plain"
+    "claude_code", "codex", "openai_responses", "openai_chat", "anthropic", "langchain", "plain"
 ]
 FORMAT_NAMES: tuple[FormatName, ...] = get_args(FormatName)
 """The formats of messages, in the order of their detection (`rehydrate.formats.FORMATS`)."""
+
+PROVIDER_OF: Mapping[str, Provider] = {"claude_code": "anthropic", "codex": "openai_responses"}
+"""The formats of agents' transcripts, and the provider whose messages are in their lines. What a
+line means depends on other lines."""
 
 
 PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai_chat", "openai_responses")

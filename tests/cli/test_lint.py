@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from rehydrate import count_tokens
 from rehydrate.cli import lint as command
 from rehydrate.linting import RULES
 from rehydrate.prompt import CompiledPrompt, PromptIR, Provenance, Section, Segment
@@ -99,6 +100,43 @@ def test_what_is_no_message_is_named_by_its_line(run, write):
     done = run("lint", "bad.jsonl")
     assert done.returncode == 2
     assert b"line 2 of bad.jsonl" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"messages": []}', '{"type": "event_msg", "payload": {"type": "x"}}']
+)
+def test_a_file_without_a_conversation_is_said_to_hold_none(run, write, content):
+    write("notes.json", content)
+    done = run("lint", "notes.json")
+    assert done.returncode == 2
+    assert b"notes.json holds no conversation" in done.stderr
+    assert b"nothing found" not in done.stdout
+
+
+def test_a_compacted_transcript_counts_alike_in_lint_and_compact_and_both_say_its_sides(run, write):
+    def said(role, text, number, **rest):
+        parent = f"u{number - 1}" if number else None
+        link = {"uuid": f"u{number}", "parentUuid": parent, "sessionId": "s"}
+        return {**link, "type": role, "message": {"role": role, "content": text}, **rest}
+
+    lines = [
+        said("user", "Read the log of the harbour. " * 30, 0),
+        said("assistant", "It is long. " * 40, 1),
+        said("user", "A summary of what was said.", 2, isCompactSummary=True),
+        said("assistant", "I go on. " * 9, 3),
+        said("user", "And now?", 4),
+    ]
+    write("session.jsonl", [json.dumps(line) for line in lines])
+    before, whole = count_tokens(lines[:2]), count_tokens(lines)
+    figures = json.loads(run("lint", "session.jsonl", "--json").stdout)
+    assert (figures["tokens"], figures["current_tokens"]) == (whole, whole - before)
+    linted = run("lint", "session.jsonl").stdout.decode()
+    assert f"{whole:,} tokens" in linted
+    assert f"{before:,} of them are before the last compaction" in linted
+    done = run("compact", "session.jsonl", "--ratio", "0.5", "--explain", "-o", "small.jsonl")
+    shown = (done.stdout + done.stderr).decode()
+    assert f"{before:,} of the tokens are before the last compaction (line 3)" in shown
+    assert f"{whole:,}" in shown
 
 
 def test_every_line_fits_a_narrow_terminal(run, noisy, write):

@@ -16,7 +16,7 @@ from rehydrate import _engine, compact_context, formats, validate
 from rehydrate.compact import Division, mark, read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
-from tests.compact.cases import Case, HashEmbedder, MeasuredMemory, cases, talk, words
+from tests.compact.cases import Case, HashEmbedder, cases, talk, words
 from tests.compact.slow_names import stands_in
 from tests.strategies import Draw
 

@@ -20,9 +20,15 @@ def read_slowly(name: str, entries: Sequence[Any]) -> Conversation:
         return Conversation(name, tuple(messages), units, tuple(ignored), user_first=True)
     messages, links = [], []
     before: int | None = None  # the thought or the calls that the next message may belong to
+    roles: list[str] = []
     for index, entry in enumerate(entries):
         message, is_linked = LINKED[name]._read_entry(entry, index)
         messages.append(message)
+        if name == "anthropic" and {*roles} - {"system"}:
+            is_amid = message.role == "system"
+            is_behind_one = roles[-1] == "system" and message.role == "assistant"
+            links += [(index - 1, index)] if is_amid or is_behind_one else []
+        roles.append(message.role)
         if name == "anthropic" and message.role == "assistant":
             links += [] if before is None else [(before, index)]
             before = index if is_linked else None
@@ -44,7 +50,7 @@ def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tup
     for message in reversed(messages):
         if message.role == "assistant":
             first = message
-        elif not message.answers:
+        elif not message.answers and message.role != "system":
             break
     if first is None or first is messages[-1]:
         return ()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rehydrate import compact_context
 from rehydrate.formats import parse, validate
 from rehydrate.messages import PieceKind
 
@@ -214,6 +215,23 @@ def test_a_call_unanswered_at_the_very_end_is_an_open_loop():
     assert broken(HELLO, assistant(call("a")), user(text("stop"))) == [(1, "unanswered_tool_call")]
 
 
+@pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use"])
+def test_a_servers_call_has_its_result_before_the_users_next_turn(kind):
+    begun = {"type": kind, "id": "srv", "name": "run", "input": {}}
+    end = {"server_tool_use": "code_execution_tool_result", "mcp_tool_use": "mcp_tool_result"}[kind]
+    done = {"type": end, "tool_use_id": "srv", "content": []}
+    assert broken(HELLO, assistant(begun)) == []
+    assert broken(HELLO, assistant(begun, done), HELLO) == []
+    assert broken(HELLO, assistant(begun), assistant(done), HELLO) == []
+    inside = [HELLO, assistant(begun, call("a")), user(result("a"))]
+    assert broken(*inside) == []
+    assert broken(*inside, assistant(done, text("It ran.")), HELLO) == []
+    assert broken(*inside, assistant(text("I stop.")), HELLO) == [(1, "unanswered_tool_call")]
+    assert broken(HELLO, assistant(text("I run."), begun), HELLO, YES) == [
+        (1, "unanswered_tool_call")
+    ]
+
+
 def test_an_empty_last_assistant_message_is_a_prefill():
     assert broken(HELLO, {"role": "assistant", "content": ""}) == []
     assert broken(HELLO, {"role": "assistant", "content": None}) == [(1, "empty_content")]
@@ -232,11 +250,79 @@ def test_a_result_may_lack_a_content_or_have_an_empty_one():
         assert broken(HELLO, assistant(call("a")), user(done)) == []
 
 
-def test_system_entries_stand_outside_of_the_rules():
+def test_system_entries_at_the_beginning_stand_outside_of_the_rules():
     system = {"role": "system", "content": "Be brief."}
-    entries = [system, HELLO, assistant(call("a")), system, user(result("a"))]
+    entries = [system, system, HELLO, assistant(call("a")), user(result("a"))]
     assert broken(*entries) == []
     assert parse(entries, "anthropic").pins().keys() == {0, 1, 2, 3}
+
+
+SYSTEM = {"role": "system", "content": "Answer in French from here on."}
+YES = assistant(text("Yes."))
+SERVER = [
+    {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}},
+    {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("entries", "wrong"),
+    [
+        ([HELLO, SYSTEM], []),
+        ([HELLO, SYSTEM, YES], []),
+        ([SYSTEM, HELLO, SYSTEM, YES, HELLO, SYSTEM, YES], []),
+        ([HELLO, assistant(call("a")), user(result("a")), SYSTEM, YES], []),
+        ([HELLO, assistant(*SERVER), SYSTEM, YES], []),
+        ([HELLO, YES, SYSTEM], [2]),
+        ([HELLO, YES, SYSTEM, YES], [2]),
+        ([HELLO, SYSTEM, HELLO], [1]),
+        ([HELLO, SYSTEM, SYSTEM, YES], [1, 2]),
+        ([HELLO, assistant(call("a")), SYSTEM, user(result("a"))], [2]),
+    ],
+)
+def test_a_system_message_amid_the_others_is_between_the_users_and_the_assistants(entries, wrong):
+    assert broken(*entries) == [(index, "misplaced_system") for index in wrong]
+
+
+def _placement(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    roles = ["first", *[entry["role"] for entry in entries], "assistant"]
+    return [
+        (before, after)
+        for before, role, after in zip(roles, roles[1:], roles[2:], strict=False)
+        if role == "system" and (before, after) != ("user", "assistant")
+    ]
+
+
+@pytest.mark.parametrize("granularity", ["message", "excerpt"])
+@pytest.mark.parametrize("behind", ["a turn", "a result", "the last turn"])
+def test_what_is_bound_to_a_turn_stays_behind_it_at_every_size(behind, granularity):
+    entries: list[dict[str, Any]] = []
+    for number in range(14):
+        entries.append(user(text(f"Question {number}: what of buoy {number}? " * 8)))
+        is_changed = number in (1, 6)
+        if is_changed and behind == "a result":
+            entries += [assistant(call(f"c{number}")), user(result(f"c{number}", "green " * 200))]
+        if is_changed and behind != "the last turn":
+            entries.append(SYSTEM)
+        entries.append(assistant(text(f"Buoy {number} is green. " * 20)))
+    entries.append(user(text("Which buoy is red?")))
+    entries += [SYSTEM] * (behind == "the last turn")
+    assert _placement(entries) == []
+    changed = set()
+    for ratio in range(1, 20):
+        for outline in (False, True):
+            small = compact_context(
+                entries,
+                target_ratio=ratio / 20,
+                granularity=granularity,
+                outline=outline,
+                format="anthropic",
+                model="claude-opus-5-5",
+            )
+            assert _placement(list(small.messages)) == []
+            assert small.messages.count(SYSTEM) == entries.count(SYSTEM)
+            changed.add(len(small.messages))
+    assert len(changed) > 5
 
 
 @pytest.mark.parametrize(

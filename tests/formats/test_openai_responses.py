@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from rehydrate import compact_context
+from rehydrate import Context, compact_context
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import detect_format, openai_responses, parse, validate
 from rehydrate.messages import PieceKind
@@ -214,6 +214,85 @@ def test_parallel_calls_are_one_unit_so_that_an_open_loop_is_kept_whole():
     assert members(*items) == [(0,), (1, 2, 3, 4)]
     assert parse(items).open_tool_loop() == 1
     assert broken(*items) == []
+
+
+SERVED = {
+    "a tool search": [
+        {"type": "tool_search_call", "id": "t", "call_id": None, "execution": "server"},
+        {"type": "tool_search_output", "id": "to", "call_id": None, "tools": [{"name": "weigh"}]},
+    ],
+    "two tool searches": [
+        {"type": "tool_search_call", "id": "t"},
+        {"type": "tool_search_call", "id": "u"},
+        {"type": "tool_search_output", "id": "to", "execution": "server", "tools": []},
+        {"type": "tool_search_output", "id": "uo", "execution": "server", "tools": []},
+    ],
+    "a program": [
+        {"type": "program", "id": "p", "call_id": "p1", "code": "1 + 1", "fingerprint": "f"},
+        {"type": "program_output", "id": "po", "call_id": "p1", "result": "2"},
+    ],
+    "a hosted shell": [
+        {"type": "shell_call", "id": "s", "call_id": "s1", "action": {"commands": ["ls"]}},
+        {
+            "type": "shell_call_output",
+            "id": "so",
+            "call_id": "s1",
+            "output": [{"stdout": "a.py", "stderr": ""}],
+        },
+    ],
+    "a tool of tomorrow": [
+        {"type": "oracle_call", "id": "o", "call_id": "o1", "question": "Why?"},
+        {"type": "oracle_call_output", "id": "oo", "call_id": "o1", "answer": "Because."},
+    ],
+}
+
+
+@pytest.mark.parametrize("served", SERVED.values(), ids=SERVED)
+def test_what_a_server_makes_itself_does_not_end_the_models_turn(served):
+    last = len(served) + 1
+    turn = [thought(), *served, call("a", id="fc_1"), output("a")]
+    assert members(USER, *turn, said()) == [(0,), tuple(range(1, last + 3)), (last + 3,)]
+    assert members(USER, *served, said()) == [(0,), tuple(range(1, last + 1))]
+    assert broken(USER, *turn, said(), USER) == []
+    assert [each for each in parse([USER, *turn]).messages if each.role == "tool"] == [
+        parse([USER, *turn]).messages[-1]
+    ]
+    items = [*turn, USER]
+    for ratio in (0.05, 0.3, 0.6, 0.9):
+        for thinking in ("auto", "strip"):
+            kept = compact_context(items, target_ratio=ratio, thinking=thinking)
+            held = [each for each in kept.messages if each in turn]
+            assert held in ([], turn)
+    for place in openai_responses.places(served[-1], 0):
+        assert place is None
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("served", SERVED.values(), ids=SERVED)
+def test_what_a_server_made_is_told_to_another_provider(served, provider):
+    context = Context(provider=provider, format="openai_responses")
+    context.add(USER, *served, call("a"), output("a"), said(), USER)
+    assert validate(context.prompt().messages, provider) == []
+
+
+def test_the_calls_of_a_program_belong_to_it():
+    caller = {"caller": {"type": "program", "caller_id": "p1"}}
+    program, result = SERVED["a program"]
+    row = [call(name, **caller) for name in "abcd"]
+    outputs = [output(name) for name in "abcd"]
+    items = [USER, program, *row[:2], *outputs[:2], *row[2:], *outputs[2:], result, said(), USER]
+    assert members(*items) == [(0,), tuple(range(1, 11)), (11,), (12,)]
+    for ratio in (0.2, 0.5, 0.8):
+        kept = compact_context(items, target_ratio=ratio).messages
+        assert [each for each in kept if each in items[1:11]] in ([], items[1:11])
+    assert broken(*items[:10], *items[11:]) == [(1, "unanswered_tool_call")]
+
+
+def test_a_search_that_the_client_runs_ends_the_turn():
+    begun = {"type": "tool_search_call", "id": "t", "call_id": "t1", "execution": "client"}
+    done = {"type": "tool_search_output", "call_id": "t1", "execution": "client", "tools": []}
+    assert members(USER, thought(), begun, done, said()) == [(0,), (1, 2, 3), (4,)]
+    assert broken(USER, begun, said(), USER) == [(1, "unanswered_tool_call")]
 
 
 def test_an_approved_call_is_one_unit_with_its_request_and_the_answer():

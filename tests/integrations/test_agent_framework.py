@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rehydrate import Budget
+from rehydrate import Budget, count_tokens
 from rehydrate.prompt import Caps
 
 with warnings.catch_warnings():
@@ -462,6 +462,29 @@ def test_messages_become_chat_dicts() -> None:
     assert arguments == ['{"query":"b"}', '{"query":"c"}']
     assert [json.loads(entries[4].chat["content"])] == [{"berth": 4}]
     json.dumps([entry.chat for entry in entries])
+
+
+def test_files_of_any_content_count_once_and_never_as_text() -> None:
+    png = Content.from_data(b"\x89PNG" * 50_000, "image/png")
+    answered = Content.from_function_result("c1", result=[png])
+    for said in (
+        Message("user", [png]),
+        Message("assistant", [png]),
+        Message("tool", [answered]),
+        Message("assistant", [call("c1", "draw"), answered]),
+    ):
+        (entry,) = entries_of([said])
+        assert 1_600 <= count_tokens([entry.chat]) < 1_640
+
+
+def test_a_reply_with_a_file_is_shown_in_part() -> None:
+    said = [Message("assistant", [Content.from_text("One."), IMAGE, Content.from_text("Two.")])]
+    entries = entries_of(said)
+    whole = entries[0].chat["content"]
+    less = {"content": [whole[0], whole[1], {"type": "text", "text": "T"}]}
+    (made,) = picked(said, entries, shown_of(entries, 0, e0=less))
+    assert [each.text for each in made.contents] == ["One.", None, "T"]
+    assert made.contents[1] is IMAGE
 
 
 def test_calls_that_the_service_answers_itself_are_text() -> None:

@@ -453,3 +453,34 @@ def test_what_the_user_wrote_while_the_agent_worked_is_kept(tmp_path: Path) -> N
     )
     assert "From now on, never touch src/engine.rs." in text
     assert "task-notification" not in text
+
+
+def test_what_was_taken_back_in_codex_is_not_put_back(tmp_path: Path) -> None:
+    def said(role: str, text: str) -> dict[str, Any]:
+        kind = "output_text" if role == "assistant" else "input_text"
+        item = {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+        return {"type": "response_item", "payload": item}
+
+    back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}}
+    lines = [
+        said("user", "Build the harbour's booking page in src/booking.py."),
+        said("assistant", "Which store shall it use?"),
+        said("user", "From now on, always use MongoDB for the bookings."),
+        said("assistant", "We decided to use MongoDB for the bookings."),
+    ]
+    transcript = write_lines(tmp_path / "rollout.jsonl", lines)
+    environ = environment(tmp_path)
+    given = payload(transcript, trigger="auto")
+    answer("PreCompact", given, environ=environ, agent="codex")
+    lines += [back, said("user", "From now on, always use SQLite for the bookings.")]
+    lines += [said("assistant", "The page is there.")]
+    write_lines(transcript, lines)
+    answer("PreCompact", given, environ=environ, agent="codex")
+    given = payload(transcript, source="compact")
+    text = context_of(answer("SessionStart", given, environ=environ, agent="codex"))
+    assert "SQLite" in text
+    assert "MongoDB" not in text
+    memory = stores(tmp_path).memory()
+    held = [item.text for item in memory.list(limit=100)]
+    memory.close()
+    assert not any("MongoDB" in text for text in held)

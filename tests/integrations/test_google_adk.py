@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rehydrate import Budget
+from rehydrate import Budget, count_tokens
 from rehydrate.prompt import Caps
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it asks the network otherwise
@@ -321,6 +321,52 @@ def test_contents_become_chat_dicts() -> None:
     assert [entries[index].chat["tool_call_id"] for index in (2, 3)] == ids
     assert [entries[index].chat["content"] for index in (2, 3)] == ["found", '{"berth":4}']
     json.dumps([entry.chat for entry in entries])
+
+
+def test_files_of_any_part_count_once_and_never_as_text() -> None:
+    png = b"\x89PNG" * 50_000
+    blob = types.FunctionResponseBlob(mime_type="image/png", data=png)
+    shot = types.FunctionResponse(
+        id="c1", name="shot", response={}, parts=[types.FunctionResponsePart(inline_data=blob)]
+    )
+    image = types.Part(inline_data=types.Blob(data=png, mime_type="image/png"))
+    file = types.Part(
+        file_data=types.FileData(file_uri="gs://x/y.pdf", mime_type="application/pdf")
+    )
+    for said in (
+        content("user", image),
+        content("model", image),
+        content("user", file),
+        content("model", file),
+        content("user", types.Part(function_response=shot)),
+    ):
+        (entry,) = entries_of([said])
+        assert 1_600 <= count_tokens([entry.chat]) < 1_620
+    code = types.Part(executable_code=types.ExecutableCode(code="print(1)", language="PYTHON"))
+    (entry,) = entries_of([content("model", code)])
+    assert 2 < count_tokens([entry.chat]) < 20
+
+
+def test_a_result_with_a_file_and_a_reply_with_one_are_shown_in_part() -> None:
+    blob = types.FunctionResponseBlob(mime_type="image/png", data=b"png")
+    shot = types.FunctionResponse(
+        id="c1",
+        name="shot",
+        response={"result": "long"},
+        parts=[types.FunctionResponsePart(inline_data=blob)],
+    )
+    whole = [
+        content("user", types.Part(function_response=shot)),
+        content("model", text("Four."), IMAGE, text("Or five.")),
+    ]
+    entries = entries_of(whole)
+    cut = {"content": [{"type": "text", "text": "l"}, *entries[0].chat["content"][1:]]}
+    said = entries[1].chat["content"]
+    less = {"content": [said[0], said[1], {"type": "text", "text": "Or"}]}
+    made = picked(whole, entries, shown_of(entries, 0, 1, e0=cut, e1=less))
+    assert made[0].parts[0].function_response.response == {"result": "l"}
+    assert made[0].parts[0].function_response.parts == shot.parts
+    assert [part.text for part in made[1].parts] == ["Four.", None, "Or"]
 
 
 def test_ids_that_are_there_are_kept() -> None:

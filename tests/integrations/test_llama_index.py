@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rehydrate import Budget
+from rehydrate import Budget, count_tokens
 from rehydrate.prompt import Caps
 
 with warnings.catch_warnings():
@@ -23,6 +23,8 @@ with warnings.catch_warnings():
     from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 from llama_index.core.base.llms.types import (
+    CitableBlock,
+    DocumentBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -348,6 +350,18 @@ def test_messages_become_chat_dicts() -> None:
     assert arguments == ['{"query":"b"}', '{"query": "c"}']
     assert CHATS[3]["tool_call_id"] == "c1"
     json.dumps(CHATS)
+
+
+def test_files_of_any_block_count_once_and_never_as_text() -> None:
+    pdf = DocumentBlock(data=b"%PDF" * 50_000, title="Timetable")
+    citable = CitableBlock(title="Timetable", source="a.pdf", content=[pdf])
+    words = CitableBlock(title="T", source="s", content=[TextBlock(text="The ferry is free.")])
+    for role in ("user", "assistant", "tool"):
+        for block in (pdf, citable, ImageBlock(image=b"png" * 50_000)):
+            chat = chat_of(ChatMessage(role=role, blocks=[block]))
+            assert 1_600 <= count_tokens([chat]) < 1_640
+        chat = chat_of(ChatMessage(role=role, blocks=[words]))
+        assert 5 <= count_tokens([chat]) < 20
 
 
 def test_calls_beside_the_blocks_are_calls() -> None:

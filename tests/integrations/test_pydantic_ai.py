@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rehydrate import Budget
+from rehydrate import Budget, compact_context, count_tokens
 from rehydrate.prompt import Caps
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
@@ -19,10 +19,13 @@ pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     BinaryContent,
+    CompactionPart,
+    FilePart,
     ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    NativeToolReturnPart,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -263,6 +266,52 @@ def pick(*indices: int | str, **changed: Any) -> list[ModelMessage]:
 
 def test_whole_messages_are_the_very_objects() -> None:
     assert all(a is b for a, b in zip(pick(*range(7)), MESSAGES, strict=True))
+
+
+def test_files_of_any_part_count_once_and_never_as_text() -> None:
+    png = BinaryContent(b"\x89PNG" * 50_000, media_type="image/png")
+    parts: list[Any] = [
+        FilePart(png),
+        NativeToolReturnPart("draw", {"image": png}, tool_call_id="c"),
+        NativeToolReturnPart("draw", {"b64_json": "iVBO" * 20_000}, tool_call_id="c"),
+        NativeToolReturnPart("draw", [{"inside": [png]}], tool_call_id="c"),
+    ]
+    for part in parts:
+        (entry,) = entries_of([ModelResponse([part])])
+        assert 1_600 <= count_tokens([entry.chat]) < 1_620
+    for asked in (UserPromptPart([png]), ToolReturnPart("shot", [png], tool_call_id="c")):
+        (entry,) = entries_of([ModelRequest([asked])])
+        assert 1_600 <= count_tokens([entry.chat]) < 1_620
+    seen = NativeToolReturnPart("search", {"title": "The ferry leaves at noon."}, tool_call_id="c")
+    (entry,) = entries_of([ModelResponse([seen])])
+    assert count_tokens([entry.chat]) == count_tokens("The ferry leaves at noon.")
+
+
+def test_a_reply_with_a_file_is_shown_in_part() -> None:
+    png = BinaryContent(b"png", media_type="image/png")
+    said = ModelResponse([TextPart("One."), FilePart(png), TextPart("Two.")])
+    entries = entries_of([said])
+    content = entries[0].chat["content"]
+    shown = {"content": [content[0], content[1], {"type": "text", "text": "T"}]}
+    (made,) = picked([said], entries, shown_of(entries, 0, e0=shown))
+    assert [getattr(part, "content", None) for part in made.parts] == ["One.", png, "T"]
+
+
+def test_a_compaction_of_the_provider_stays_whatever_goes() -> None:
+    compaction = CompactionPart("Summary of what was.", provider_name="anthropic")
+    said: list[ModelMessage] = [
+        ModelRequest([UserPromptPart("Old question. " * 40)]),
+        ModelResponse([compaction, TextPart("We go on.")]),
+    ]
+    for number in range(30):
+        said.append(ModelRequest([UserPromptPart(f"Question {number}? " * 20)]))
+        said.append(ModelResponse([TextPart(f"Answer {number}. " * 30)]))
+    said.append(ModelRequest([UserPromptPart("And now?")]))
+    chats = [entry.chat for entry in entries_of(said)]
+    for ratio in (0.05, 0.2, 0.5):
+        kept = compact_context(chats, target_ratio=ratio)
+        assert kept.stats.changed
+        assert 1 in kept.indices
 
 
 def test_a_part_of_a_request_may_be_left_out() -> None:

@@ -302,3 +302,25 @@ def test_the_outline_of_a_session_is_of_what_was_not_taken_back(tmp_path, roots)
     outline = outline_of(file, 400, 20)
     assert [text for _, text in outline.turns] == ["Build the booking page.", "Always use SQLite."]
     assert outline.messages == 4
+
+
+def test_turns_that_codex_takes_back_are_found_no_more(index, tmp_path):
+    def said(text: str) -> dict[str, object]:
+        item = {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": text}],
+        }
+        return {"type": "response_item", "payload": item, "timestamp": "2026-03-12T15:10:41Z"}
+
+    path = tmp_path / "codex" / "sessions" / "2026" / f"rollout-2026-03-12T15-10-41-{RELEASE}.jsonl"
+    lines = [said("Build the booking page."), said("Always use MongoDB.")]
+    write_lines(path, lines)
+    assert "MongoDB" in said_by(index, "MongoDB")
+    back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}}
+    write_lines(path, [*lines, back, said("Always use SQLite.")])
+    assert "MongoDB" not in said_by(index, "MongoDB")
+    assert "SQLite" in said_by(index, "which store is used")
+    (file,) = transcripts(transcript_roots(machine(tmp_path)))
+    turns = [text for _, text in outline_of(file, 400, 20).turns]
+    assert turns == ["Build the booking page.", "Always use SQLite."]

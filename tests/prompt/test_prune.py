@@ -224,7 +224,9 @@ def test_the_last_messages_stay_where_the_budget_says_so():
     said = [
         {
             "role": "user" if n % 2 == 0 else "assistant",
-            "content": " ".join(f"src/part_{n}_{k}.py" for k in range(9)) if n < 80 else "yes " * 30,
+            "content": " ".join(f"src/part_{n}_{k}.py" for k in range(9))
+            if n < 80
+            else "yes " * 30,
         }
         for n in range(111)
     ]

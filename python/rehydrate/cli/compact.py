@@ -34,8 +34,9 @@ SHOWN_VIOLATIONS = 3
 
 _EXAMPLES = """\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
-~/.claude/projects), or a JSON object with a "messages", "input", "output" or "history" list, such
-as the body of an API request or of a response, or a .traj file of SWE-agent's.
+~/.claude/projects), a rollout of Codex (in ~/.codex/sessions), or a JSON object with a "messages",
+"input", "output" or "history" list, such as the body of an API request or of a response, or a .traj
+file of SWE-agent's.
 What is written has the same shape; every kept message is written byte for byte as it was read.
 With --granularity excerpt long texts are kept in part: what is left out of one is marked there.
 With --outline one message more lists the names in what is left out.
@@ -124,6 +125,8 @@ def run(options: argparse.Namespace) -> int:
         _print_report(document, compaction, options)
     elif sys.stderr.isatty():
         _print_summary(compaction)
+        if before := _tokens_before(document, compaction):
+            say(before)
     if options.html:
         _write_page(document, compaction, options)
     return 0
@@ -215,6 +218,8 @@ def _print_report(document: Document, compaction: Compaction, options: argparse.
     has_query = bool(options.query and options.query.strip())
     report = Report(_title(document), compaction, has_query, terminal, options.top)
     show(report.lines(), terminal)
+    if before := _tokens_before(document, compaction):
+        say(before)
 
 
 def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
@@ -234,6 +239,20 @@ def _title(document: Document) -> str:
     if not document.around:
         return document.name
     return f"{document.name} (left as it is, not counted: {', '.join(document.around)})"
+
+
+def _tokens_before(document: Document, compaction: Compaction) -> str:
+    """Return a sentence on what is before a transcript's last compaction; "" without one."""
+    from rehydrate import formats
+
+    read = formats.parse(document.entries, compaction.stats.format)
+    compacted = formats.last_compaction(read, document.entries)
+    if compacted is None:
+        return ""
+    units = compaction.explain().units
+    before = sum(unit.tokens for unit in units if unit.messages and unit.messages[-1] < compacted)
+    line = document.line_of(compacted)
+    return f"{before:,} of the tokens are before the last compaction (line {line:,})"
 
 
 def _print_summary(compaction: Compaction) -> None:

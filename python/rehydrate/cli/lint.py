@@ -138,6 +138,8 @@ def run(options: argparse.Namespace) -> int:
             raise
         line = source.document.line_of(error.index)
         raise Failure(f"line {line} of {source.name}: {error}") from None
+    if not (subject.texts or subject.static or subject.tools or subject.media_tokens):
+        raise Failure(f"{source.name} holds no conversation: no message that says anything")
     findings = lint_subject(subject, options.rule or None)
     if options.json:
         write(_as_json(source, subject, findings))
@@ -217,7 +219,8 @@ def _as_json(source: _Source, subject: Subject, findings: Sequence[Finding]) -> 
         {**finding._asdict(), **({"line": line} if (line := source.line(finding.place)) else {})}
         for finding in findings
     ]
-    return as_json({"tokens": subject.tokens, "findings": shown}, indent=2) + "\n"
+    tokens = {"tokens": subject.whole_tokens, "current_tokens": subject.tokens}
+    return as_json({**tokens, "findings": shown}, indent=2) + "\n"
 
 
 # The table
@@ -231,10 +234,15 @@ def _lines(
     *,
     every: bool,
 ) -> Iterator[str]:
-    figures = f": {subject.tokens:,} tokens, {plural(subject.steps, 'request')}; "
+    figures = f": {subject.whole_tokens:,} tokens, {plural(subject.steps, 'request')}; "
     figures += plural(len(findings), "finding") if findings else "nothing found"
     name = terminal.fit_end(source.name, max(terminal.width - len(figures), PLACE_CELLS))
     yield f"{name}{figures}"
+    if subject.tokens_before:
+        yield (
+            f"{subject.tokens_before:,} of them are before the last compaction, {subject.tokens:,} "
+            "in the current prompt"
+        )
     by_rule: dict[str, list[Finding]] = {}
     for finding in findings:  # gravest first, and so are the rules
         by_rule.setdefault(finding.rule, []).append(finding)

@@ -23,6 +23,7 @@ from rehydrate import _engine, formats
 from rehydrate.compact.lazy import lazy_property
 from rehydrate.formats import anthropic, claude_code, openai_chat
 from rehydrate.formats._reading import type_of
+from rehydrate.formats.openai_responses import program_of
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import Outline
@@ -432,7 +433,7 @@ def _item_kind(item: Mapping[str, Any]) -> str:
     """Return call, output, said or reasoning; client for a message of the client's; else other."""
     kind = type_of(item)
     if kind in _CALL_ITEMS:
-        return "call"
+        return "call" if program_of(item) is None else "other"
     if kind.removesuffix("_output") in _CALL_ITEMS:
         return "output"
     if kind == "reasoning":

@@ -19,7 +19,7 @@ from rehydrate import _engine, formats
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.thinking import UNBOUND, ThinkingModel, thinking_model
-from rehydrate.messages import Conversation, Message, PieceKind, Unit
+from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind, Unit
 
 WAITS = "waits for the end of the turn"
 """The reason why a unit is kept that could go, where no change is safe."""
@@ -130,10 +130,8 @@ class PrefixBinding(NamedTuple):
 
         Thinking behind a `compaction` block is bound to that block, not to what came before it.
         """
-        if self.conversation.format != "anthropic":
-            return 0
         for index in reversed(self.conversation.uncommon_indices()):
-            content = self.entries[index].get("content")
+            content = formats.content_of(self.entries[index], self.conversation.format)
             if isinstance(content, (list, tuple)) and any(
                 isinstance(block, Mapping) and type_of(block) == "compaction" for block in content
             ):
@@ -271,7 +269,6 @@ def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) 
 
 _GATEWAY_FORMATS = frozenset({"openai_chat", "langchain", "plain"})
 """Formats that gateways send to any provider."""
-_PROVIDER_OF = {"claude_code": "anthropic"}
 
 
 def for_provider(conversation: Conversation, provider: str | None, model: str) -> Conversation:
@@ -286,7 +283,7 @@ def for_provider(conversation: Conversation, provider: str | None, model: str) -
         if provider is None:
             return conversation
         return conversation._replace(user_first=provider == "anthropic")
-    own = _PROVIDER_OF.get(conversation.format, conversation.format)
+    own: str = PROVIDER_OF.get(conversation.format, conversation.format)
     if provider not in (None, own):
         raise InvalidArgumentError(
             f"provider is {provider!r}, and the messages are {own}'s; compile a Context for "

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, cast
 from rehydrate import formats
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, RehydrateError
-from rehydrate.formats import claude_code
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
-from rehydrate.messages import Message, PieceKind, Provider
+from rehydrate.messages import PROVIDER_OF, Message, PieceKind, Provider
 from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
@@ -124,11 +123,11 @@ class Entries:
     @property
     def taken_back(self) -> frozenset[int]:
         """The indices of the entries that the user took back: a transcript may have branches."""
-        if self.format != "claude_code":
+        if self.format not in PROVIDER_OF:
             return frozenset()
         count, found = self._taken_back
         if count != len(self._dicts):
-            found = claude_code.taken_back(self._dicts)
+            found = formats.taken_back(self._dicts, self.format)
             self._taken_back = len(self._dicts), found
         return found
 

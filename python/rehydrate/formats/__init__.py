@@ -15,6 +15,7 @@ from rehydrate.formats import (
     _foreign,
     anthropic,
     claude_code,
+    codex,
     langchain,
     openai_chat,
     openai_responses,
@@ -28,12 +29,13 @@ from rehydrate.formats._reading import (
     Places,
     as_sequence,
     first_telling,
+    type_of,
 )
 from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
 from rehydrate.formats.langchain_chat import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
-from rehydrate.messages import Conversation, FormatName
+from rehydrate.messages import PROVIDER_OF, Conversation, FormatName
 
 __all__ = [
     "FORMATS",
@@ -84,7 +86,9 @@ class Format(Protocol):
 # paired by its `tool_calls`, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
     module.NAME: module
-    for module in (claude_code, openai_responses, openai_chat, anthropic, langchain, plain)
+    for module in (
+        *(claude_code, codex, openai_responses, openai_chat, anthropic, langchain, plain),
+    )
 }
 
 
@@ -92,11 +96,12 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     """Return the name of the format of these messages.
 
     The first entry that only one format can hold decides: a transcript line (a `type` and no role)
-    for claude_code, an item without a role or an `input_text` part for openai_responses, tool calls
-    or media parts for openai_chat, tool, thinking or media blocks for anthropic, a message object
-    for langchain. Else the first hint decides (the developer role, a cache mark). Else the list is
-    plain: role and text, as every provider takes it. Raises InvalidMessageError for a plain list
-    with an unknown role, or with calls that no format can pair.
+    for claude_code, one with a `payload` for codex, an item without a role or an `input_text` part
+    for openai_responses, tool calls or media parts for openai_chat, tool or media blocks for
+    anthropic, a message object for langchain. Else the first hint decides (the developer role, a
+    thought, a cache mark). Else the list is plain: role and text, as every provider takes it.
+    Raises InvalidMessageError for a plain list with an unknown role, or with calls that no format
+    can pair.
 
     >>> detect_format([{"role": "user", "content": "hi"}])
     'plain'
@@ -179,8 +184,8 @@ before |
     | null_content_without_calls | O, R, P | content is null (or absent), and no tool calls either |
     | null_result_content | A | a tool_result whose content is null; it may be left out, or an \
 empty string |
-    | unanswered_tool_call | A, O, R | no result in the next message (A), directly after it (O), \
-anywhere after it (R) |
+    | unanswered_tool_call | A, O, R | no result in the next message, or of a server's tool before \
+the user's next turn (A), directly after it (O), anywhere after it (R) |
     | tool_result_without_call | A, R | a result whose call is not in the turn before it (A), \
 anywhere before it (R) |
     | tool_message_without_call | O | a tool message whose call is not in the message it follows |
@@ -193,6 +198,8 @@ id used before (R) |
     | results_not_together | A | the results of one turn in several messages |
     | misplaced_block | A, R | a tool_use in a user message, a tool_result in an assistant's (A); \
 an output_text or refusal outside of the assistant's, an input part in it (R) |
+    | misplaced_system | A | a system message amid the others that does not follow the user's \
+message, or a server tool's result, or that precedes no message of the assistant's |
     | empty_tool_calls | O | tool_calls is an empty list |
     | reasoning_without_item | R | a reasoning item that the model's next item does not follow |
     | reasoning_without_summary | R | a reasoning item without a summary, which may be empty |
@@ -204,8 +211,8 @@ an output_text or refusal outside of the assistant's, an input part in it (R) |
 not as it was sent, or behind a gap in the thinking |
 
     A is anthropic, and claude_code after merging its lines as Claude Code does when it sends. O is
-    openai_chat, and langchain as sent there. R is openai_responses without a
-    `previous_response_id`, whose response may hold a missing call. P is plain. An unanswered tool
+    openai_chat, and langchain as sent there. R is openai_responses, and the items of codex, without
+    a `previous_response_id`, whose response may hold a missing call. P is plain. An unanswered tool
     call at the very end, followed only by results of its own turn, is an open loop and no
     violation, although no provider takes it before the results are there. The indices are those of
     `messages`.
@@ -235,6 +242,42 @@ not as it was sent, or behind a gap in the thinking |
         return found
     as_sequence(entries_of(sent))
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
+
+
+def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
+    """Return the indices of a transcript's lines that the user took back; none in other formats."""
+    if format == claude_code.NAME:
+        return claude_code.taken_back(entries)
+    return codex.taken_back(entries) if format == codex.NAME else frozenset()
+
+
+def content_of(entry: Any, format: str) -> Any:  # noqa: A002
+    """Return the content of a message in a format; None for an item without one."""
+    if format == claude_code.NAME:
+        return claude_code.content_of(entry)
+    return entry.get("content") if isinstance(entry, Mapping) else getattr(entry, "content", None)
+
+
+def last_compaction(conversation: Conversation, entries: Sequence[Any]) -> int | None:
+    """Return the index of the last summary in a transcript that its agent wrote when the window was
+    full; None without one. Its next prompt began there, and what is before it is only kept.
+    """
+    if conversation.format not in PROVIDER_OF:
+        return None
+    seen = reversed(conversation.indices)
+    found = next((index for index in seen if _is_compaction(entries[index])), None)
+    if found is None:  # the summary may be missing
+        ignored = reversed(conversation.ignored)
+        found = next((index for index in ignored if _is_boundary(entries[index])), None)
+    return found
+
+
+def _is_compaction(line: Mapping[str, Any]) -> bool:
+    return bool(line.get("isCompactSummary")) or type_of(line) == "compacted"
+
+
+def _is_boundary(line: Mapping[str, Any]) -> bool:
+    return line.get("subtype") == "compact_boundary"
 
 
 def check_own(entries: Sequence[Any], format: str) -> None:  # noqa: A002

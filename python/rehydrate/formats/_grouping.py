@@ -51,6 +51,8 @@ def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noq
 
         return HumanMessage(text)
     message = {"role": "user", "content": text}
+    if format == "codex":
+        return {"type": "response_item", "payload": {"type": "message", **message}}
     if format != "claude_code":
         return message
     line = {"type": "user", "message": message}

@@ -1,7 +1,8 @@
 """Anthropic messages: content blocks, results in the user's next message, thinking blocks.
 
-A `system` entry in the list is always kept, and the rules skip it: the caller moves it out when
-sending, or a newer model accepts it in place. Blocks that a client cannot pair or read (server
+A `system` entry is always kept. At the beginning of the list the rules skip it: the caller moves it
+out when sending. In the middle, where newer models accept it, it belongs to the message before it
+and to the assistant's that follows. Blocks that a client cannot pair or read (server
 tools, compaction, unknown ones) are counted as text, pass through unchanged and never fail. A
 server tool's result is usually in the assistant's own message. Where it follows in a later one,
 both are one unit.
@@ -28,7 +29,7 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
-from rehydrate.formats.anthropic_rules import Spoken, broken_rules
+from rehydrate.formats.anthropic_rules import Spoken, broken_rules, misplaced_system
 from rehydrate.formats.blocks import (
     CALLS,
     Draft,
@@ -149,16 +150,16 @@ def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
     """Return every rule of the Messages API that these messages break."""
-    spoken = []
+    messages: list[Spoken] = []
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         role = as_role(entry, index)
         as_content(entry, index)
         _check_no_chat_calls(entry, index)
-        if role != "system":
-            blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
-            spoken.append(Spoken(index, role, blocks, entry.get("content") is None))
-    return broken_rules(spoken)
+        blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
+        messages.append(Spoken(index, role, blocks, entry.get("content") is None))
+    rules = broken_rules([each for each in messages if each.role != "system"])
+    return sorted([*misplaced_system(messages), *rules], key=lambda violation: violation.index)
 
 
 def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
@@ -200,8 +201,11 @@ def read_content(content: object, index: int, notes: Notes | None = None) -> Bod
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the paths of an entry's texts: texts, text documents and results of client tools.
 
-    Thinking, tool inputs, server tools, blocks with citations and unknown blocks do not change.
+    Thinking, tool inputs, server tools, blocks with citations, unknown blocks and what the system
+    says do not change.
     """
+    if as_role(entry, index) == "system":
+        return [None] * len(places_in(entry.get("content"), index, ("content",)))
     return places_in(entry.get("content"), index, ("content",))
 
 

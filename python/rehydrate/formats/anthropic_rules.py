@@ -18,7 +18,7 @@ from rehydrate.errors import Violation
 from rehydrate.formats._grouping import Ledger
 from rehydrate.formats._reading import type_of
 
-__all__ = ["Spoken", "broken_rules"]
+__all__ = ["Spoken", "broken_rules", "misplaced_system"]
 
 
 _MAX_CACHE_CONTROLS = 4
@@ -129,6 +129,33 @@ def _shape_rules(index: int, block: Mapping[str, Any], role: str) -> Iterable[Vi
             yield Violation(index, "missing_id", f"a {kind} block has no {id_key}")
 
 
+def misplaced_system(messages: Sequence[Spoken]) -> Iterable[Violation]:
+    """Yield the system messages that the API refuses: one that does not follow the user's message,
+    or a server tool's result, and one that neither ends the list nor precedes the assistant's.
+
+    Those at the beginning are not judged: they are moved into the `system` field.
+    """
+    first = next((n for n, each in enumerate(messages) if each.role != "system"), len(messages))
+    for position in range(first, len(messages)):
+        message, after = messages[position], messages[position + 1 : position + 2]
+        if message.role != "system":
+            continue
+        before = messages[position - 1]
+        if not can_be_followed_by_system(before.role, before.blocks):
+            what = "a system message must follow the user's message, or a server tool's result"
+            yield Violation(message.index, "misplaced_system", what)
+        elif after and after[0].role != "assistant":
+            what = "a system message must precede the assistant's message, or end the list"
+            yield Violation(message.index, "misplaced_system", what)
+
+
+def can_be_followed_by_system(role: str, blocks: Sequence[tuple[int, Mapping[str, Any]]]) -> bool:
+    """Return whether a system message may come behind a message with these blocks."""
+    if role != "assistant":
+        return role == "user"
+    return bool(blocks) and type_of(blocks[-1][1]).endswith("_tool_result")
+
+
 class _Pairing:
     """Matching of calls and results, turn by turn."""
 
@@ -136,6 +163,7 @@ class _Pairing:
         self.found: list[Violation] = []
         self._ledger = Ledger()
         self._waiting: dict[str, list[int]] = {}  # call id -> index, of the turn before
+        self._of_server: dict[str, int] = {}  # id of a server's call -> index, while it runs
 
     def assistant_turn(self, messages: Iterable[Spoken]) -> None:
         self.settle()
@@ -163,6 +191,10 @@ class _Pairing:
         # A turn of nothing but results may be the list's end: an open loop so far.
         if not only_results:
             self.settle()
+            for call, index in self._of_server.items():
+                what = f"no result of the server's tool for '{call}' before the user's next turn"
+                self._add(index, "unanswered_tool_call", what)
+            self._of_server = {}
 
     def settle(self) -> None:
         """Report the calls that can no longer be answered."""
@@ -182,9 +214,14 @@ class _Pairing:
                 self._add(index, "duplicate_id", f"tool_use id '{call}' was used before")
             if kind == _CLIENT_CALL:
                 self._waiting.setdefault(call, []).append(index)
-        elif kind.endswith("_tool_result") and not self._ledger.knows(block.get("tool_use_id")):
-            what = f"no server tool call before this {kind}"
-            self._add(index, "server_result_without_call", what)
+            else:
+                self._of_server[call] = index
+        elif kind.endswith("_tool_result"):
+            call = block.get("tool_use_id")
+            if not self._ledger.knows(call):
+                what = f"no server tool call before this {kind}"
+                self._add(index, "server_result_without_call", what)
+            self._of_server.pop(str(call), None)
 
     def _answer(self, index: int, block: Mapping[str, Any]) -> bool:
         """Return whether this result answers a call of the turn before."""

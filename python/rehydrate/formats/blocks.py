@@ -320,7 +320,6 @@ def _is_of_server(name: str) -> bool:
     return name.startswith(_SERVER_BEGINNINGS) or name.endswith(_SERVER_ENDS)
 
 
-
 def is_call(kind: str) -> bool:
     """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
     its own name."""
@@ -360,7 +359,7 @@ def check_pair(
     >>> check_pair({"toolUse": {"toolUseId": "t1"}}, 3, "content[0]")
     Traceback (most recent call last):
     rehydrate.errors.UnknownBlockError: message 3: content[0] is 'toolUse', a foreign block whose \
-call or result cannot be paired (formats here: claude_code, openai_responses, openai_chat, \
+call or result cannot be paired (formats here: claude_code, codex, openai_responses, openai_chat, \
 anthropic, langchain, plain); it is Bedrock Converse's: convert the messages to one of these \
 formats, or to LangChain's message objects
     """

@@ -314,3 +314,16 @@ def _read_extras(entry: Mapping[str, Any], draft: Draft) -> None:
         before = len(draft.pieces)
         draft.add_readable(audio.get("transcript"), _TEXT)
         draft.images += len(draft.pieces) == before
+    if blocks := state_blocks(entry):
+        draft.has_state = True
+        draft.add_readable(blocks, _TEXT)
+
+
+def state_blocks(entry: Mapping[str, Any]) -> Any:
+    """Return the summaries that the provider itself wrote, where LiteLLM puts them; None without.
+
+    >>> state_blocks({"provider_specific_fields": {"compaction_blocks": [{"type": "compaction"}]}})
+    [{'type': 'compaction'}]
+    """
+    fields = entry.get("provider_specific_fields")
+    return (fields.get("compaction_blocks") or None) if isinstance(fields, Mapping) else None

@@ -10,7 +10,9 @@ Items that refer to something only the provider holds are always kept: an `item_
 followed from it, the last `compaction`, and an output whose call was made in the response that
 `previous_response_id` names.
 
-Server tools and items of unknown types are counted as text and pass through unchanged.
+Server tools and items of unknown types are counted as text and pass through unchanged. An output
+that the provider made itself (of a tool search, a program, a hosted shell) does not end the model's
+turn. The calls that a program makes belong to it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from rehydrate.formats._reading import (
 )
 from rehydrate.formats.blocks import MEDIA_BLOCKS, STATE_BLOCKS, Draft, Notes
 from rehydrate.formats.calls import Input, Inputs, is_signed
-from rehydrate.formats.openai_responses_rules import Item, broken_rules
+from rehydrate.formats.openai_responses_rules import Item, broken_rules, is_by_server
 from rehydrate.messages import Conversation, Message, PieceKind
 
 NAME = "openai_responses"
@@ -57,6 +59,7 @@ _CALLS = {
     "file_search_call": ("file_search", "queries"),
     "code_interpreter_call": ("code_interpreter", "code"),
     "tool_search_call": ("tool_search", "arguments"),
+    "program": ("program", "code"),
 }
 # Output fields of a server tool's call.
 _OWN_RESULTS = ("output", "error", "results", "outputs")
@@ -90,18 +93,27 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Responses items; raises InvalidMessageError for an entry that is no item."""
+    return read_items(NAME, [(index, raw, True) for index, raw in enumerate(entries)])
+
+
+def read_items(
+    name: str, numbered: Sequence[tuple[int, Any, bool]], ignored: Sequence[int] = ()
+) -> Conversation:
+    """Read items of a list in the format `name`: each with its index, and whether it may be a turn
+    of the user's own."""
     messages: list[Message] = []
     turns = _Turns()
     bound: list[int] = []
     notes = Notes()
-    for index, raw in enumerate(entries):
+    for position, (index, raw, may_be_turn) in enumerate(numbered):
         item = _item(raw, index)
         draft = _read(item)
-        turns.add(item)
+        turns.add(item, position)
         pieces, role = tuple(draft.pieces), item.role
         calls = (item.call,) if item.call is not None else ()
         answers = (item.answer,) if item.answer is not None else ()
-        messages.append(Message(index, role, pieces, draft.images, calls, answers, role == "user"))
+        is_turn = role == "user" and may_be_turn
+        messages.append(Message(index, role, pieces, draft.images, calls, answers, is_turn))
         notes.take(draft)
         if item.kind == "item_reference":
             bound.append(index)
@@ -109,9 +121,10 @@ def parse(entries: Sequence[Any]) -> Conversation:
     bound += [message.index for message in messages if not called.issuperset(message.answers)]
     columns = Columns.grouped(tuple(messages), turns.links)
     return Conversation(
-        NAME,
+        name,
         None,
         None,
+        tuple(ignored),
         bound=tuple(sorted({*bound, *notes.bound})),
         columns=columns,
         unknown=notes.unknown,
@@ -126,11 +139,11 @@ class _Turns:
         self._thought: int | None = None  # first item of the latest row of reasoning in this turn
         self._is_thinking = False
         self._caller: int | None = None  # the first call of this turn
-        self._requests: dict[str, int] = {}  # approval request -> its index
+        self._requests: dict[str, int] = {}  # approval request -> its place
+        self._programs: dict[str, int] = {}  # call id of a program -> its place
 
-    def add(self, item: Item) -> None:
-        """Take the next item."""
-        index = item.index
+    def add(self, item: Item, index: int) -> None:
+        """Take the next item, with its place in the list."""
         if item.role != "assistant":
             self._thought = self._caller = None
             self._is_thinking = False
@@ -144,8 +157,12 @@ class _Turns:
         self._is_thinking = opens
         if self._caller is not None:
             self.links.append((self._caller, index))
-        elif item.call is not None:
+        elif item.call is not None or item.kind == "tool_search_call":
             self._caller = index
+        if item.kind == "program" and item.call is not None:
+            self._programs[item.call] = index
+        if (program := self._programs.get(str(program_of(item.entry)))) is not None:
+            self.links.append((program, index))
         if item.kind == "mcp_approval_request" and item.call is not None:
             self._requests[item.call] = index
         elif item.kind == "mcp_call":
@@ -156,7 +173,12 @@ class _Turns:
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
     """Return every rule of the Responses API (no `previous_response_id`) that these items break."""
-    items = [_item(raw, index) for index, raw in enumerate(entries)]
+    return broken_rules_of(list(enumerate(entries)))
+
+
+def broken_rules_of(numbered: Sequence[tuple[int, Any]]) -> list[Violation]:
+    """Return every rule that these items break, each of its index."""
+    items = [_item(raw, index) for index, raw in numbered]
     for item in items:
         _read(item)  # raises what parse raises
     return broken_rules(items)
@@ -230,7 +252,8 @@ def _item(raw: object, index: int) -> Item:
     if kind.endswith("_output"):
         if kind == "local_shell_call_output" and not isinstance(call_id, str):
             call_id = entry.get("id")
-        return Item(index, entry, kind, "tool", answer=_string(call_id))
+        role = "assistant" if is_by_server(entry) else "tool"
+        return Item(index, entry, kind, role, answer=_string(call_id))
     if kind == "mcp_approval_response":
         request = _string(entry.get("approval_request_id"))
         return Item(index, entry, kind, "tool", answer=request)
@@ -242,6 +265,12 @@ def _item(raw: object, index: int) -> Item:
 
 def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def program_of(call: Mapping[str, Any]) -> Any:
+    """Return the id of the program that made this call; None for a call of the model's."""
+    caller = call.get("caller")
+    return caller.get("caller_id") if isinstance(caller, Mapping) else None
 
 
 def _read(item: Item) -> Draft:
@@ -257,6 +286,10 @@ def _read(item: Item) -> Draft:
         draft.add(tool_input_text(entry.get("name") if name is None else name, value), _TOOL_INPUT)
         for key in _OWN_RESULTS:
             _read_own_result(draft, entry.get(key))
+    elif kind.endswith("_output") and item.role == "assistant":
+        # None of it may change: its turn is the provider's.
+        said = {key: value for key, value in entry.items() if key != "status"}
+        draft.add_readable(said, _TOOL_RESULT)
     elif kind.endswith("_output") and "output" in entry:
         _read_parts(draft, item, "output", _TOOL_RESULT)
     elif kind == "reasoning":

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rehydrate.errors import Violation
 from rehydrate.formats._reading import type_of
 
-__all__ = ["Item", "broken_rules"]
+__all__ = ["Item", "broken_rules", "is_by_server"]
 
 
 _ROLES = frozenset({"system", "developer", "user", "assistant"})
@@ -26,6 +26,8 @@ _CLIENT_CALLS = frozenset(
         *("local_shell_call", "shell_call", "apply_patch_call"),
     }
 )
+# Calls that have an output of their own, which somebody must have made.
+_ANSWERED = _CLIENT_CALLS | {"program", "tool_search_call"}
 # The role that may write each part; from the other role it is refused.
 _MODEL_PARTS = frozenset({"output_text", "refusal"})
 _CLIENT_PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
@@ -40,6 +42,24 @@ class Item(NamedTuple):
     role: str
     call: str | None = None
     answer: str | None = None
+
+
+def is_by_server(output: Mapping[str, Any]) -> bool:
+    """Return whether the provider itself made this output, in the middle of the model's turn.
+
+    A hosted shell's, and one of a type that nobody here knows, is the provider's if it has an `id`.
+
+    >>> is_by_server({"type": "tool_search_output", "call_id": None, "tools": []})
+    True
+    >>> is_by_server({"type": "shell_call_output", "call_id": "c", "output": []})
+    False
+    """
+    kind = type_of(output).removesuffix("_output")
+    if kind in ("tool_search", "tool_search_call"):
+        execution = output.get("execution")
+        return execution == "server" or (execution is None and output.get("call_id") is None)
+    is_known = kind in _CLIENT_CALLS and kind != "shell_call"
+    return not is_known and isinstance(output.get("id"), str)
 
 
 def broken_rules(items: Sequence[Item]) -> list[Violation]:
@@ -121,7 +141,7 @@ class _Pairing:
         """Report the calls that can no longer be answered: all but those of the last turn."""
         for pending in self._waiting.values():
             for item, turn in pending:
-                if item.kind in _CLIENT_CALLS and turn < self._turn:
+                if item.kind in _ANSWERED and turn < self._turn:
                     self._found(item, "unanswered_tool_call", f"no output for call '{item.call}'")
 
     def _call(self, item: Item, call: str) -> None:

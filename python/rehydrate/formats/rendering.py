@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from rehydrate.formats import anthropic_writing, openai_chat_writing, openai_responses_writing
+from rehydrate.formats import (
+    anthropic_writing,
+    codex,
+    openai_chat_writing,
+    openai_responses_writing,
+)
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.claude_code_writing import merged_lines
 from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
@@ -81,6 +87,8 @@ def render_history(
         ]
     elif format == "claude_code" and provider == "anthropic":
         sent = [RenderedMessage(*each) for each in merged_lines(entries)]
+    elif format == "codex" and provider == "openai_responses":
+        sent = [RenderedMessage(item, (index,)) for index, item in codex.items_of(entries)]
     else:
         messages, lost = read(entries, format, first)
         if provider == "anthropic" and not first:
@@ -101,7 +109,8 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
 
     Those at the beginning become system blocks. A later one would change the beginning of the
     prompt, and all that is cached. So it becomes a user message in its place, or beside it where it
-    would part a call from its results.
+    would part a call from its results. One with more than texts, as of a tool that comes or goes,
+    stays as it is: only the models that take system messages amid the others know such blocks.
     """
     roles = [normal_role(str(each.message.get("role"))) for each in sent]
     leading = _leading(roles)
@@ -111,18 +120,29 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
         for each in sent[:leading]
         for block in _system_blocks(each.message.get("content"))
     ]
+    no_texts = [each.sources for each in sent[:leading] if _has_more_than_texts(each.message)]
+    lost = {_NO_SYSTEM_TEXT: frozenset(chain(*no_texts))} if no_texts else {}
     if "system" not in roles[leading:]:
-        return Rendered(system, [*rest])
+        return Rendered(system, [*rest], lost)
     messages: list[RenderedMessage] = []
     for each in in_place(rest, _role_calls):
-        if _role_calls(each).role != "system":
+        if _role_calls(each).role != "system" or _has_more_than_texts(each.message):
             messages.append(each)
             continue
         texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
         if texts:
             text = "[system]\n" + "\n\n".join(texts)
             messages.append(RenderedMessage(anthropic_writing.user(text), each.sources))
-    return Rendered(system, messages)
+    return Rendered(system, messages, lost)
+
+
+_NO_SYSTEM_TEXT = "blocks other than texts, before the first message, are not sent:"
+
+
+def _has_more_than_texts(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    blocks = content if isinstance(content, (list, tuple)) else ()
+    return any(isinstance(each, Mapping) and type_of(each) != "text" for each in blocks)
 
 
 def _role_calls(sent: RenderedMessage) -> RoleCalls:

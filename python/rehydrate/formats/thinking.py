@@ -199,7 +199,7 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
         return THINKING_MODELS[known]
     if format in _OWN_FORMATS or _CLAUDE.search(name):
         return UNKNOWN_CLAUDE
-    if format in ("plain", "openai_responses"):  # no block of Claude's can be in them
+    if format in ("plain", "openai_responses", "codex"):  # no block of Claude's can be in them
         return UNBOUND
     # On the hot path: most messages are texts, which hold none.
     rich = [

@@ -11,9 +11,11 @@ from rehydrate.errors import InvalidMessageError
 from rehydrate.formats._reading import as_parts, json_object, type_of
 from rehydrate.formats.blocks import readable_texts
 from rehydrate.formats.claude_code_writing import merged_lines
+from rehydrate.formats.codex import items_of
 from rehydrate.formats.langchain_chat import langchain_to_openai
 from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
 from rehydrate.formats.openai_chat import function_id
+from rehydrate.formats.openai_responses_rules import is_by_server
 from rehydrate.messages import normal_role
 
 _TEXTS = frozenset({"text", "input_text", "output_text", "text-plain", "summary_text"})
@@ -63,6 +65,9 @@ def notes_on(lost: Lost) -> tuple[str, ...]:
     )
 
 
+_TOOL_CHANGES = frozenset({"tool_addition", "tool_removal"})
+
+
 class _Reader:
     """Reads entries and notes what is lost."""
 
@@ -107,6 +112,8 @@ class _Reader:
             inner = source.get("data") if type_of(source) == "text" else source.get("content")
             return self.parts(inner, index)
         texts = [text for text in readable_texts(part) if text != kind]
+        if kind in _TOOL_CHANGES:
+            texts = []
         self.lose(
             f"{kind or 'an unknown part'} is sent as text:"
             if texts
@@ -187,8 +194,16 @@ def _openai_chat(
         yield message
 
 
-def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
-    for index, entry in enumerate(entries, reader.first):
+def _codex(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+    found = list(items_of(entries))
+    indices = [reader.first + index for index, _ in found]
+    return _openai_responses(reader, [item for _, item in found], indices)
+
+
+def _openai_responses(
+    reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
+) -> Iterable[NeutralMessage]:
+    for index, entry in zip(indices or count(reader.first), entries, strict=False):
         kind = type_of(entry)
         if kind in _HELD or (not kind and "role" not in entry):
             expected = "an item that says what it holds"
@@ -202,7 +217,7 @@ def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[Neutr
             yield NeutralMessage(
                 "assistant", (Call(_id(entry.get("call_id")), name, value),), (index,)
             )
-        elif kind.endswith("_output"):
+        elif kind == "shell_call_output" or (kind.endswith("_output") and not is_by_server(entry)):
             call = _id(entry.get("call_id")) or _id(entry.get("id"))
             output = entry.get("output")
             yield NeutralMessage("user", (reader.result(call, output, entry, index),), (index,))
@@ -222,6 +237,7 @@ def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessa
 _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessage]]] = {
     "anthropic": _anthropic,
     "claude_code": _claude_code,
+    "codex": _codex,
     "openai_chat": _openai_chat,
     "openai_responses": _openai_responses,
     "langchain": _langchain,

@@ -22,6 +22,18 @@ def media_part(name: str, media_type: str | None) -> dict[str, Any]:
     return {"type": "file", "file": {"file_id": name}}
 
 
+def other_part(value: Any) -> dict[str, Any]:
+    """Return a part for what is neither text nor file: a server's call or result, a program.
+
+    What a model reads in it counts, and each picture or file in it.
+    """
+    return {"type": "server_tool_result", "content": value}
+
+
+STATE_PART = "compaction_summary"
+"""The type of a part that the provider itself wrote in place of all before it."""
+
+
 def content_of(parts: Sequence[dict[str, Any]]) -> Any:
     """Return a content of these parts: a text that is alone as a string.
 
@@ -61,9 +73,9 @@ def assistant_chat(
     return chat
 
 
-def reply_content(texts: Sequence[str]) -> Any:
-    """Return the content of a reply with these texts; "" where it has none."""
-    return content_of([text_part(text) for text in texts]) if texts else ""
+def reply_content(parts: Sequence[dict[str, Any]]) -> Any:
+    """Return the content of a reply with these parts; "" where it has none."""
+    return content_of(parts) if parts else ""
 
 
 def texts_of(content: Any) -> Iterator[str]:

@@ -27,7 +27,8 @@ def growth(subject: Subject) -> Iterator[Finding]:
     """Yield one finding: over the hard budget, over the soft one, or soon over it."""
     budget, total = subject.budget, subject.tokens
     steps = subject.steps - (subject.now[0].step if subject.now else 0)
-    tokens = sum(text.tokens for text in subject.now) + subject.media_tokens
+    tokens = sum(text.tokens for text in subject.now)
+    tokens += subject.media_tokens - subject.media_before
     rate = tokens / steps if steps >= MIN_STEPS else 0.0
     grows = f", {rate:,.0f} more with each request" if rate else ""
     if total > budget.soft_tokens:

@@ -87,12 +87,24 @@ class Subject:
     """Whether the prompt is a whole one for a provider that caches only what is marked."""
     systems: tuple[Text, ...] = ()
     """The system text of each of a session's requests, in order, where these are known."""
+    media_before: int = 0
+    """Tokens of media before the current prompt, which `media_tokens` has too."""
 
     @property
     def tokens(self) -> int:
         """Tokens of the current prompt."""
-        fixed = sum(text.tokens for text in self.static) + self.tool_tokens
-        return fixed + sum(text.tokens for text in self.now) + self.media_tokens
+        return self.whole_tokens - self.tokens_before
+
+    @property
+    def whole_tokens(self) -> int:
+        """Tokens of all of it, as `compact_context` counts them, and of the tools."""
+        texts = sum(text.tokens for text in (*self.static, *self.texts))
+        return texts + self.tool_tokens + self.media_tokens
+
+    @property
+    def tokens_before(self) -> int:
+        """Tokens before the last compaction of a transcript."""
+        return sum(text.tokens for text in self.texts[: self.begins]) + self.media_before
 
     @property
     def now(self) -> tuple[Text, ...]:
@@ -155,6 +167,8 @@ class Subject:
         marks = sum(segment.breakpoint for segment in segments)
         if not segments:
             segments, marks = _segments(definitions, system, static, conversation, target, ids)
+        compacted = formats.last_compaction(conversation, target)
+        media = [(each.index, each.images * _engine.MEDIA_TOKENS) for each in conversation.messages]
         is_whole = is_body and conversation.format in ("anthropic", "plain") and system is not None
         return cls(
             texts,
@@ -162,11 +176,12 @@ class Subject:
             definitions,
             segments,
             marks,
-            sum(message.images for message in conversation.messages) * _engine.MEDIA_TOKENS,
+            sum(tokens for _, tokens in media),
             budget,
             model,
-            _begins(texts, target, ids) if conversation.format == "claude_code" else 0,
+            0 if compacted is None else _begins(texts, set(ids[compacted:])),
             is_whole and not model.lower().startswith(("gpt", "o1", "o3", "o4")),
+            media_before=sum(tokens for index, tokens in media if index < (compacted or 0)),
         )
 
 
@@ -226,7 +241,8 @@ def is_request(entry: Any) -> bool:
     """Return whether it is the content of one request, and no message."""
     if isinstance(entry, Mapping):
         is_entry = "role" in entry or "type" in entry
-        return not is_entry and isinstance(_listed(entry), (list, tuple, str)) and bool(entry)
+        has_list = any(key in entry for key in _LISTS)
+        return not is_entry and has_list and isinstance(_listed(entry), (list, tuple, str))
     return isinstance(entry, (list, CompiledPrompt, PromptIR))
 
 
@@ -284,13 +300,9 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
     )
 
 
-def _begins(texts: Sequence[Text], entries: Sequence[Any], ids: Sequence[str]) -> int:
-    """Return the index of the first text behind a transcript's last compaction."""
-    for index in range(len(entries) - 1, -1, -1):
-        if entries[index].get("subtype") == "compact_boundary":
-            later = set(ids[index:])
-            return next((n for n, text in enumerate(texts) if text.place in later), 0)
-    return 0
+def _begins(texts: Sequence[Text], later: set[str]) -> int:
+    """Return the index of the first text of these places, or the end."""
+    return next((n for n, text in enumerate(texts) if text.place in later), len(texts))
 
 
 def _message_ids(segments: Sequence[Segment], entries: int) -> list[str]:

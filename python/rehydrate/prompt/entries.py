@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from rehydrate import formats
 from rehydrate._check import check_choice, check_type
 from rehydrate.entry_id import EntryId
-from rehydrate.messages import Conversation, Message, PieceKind
+from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind
 
 _LONG_INPUT = 500
 """Characters. A longer tool input is parsed again rather than held: without it a message takes 300
@@ -143,7 +143,7 @@ class History:
         when somebody asks for them.
         """
         # A line of a transcript depends on others, so its format is parsed whole or not at all.
-        if self.format != "claude_code":
+        if self.format not in PROVIDER_OF:
             light = self._parse_cache.get("light") or _LightMessages(self.messages)
             self._parse_cache["light"] = light.shrunk()
         # In this order: another thread may be reading.
@@ -222,7 +222,7 @@ class History:
         both._parse_cache["beginning"] = self.entries
         both._parse_cache["total_tokens"] = self.total_tokens + new.total_tokens
         # A line of a transcript depends on others, so its format is parsed whole.
-        if self.format != "claude_code":
+        if self.format not in PROVIDER_OF:
             start = len(self.entries)
             shifted = [each._replace(index=each.index + start) for each in new.messages]
             light = self._parse_cache.get("light") or _LightMessages(self.messages)

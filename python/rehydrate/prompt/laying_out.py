@@ -16,7 +16,7 @@ from rehydrate import _engine, formats
 from rehydrate.formats import anthropic_writing
 from rehydrate.formats.neutral import RenderedMessage
 from rehydrate.formats.rendering import RENDERERS, Rendered
-from rehydrate.messages import Provider, normal_role
+from rehydrate.messages import PROVIDER_OF, Provider, normal_role
 from rehydrate.prompt.compiled import Segment
 from rehydrate.prompt.counting import entry_tokens, section_tokens
 from rehydrate.prompt.entries import History
@@ -273,7 +273,7 @@ def _message_tokens(history: History, rendered: Rendered, provider: Provider) ->
 
     They are those of its entries; messages that were converted from another format are counted.
     """
-    if history.format in (provider, "claude_code" if provider == "anthropic" else ""):
+    if provider in (history.format, PROVIDER_OF.get(history.format)):
         tokens = history.tokens
         return [
             tokens[each.sources[0]]

@@ -11,6 +11,8 @@ from itertools import compress, count
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
+from rehydrate.messages import PROVIDER_OF
+
 if TYPE_CHECKING:
     from rehydrate.prompt.entries import History
     from rehydrate.prompt.ir import PromptIR
@@ -38,7 +40,7 @@ def can_grow(history: History) -> bool:
 
     A line of a transcript depends on other lines, and "auto" on all entries.
     """
-    return history.format not in ("claude_code", "auto")
+    return history.format not in (*PROVIDER_OF, "auto")
 
 
 class Settled(NamedTuple):

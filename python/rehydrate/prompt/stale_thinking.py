@@ -11,6 +11,7 @@ from rehydrate.compact.thinking import PrefixBinding
 from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
+from rehydrate.messages import PROVIDER_OF
 from rehydrate.prompt.compiled import CompiledPrompt, shared_segments
 from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History
@@ -172,6 +173,7 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
 
 def _own_formats(target: Target) -> tuple[str, ...]:
     """Return the formats whose entries are sent as they are."""
-    if target.provider == "anthropic":
-        return ("anthropic", "claude_code")
-    return (target.provider,)
+    return (
+        target.provider,
+        *[name for name in PROVIDER_OF if PROVIDER_OF[name] == target.provider],
+    )

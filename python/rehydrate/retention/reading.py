@@ -96,8 +96,14 @@ _HARNESS = re.compile(r"<(/?)(system-reminder|command-[a-z]+|local-command-[a-z]
 
 def payload(message: Message) -> _Object:
     """Return the API message itself; a transcript entry holds it under `message`, and what was
-    queued while the agent worked under `attachment`."""
+    queued while the agent worked under `attachment`. A line of Codex holds its item under
+    `payload`, and its summary there."""
     inner = message.get("message")
+    item = message.get("payload")
+    if isinstance(item, Mapping) and "role" not in message:
+        if message.get("type") == "compacted":
+            return {"role": "user", "content": item.get("message")}
+        return item
     queued = message.get("attachment")
     if isinstance(queued, Mapping) and "message" not in message:
         return {"role": "user", "content": queued.get("prompt")}
@@ -186,7 +192,9 @@ def _is_of_the_user(message: Message) -> bool:
 
 def is_summary(message: Message) -> bool:
     """Return whether it is an agent's summary, written when its window was full."""
-    return message.get("isCompactSummary") is True
+    return message.get("isCompactSummary") is True or (
+        message.get("type") == "compacted" and isinstance(message.get("payload"), Mapping)
+    )
 
 
 def count_messages(messages: Sequence[Message]) -> int:

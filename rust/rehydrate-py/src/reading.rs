@@ -45,6 +45,25 @@ enum Link {
     Calls,
 }
 
+/// What came before a message of Anthropic's. A system message in the middle belongs to the message before it and to the
+/// assistant's that follows: the API takes it nowhere else.
+#[derive(Default)]
+struct Before {
+    has_spoken: bool,
+    is_system: bool,
+}
+
+impl Before {
+    /// Take the next message; whether it belongs to the one before it.
+    fn joins(&mut self, role: &str) -> bool {
+        let is_system = role == "system";
+        let joins = self.has_spoken && (is_system || (self.is_system && role == "assistant"));
+        self.has_spoken |= !is_system;
+        self.is_system = is_system;
+        joins
+    }
+}
+
 /// Read a list of entries in the format `anthropic`, `openai_chat` or `plain`. `slow(entry, index)` reads what has no
 /// common shape: a `Message`, and whether it ends in a thought (Anthropic) or makes calls (chat).
 #[pyfunction]
@@ -59,6 +78,7 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, P
     let mut draft = Draft::with_capacity(entries.len().unwrap_or(0));
     let mut links = Vec::new();
     let mut open: Option<usize> = None; // the thought, or the calls, that the next message may belong to
+    let mut before = Before::default();
     for (index, entry) in entries.try_iter()?.enumerate() {
         let entry = entry?;
         let (role, link) = if let Some(Read { role, of, link }) = read(&mut draft, &entry)? {
@@ -73,6 +93,9 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, P
             (role, if is_linked { linked } else { Link::None })
         };
         let role = role.to_str().unwrap_or_default();
+        if linked == Link::Thought && before.joins(role) {
+            links.push((index - 1, index));
+        }
         match linked {
             Link::Thought if role == "assistant" => {
                 links.extend(open.map(|thought| (thought, index)));

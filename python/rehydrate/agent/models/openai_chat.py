@@ -18,6 +18,7 @@ from rehydrate.agent.models.sdk import StreamAccumulator
 from rehydrate.agent.models.sdk_errors import error_from_body
 from rehydrate.agent.models.streams import EventStream
 from rehydrate.cost.prices import Usage
+from rehydrate.formats.openai_chat import state_blocks
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
@@ -173,13 +174,15 @@ def _resendable_message(received: Mapping[str, Any], calls: Sequence[Any]) -> di
     """Return the message in the form that the API accepts in a request.
 
     Nulls, an empty list of calls, and fields that only answers have are dropped. A server's own
-    fields stay.
+    fields stay, also a summary of the provider's own, which LiteLLM wants back.
     """
     kept = {
         key: value
         for key, value in received.items()
         if value is not None and key not in _RESPONSE_ONLY and key != "tool_calls"
     }
+    if blocks := state_blocks(received):
+        kept["provider_specific_fields"] = {"compaction_blocks": blocks}
     if audio := kept.get("audio"):
         kept["audio"] = {"id": audio.get("id")}
     message = {**kept, "role": "assistant", "content": received.get("content")}

@@ -103,4 +103,6 @@ def _acknowledged(format: str) -> Any:  # noqa: A002
         content = [{"type": "output_text", "text": _ACKNOWLEDGED, "annotations": []}]
         return {"type": "message", "role": "assistant", "content": content}
     message = {"role": "assistant", "content": _ACKNOWLEDGED}
+    if format == "codex":
+        return {"type": "response_item", "payload": {"type": "message", **message}}
     return {"type": "assistant", "message": message} if format == "claude_code" else message

@@ -19,6 +19,7 @@ from rehydrate.integrations.chat_dicts import (
     is_same_list,
     loses_thinking,
     media_part,
+    other_part,
     plain_text,
     reply_content,
     text_part,
@@ -86,15 +87,15 @@ _MEDIA = frozenset({"data", "uri", "hosted_file"})
 
 
 def _said(contents: Sequence[Content]) -> dict[str, Any]:
-    texts, calls, thoughts = [], [], []
+    parts, calls, thoughts = [], [], []
     for content in contents:
         if _is_call(content, contents):
             calls.append(call_of(content.call_id or "", content.name or "", _arguments(content)))
         elif content.type == "text_reasoning":
             thoughts.append(thinking_block(content.text or ""))
-        elif text := _text_of(content):
-            texts.append(text)
-    return assistant_chat(reply_content(texts), calls, thoughts)
+        elif (item := _item(content)) != _EMPTY:
+            parts.append(item)
+    return assistant_chat(reply_content(parts), calls, thoughts)
 
 
 def _is_call(content: Content, contents: Sequence[Content]) -> bool:
@@ -111,19 +112,15 @@ def _arguments(content: Content) -> str:
 
 
 def _item(content: Content) -> dict[str, Any]:
-    if content.type not in _MEDIA:
-        return text_part(_text_of(content))
-    return media_part(content.file_id or (content.uri or "")[:64], content.media_type)
-
-
-def _text_of(content: Content) -> str:
-    """Return the text of a content of any type, for its size and its words."""
-    if content.type == "text":
-        return content.text or ""
     if content.type in _MEDIA:
-        return f"[{content.media_type or content.type}]"
+        return media_part(content.file_id or (content.uri or "")[:64], content.media_type)
+    if content.type == "text":
+        return text_part(content.text or "")
     known = content.to_dict(exclude={"raw_representation", "additional_properties"})
-    return compact_json({key: value for key, value in known.items() if value is not None})
+    return other_part({key: value for key, value in known.items() if value is not None})
+
+
+_EMPTY = text_part("")
 
 
 def picked(
@@ -209,9 +206,9 @@ def _changed(message: Message, chat: Mapping[str, Any], now: Mapping[str, Any]) 
             if is_without_thinking and "fc_id" in content.additional_properties:
                 kept = {k: v for k, v in content.additional_properties.items() if k != "fc_id"}
                 changes["additional_properties"] = kept
-        elif content.type not in _MEDIA and (text := _text_of(content)):
+        elif content.type == "text" and (content.text or message.role != "assistant"):
             shown = next(texts)
-            if shown != text and content.type == "text":
+            if shown != content.text:
                 changes["text"] = shown
         made.append(_copy(content, **changes) if changes else content)
     return made

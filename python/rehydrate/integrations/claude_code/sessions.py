@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.integrations.claude_code.transcript import ancestor_in, said
 from rehydrate.integrations.mcp_server.session_files import Agent
+from rehydrate.messages import PROVIDER_OF
 
 if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.integrations.claude_code.records import Records
-    from rehydrate.messages import Provider
 
 FIRST_BYTES = 64_000_000
 """Of a longer transcript the first reading begins so far before its end."""
 STEP_BYTES = 2_000_000
 """Of a transcript that are read and stored in one step, which takes 0.1 s."""
-FORMATS: dict[Agent, Provider | Literal["claude_code"]] = {
-    "claude_code": "claude_code",
-    "codex": "openai_responses",
-}
-_PROVIDERS: dict[Agent, Provider] = {"claude_code": "anthropic", "codex": "openai_responses"}
+FORMATS: dict[Agent, Agent] = {"claude_code": "claude_code", "codex": "codex"}
 
 
 class StoredSession(NamedTuple):
@@ -52,8 +48,8 @@ class Session(NamedTuple):
 
         Raises OSError and StoreError. What is stored stays stored.
         """
+        from rehydrate import formats
         from rehydrate.context.context import Context
-        from rehydrate.formats.claude_code import taken_back
         from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
         from rehydrate.memory.redaction import Redactor
         from rehydrate.retention.reading import text_of
@@ -67,7 +63,7 @@ class Session(NamedTuple):
         reader = TranscriptReader(path, offset, skips=skips)
         with self.home.open_threads(self.project) as threads:
             context = Context(
-                provider=_PROVIDERS[self.agent],
+                provider=PROVIDER_OF[self.agent],
                 format=FORMATS[self.agent],
                 namespace=self.project,
                 thread=self.id,
@@ -88,7 +84,7 @@ class Session(NamedTuple):
             store = context.store
             known = threads.native.thread(self.project, self.id) is not None
             text = threads.render_store(self.id, store_tokens) if known else ""
-            gone = taken_back(context.history) if self.agent == "claude_code" else ()
+            gone = formats.taken_back(context.history, FORMATS[self.agent])
             texts = [text_of(context.history[index]) for index in gone]
             return StoredSession(store, text, "\n".join(texts))
 

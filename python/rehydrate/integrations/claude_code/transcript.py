@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mmap
 import stat
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rehydrate.formats import codex
 from rehydrate.formats._reading import transcript_branch
 from rehydrate.formats.claude_code import content_of, is_of_the_user, is_seen
 from rehydrate.integrations.mcp_server.session_files import Agent
@@ -63,27 +63,29 @@ def last_turns(path: Path, agent: Agent, turns: int = LAST_TURNS) -> list[dict[s
     Broken lines are left out, and so are results whose calls are not there.
     """
     size = path.stat().st_size
-    found: deque[dict[str, Any]] = deque(maxlen=turns)
+    found: list[dict[str, Any]] = []
     for most in TAIL_BYTES:
         begin = max(0, size - most)
         reader = TranscriptReader(path, begin, skips=begin > 0)
-        found = deque(said(reader.objects(size - begin), agent), maxlen=turns)
-        if len(found) == turns or not begin:
+        found = list(said(reader.objects(size - begin), agent))
+        if agent != "claude_code":
+            found = [found[line.index] for line in codex.spoken_lines(found)]
+        if len(found) >= turns or not begin:
             break
-    return paired(list(found), agent)
+    return paired(found[-turns:], agent)
 
 
 def said(
     lines: Iterable[Mapping[str, Any]], agent: Agent, ancestor: Callable[[str], str] = str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the entries in these lines: lines of Claude Code, items of Codex.
+    """Yield the entries in these lines, in the format of the agent's.
 
     What the user took back is left out, as far as these lines tell it. Each line of Claude Code
     names the last one before it that was said; ``ancestor`` finds that one for a line that is not
-    among these.
+    among these. Of Codex the events stay by which turns were taken back, with these turns.
     """
     if agent != "claude_code":
-        yield from filter(None, (_tried(_codex_item, line) for line in lines))
+        yield from filter(None, (_tried(_codex_entry, line) for line in lines))
         return
     read = [_tried(_claude_entry, line) or _link(line) for line in lines]
     branch = transcript_branch(read)
@@ -158,8 +160,13 @@ def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
     """Return the entries without results whose calls are missing, and without calls that were
     never answered, where others were made behind them."""
     if agent != "claude_code":
-        asked = {entry.get("call_id") for entry in entries if not _is_output(entry)}
-        return [entry for entry in entries if not _is_output(entry) or entry["call_id"] in asked]
+        items = [entry["payload"] for entry in entries]
+        asked = {item.get("call_id") for item in items if not _is_output(item)}
+        return [
+            entry
+            for entry, item in zip(entries, items, strict=True)
+            if not _is_output(item) or item["call_id"] in asked
+        ]
     asked = {block.get("id") for entry in entries for block in _blocks(entry, "tool_use")}
     kept = (
         _with_blocks(
@@ -214,18 +221,21 @@ def _own_words(content: Any) -> Any:
     ]
 
 
-def _codex_item(line: Mapping[str, Any]) -> dict[str, Any] | None:
+def _codex_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     item = line.get("payload")
-    if line.get("type") != "response_item" or not isinstance(item, Mapping):
+    if not isinstance(item, Mapping):
         return None
-    if item.get("type") not in _CODEX_ITEMS:
+    entry = {key: line[key] for key in ("type", "timestamp", "payload") if key in line}
+    if codex.turns_taken_back(line):
+        return entry
+    if line.get("type") != "response_item" or item.get("type") not in _CODEX_ITEMS:
         return None
     if item["type"] != "message":
-        return dict(item) if isinstance(item.get("call_id"), str) else None
+        return entry if isinstance(item.get("call_id"), str) else None
     role = item.get("role")
     if role not in ("user", "assistant") or not isinstance(item.get("content"), str | list):
         return None
-    return dict(item) if role == "assistant" or words_of_user(item) else None
+    return entry if role == "assistant" or words_of_user(item) else None
 
 
 def _is_harness(line: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
@@ -269,5 +279,5 @@ def _light(block: Mapping[str, Any]) -> Mapping[str, Any]:
     return block
 
 
-def _is_output(entry: Mapping[str, Any]) -> bool:
-    return str(entry.get("type", "")).endswith("_output")
+def _is_output(item: Mapping[str, Any]) -> bool:
+    return str(item.get("type", "")).endswith("_output")

@@ -19,6 +19,7 @@ from rehydrate.integrations.chat_dicts import (
     is_same_list,
     loses_thinking,
     media_part,
+    other_part,
     plain_text,
     reply_content,
     text_part,
@@ -99,23 +100,25 @@ class _CallIds:
 
 
 def _model(parts: Sequence[Part], calls: _CallIds) -> dict[str, Any]:
-    texts, made, thoughts = [], [], []
+    said, made, thoughts = [], [], []
     for part in parts:
         if (call := part.function_call) is not None:
             arguments = compact_json(call.args or {})
             made.append(call_of(calls.of_call(call), call.name or "", arguments))
         elif part.thought:
             thoughts.append(thinking_block(part.text or ""))
-        elif text := _text_of(part):
-            texts.append(text)
-    return assistant_chat(reply_content(texts), made, thoughts)
+        elif (item := _item(part)) != _EMPTY:
+            said.append(item)
+    return assistant_chat(reply_content(said), made, thoughts)
 
 
 def _result(part: Part, calls: _CallIds) -> dict[str, Any]:
     result = part.function_response
     assert result is not None
     text = result_text(result.response)
-    return {"role": "tool", "tool_call_id": calls.of_result(result), "content": text}
+    files = [_media(each.inline_data or each.file_data) for each in result.parts or ()]
+    content: Any = [text_part(text), *files] if files else text
+    return {"role": "tool", "tool_call_id": calls.of_result(result), "content": content}
 
 
 def result_text(response: Mapping[str, Any] | None) -> str:
@@ -134,21 +137,20 @@ def _user(parts: Sequence[Part], index: int, those: slice) -> Entry:
 
 
 def _item(part: Part) -> dict[str, Any]:
-    media = part.inline_data or part.file_data
-    if media is None:
-        return text_part(_text_of(part))
-    name = getattr(media, "file_uri", None) or getattr(media, "display_name", None) or "inline"
-    return media_part(name, media.mime_type)
-
-
-def _text_of(part: Part) -> str:
-    """Return the text of a part of any kind, for its size and its words."""
+    if part.inline_data or part.file_data:
+        return _media(part.inline_data or part.file_data)
     if part.text is not None:
-        return part.text
-    if part.inline_data is not None:
-        return f"[{part.inline_data.mime_type}]"
+        return text_part(part.text)
     known = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature"})
-    return compact_json(known) if known else ""
+    return other_part(known) if known else text_part("")
+
+
+_EMPTY = text_part("")
+
+
+def _media(media: Any) -> dict[str, Any]:
+    name = getattr(media, "file_uri", None) or getattr(media, "display_name", None) or "inline"
+    return media_part(name, getattr(media, "mime_type", None))
 
 
 def picked(
@@ -244,7 +246,7 @@ def _changed_model(
         elif part.thought:
             if keeps_thinking:
                 made.append(part)
-        elif _text_of(part):
+        elif part.text:
             made.append(_shortened(part, next(texts)))
         else:
             made.append(part)

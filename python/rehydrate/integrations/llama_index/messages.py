@@ -17,6 +17,7 @@ from rehydrate.integrations.chat_dicts import (
     content_of,
     loses_thinking,
     media_part,
+    other_part,
     plain_text,
     text_part,
     texts_of,
@@ -70,7 +71,16 @@ def _item(block: Any) -> dict[str, Any]:
         return media_part(str(block.url or block.path or "inline"), "image/")
     if block.block_type in ("audio", "video", "document"):
         return media_part(block.block_type, None)
-    return text_part(compact_json(block.model_dump(mode="json", exclude_none=True)))
+    inner = getattr(block, "content", None) or getattr(block, "cited_content", None)
+    if inner is None:
+        return other_part(block.model_dump(mode="json", exclude_none=True))
+    inside = [_item(each) for each in (inner if isinstance(inner, list) else [inner])]
+    return {
+        "type": "search_result",
+        "title": block.title,
+        "source": block.source,
+        "content": inside,
+    }
 
 
 def _calls(message: ChatMessage) -> list[Any]:

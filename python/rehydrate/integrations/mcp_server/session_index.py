@@ -343,12 +343,13 @@ class _Line(NamedTuple):
 
 
 def _went_back(lines: Sequence[_Line], tips: Sequence[str]) -> bool:
-    """Return whether one of these lines goes on from another one than the last that was known."""
+    """Return whether one of these lines goes on from another one than the last that was known, or
+    takes turns back."""
     known: set[object] = set(tips)
     for line in lines:
         parent = line.link.line.get("parentUuid")
         is_prompt = any(said.speaker == "user" for said in line.said)
-        if is_prompt and isinstance(parent, str) and parent not in known:
+        if line.link.taken_back or (is_prompt and isinstance(parent, str) and parent not in known):
             return True
         known.add(line.link.line.get("uuid"))
     return False

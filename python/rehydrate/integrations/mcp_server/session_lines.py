@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rehydrate._text import without_elements
+from rehydrate.formats import codex
 from rehydrate.formats._reading import transcript_branch
 from rehydrate.formats.claude_code import content_of, is_seen
 from rehydrate.retention.reading import payload as payload_of, tool_inputs, user_text
@@ -145,14 +146,23 @@ def without_reminders(text: str) -> str:
 
 
 class Link(NamedTuple):
-    """What hangs on what: a line of Claude Code's, without what was said in it."""
+    """What decides whether a line is still part of the conversation, and nothing that was said."""
 
     line: dict[str, Any]
+    """Of Claude Code's, what its tree asks of a line."""
+    is_turn: bool = False
+    """Of Codex', whether it is a turn of the user's."""
+    taken_back: int = 0
+    """Of Codex', how many turns it takes back."""
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Link:
-        """Take what the tree asks of a line."""
+        """Take what is asked of a line."""
         made = {key: line[key] for key in _LINK_KEYS if key in line}
+        if isinstance(line.get("payload"), Mapping):
+            found = codex.line_of(line, 0)
+            is_turn = found is not None and found.is_turn
+            return cls(made, is_turn, codex.turns_taken_back(line))
         message = line.get("message")
         if isinstance(message, Mapping):
             content = message.get("content")
@@ -182,11 +192,10 @@ _BLOCK_KEYS = ("type", "id", "tool_use_id")
 
 
 def kept(links: Sequence[Link]) -> list[bool]:
-    """Return for each line whether the conversation went on from it; others are kept too, where
-    no line names another."""
+    """Return for each line whether the conversation went on from it."""
     branch = transcript_branch([link.line for link in links])
     if branch is None:
-        return [True] * len(links)
+        return codex.kept([link.is_turn for link in links], [link.taken_back for link in links])
     found = set(branch)
     return [number in found for number in range(len(links))]
 

@@ -61,9 +61,11 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
                 if said.speaker == "user"
             ]
         )
-        if message is not None:
+        if file.agent == "codex":
+            entries.append(line)
+        elif message is not None:
             entries.append(message)
-        elif file.agent == "claude_code" and "uuid" in line:
+        elif "uuid" in line:
             entries.append(links[-1].line)
     for said, is_kept in zip(turns_of, kept(links), strict=True):
         turns += said if is_kept else []
@@ -84,23 +86,22 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
 
 def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
     """Read the messages; those of no shape that the format has are left out."""
-    format = "claude_code" if file.agent == "claude_code" else "openai_responses"  # noqa: A001
 
     def has_shape(entry: Any) -> bool:
         try:
-            formats.parse([entry], format)
+            formats.parse([entry], file.agent)
         except InvalidMessageError:
             return False
         return True
 
     try:
-        return formats.parse(entries, format)
+        return formats.parse(entries, file.agent)
     except InvalidMessageError:
         pass
     try:
-        return formats.parse([entry for entry in entries if has_shape(entry)], format)
+        return formats.parse([entry for entry in entries if has_shape(entry)], file.agent)
     except InvalidMessageError:
-        return formats.parse([], format)
+        return formats.parse([], file.agent)
 
 
 def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:

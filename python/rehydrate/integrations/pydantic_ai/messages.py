@@ -7,16 +7,18 @@ picked by their indices; only a part of which the prompt shows less is a changed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import (
+    STATE_PART,
     assistant_chat,
     call_of,
     is_same_list,
     loses_thinking,
+    other_part,
     plain_text,
     reply_content,
     text_part,
@@ -72,15 +74,50 @@ def _entries(messages: Sequence[ModelMessage]) -> Iterator[Entry]:
 
 
 def _response(message: ModelResponse) -> dict[str, Any]:
-    texts, calls, thoughts = [], [], []
+    parts, calls, thoughts = [], [], []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
             calls.append(call_of(part.tool_call_id, part.tool_name, part.args_as_json_str()))
         elif isinstance(part, ThinkingPart):
             thoughts.append(thinking_block(part.content, part.signature or ""))
-        elif text := _text_of(part):
-            texts.append(text)
-    return assistant_chat(reply_content(texts), calls, thoughts)
+        else:
+            parts += _reply_parts(part)
+    return assistant_chat(reply_content(parts), calls, thoughts)
+
+
+def _reply_parts(part: Any) -> list[dict[str, Any]]:
+    """Return what a part of a response is, other than a call or a thought."""
+    content = getattr(part, "content", None)
+    if part.part_kind == "compaction":
+        return [{"type": STATE_PART, "content": content or ""}]
+    if isinstance(content, str) and part.part_kind not in _NATIVE_RETURNS:
+        return [text_part(content)] if content else []
+    if part.part_kind == "file":
+        return [_media(content)]
+    if part.part_kind == "speech":
+        heard = text_part(part.transcript) if part.transcript else None
+        return [each for each in (heard, _media(part.audio) if part.audio else None) if each]
+    if part.part_kind in _NATIVE_RETURNS:
+        return [other_part(_readable(content))]
+    return [text_part(_text_of(part))]
+
+
+_NATIVE_RETURNS = frozenset({"builtin-tool-return", "builtin-tool-search-return"})
+
+
+def _readable(value: Any) -> Any:
+    """Return what a provider's own tool returned, with a part for each file in it."""
+    is_file = isinstance(value, BinaryContent | bytes) or hasattr(value, "force_download")
+    if is_file:
+        return _media(value)
+    if isinstance(value, Mapping):
+        return {key: _readable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _readable(getattr(value, each.name)) for each in fields(value)}
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else value
 
 
 def _request_part(part: Any) -> dict[str, Any]:
@@ -235,10 +272,10 @@ def _changed_response(
             arguments = next(calls)["function"]["arguments"]
             if arguments != part.args_as_json_str():
                 changes["args"] = arguments
-        elif text := _text_of(part):
-            shown = next(texts)
-            if shown != text and isinstance(part, TextPart):
-                changes["content"] = shown
+        else:
+            for own in _reply_parts(part):
+                if own["type"] == "text" and (shown := next(texts)) != own["text"]:
+                    changes |= {"content": shown} if isinstance(part, TextPart) else {}
         if not keeps_thinking and getattr(part, "id", None) is not None:
             changes["id"] = None
         parts.append(replace(part, **changes) if changes else part)

@@ -19,7 +19,7 @@ from rehydrate.compact.outline import (
 )
 from rehydrate.compact.outline_plan import outline_slot
 from rehydrate.formats.thinking import UNBOUND, thinking_model
-from rehydrate.messages import Message
+from rehydrate.messages import PROVIDER_OF, Message
 from rehydrate.prompt.counting import counted_sections, section_tokens
 from rehydrate.prompt.fencing import text_of
 from rehydrate.prompt.ir import PromptIR
@@ -78,7 +78,7 @@ class Outlining(NamedTuple):
         part, parsed. ``sections`` are the sections that are kept.
         """
         history, conversation = self.ir.history, self.ir.history.conversation
-        is_own = history.format in (target.provider, "claude_code", "langchain")
+        is_own = history.format in (target.provider, *PROVIDER_OF, "langchain")
         model = UNBOUND
         if is_own:
             model = thinking_model(target.model, history.format, history.entries)

@@ -96,6 +96,7 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
     if has_more {
         if value_of(entry, interned!(py, "function_call"))?.is_some()
             || value_of(entry, interned!(py, "audio"))?.is_some()
+            || holds_state(entry)?
         {
             return Ok(None);
         }
@@ -114,6 +115,13 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
         }
     }
     Ok(Some(Read { role: role.unbind(), of, link: if makes_calls { Link::Calls } else { Link::None } }))
+}
+
+/// Whether a field holds summaries that the provider itself wrote.
+fn holds_state(entry: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let py = entry.py();
+    let Some(fields) = value_of(entry, interned!(py, "provider_specific_fields"))? else { return Ok(false) };
+    fields.cast_exact::<PyDict>().map_or(Ok(true), |fields| fields.contains(interned!(py, "compaction_blocks")))
 }
 
 /// A content; whether it has a common shape.

@@ -159,9 +159,9 @@ impl Columns {
         found.map(|(at, text)| (self.of.rows[at].index, text.to_py(py))).collect()
     }
 
-    /// The units that are the system's.
+    /// The units that hold a message of the system's.
     fn system_units(&self) -> Vec<usize> {
-        let is_system = |&unit: &usize| self.units.members(unit).iter().all(|&at| self.role(at) == Role::System);
+        let is_system = |&unit: &usize| self.units.members(unit).iter().any(|&at| self.role(at) == Role::System);
         (0..self.units.len()).filter(is_system).collect()
     }
 
@@ -216,7 +216,7 @@ impl Columns {
         for at in (0..self.of.rows.len()).rev() {
             if self.role(at) == Role::Assistant {
                 first = Some(at);
-            } else if self.answers(at).is_empty() {
+            } else if self.answers(at).is_empty() && self.role(at) != Role::System {
                 break;
             }
         }
