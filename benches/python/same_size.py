@@ -24,6 +24,8 @@ class Held(NamedTuple):
     share: float
     size: float
     """Its tokens, by those that it was given."""
+    lines: float | None = None
+    """The share of the lines typed again; None where there were none, or of another's text."""
 
 
 def held(cut: Cut, tokens: int, last: int = 0) -> dict[str, Held]:
@@ -47,8 +49,10 @@ def held(cut: Cut, tokens: int, last: int = 0) -> dict[str, Held]:
     def of(names: frozenset[str], used: int) -> Held:
         return Held(cut.session, len(names | anyway) / len(cut.needed), used / tokens)
 
+    quoted = cut.quoted([{"role": "user", "content": text}, *(cut.messages[i] for i in shown)])
+    ours = of(_named(cut, text), rehydrate.count_tokens(text))
     return {
-        OURS: of(_named(cut, text), rehydrate.count_tokens(text)),
+        OURS: ours._replace(lines=len(quoted) / len(cut.lines) if cut.lines else None),
         "an extractive bundle": of(_named(cut, extract), rehydrate.count_tokens(extract)),
         "`compact_context`": of(cut.mentioned(compacted), sum(map(cost, compacted))),
         "the last messages": of(cut.mentioned(tail), sum(map(cost, tail))),
@@ -72,6 +76,10 @@ def row(
         for name in means
         if name != OURS
     ]
+    lines = [(each[OURS].session, each[OURS].lines) for each in cases]
+    typed = [(session, share) for session, share in lines if share is not None]
+    if typed:
+        others.insert(0, f"lines typed again {mean_by_session(typed):.2f}")
     return Row(
         case,
         means[OURS],

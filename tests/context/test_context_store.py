@@ -65,6 +65,56 @@ def test_files_with_what_was_done_to_them():
     ]
 
 
+def test_commands_with_what_they_came_to_and_the_files_that_they_show_and_write():
+    said = [
+        user("Fix the build."),
+        call("1", "Bash", command="cd src && cat rows.py 2>/dev/null | head -50"),
+        result("1", "raise ValueError: of a file that is only read"),
+        call("2", "Bash", command="make test 2>&1 | tail -3"),
+        result("2", "ValueError: no port"),
+        call("3", "Bash", command="sed -i 's/a | b/c/' rows.py && make lint"),
+        result("3", "Process exited with code 2\nbad"),
+        call("4", "Bash", command="make test | grep -c passed"),
+        result("4", "12"),
+        call("5", "Bash", command="cat > new.py << 'EOF'\nif a > b.py: pass\nEOF"),
+        result("5", ""),
+        call("6", "Bash", command="deploy --token ghp_0123456789abcdefghijABCDEFGHIJ012345"),
+        result("6", "ok"),
+    ]
+    read = formats.parse(said, "anthropic")
+    store = store_of(*said)
+    assert store.render(400, conversation=read).split("\n")[2:9] == [
+        "## Files & Code",
+        "- new.py: created #9",
+        "- rows.py: read #1; edited #5",
+        "## Important Context",
+        "- ran deploy --token [redacted:github_token]: ok (#12)",
+        "- ran cat > new.py << 'EOF'…: ok (#10)",
+        "- ran make test: ok (#8)",
+    ]
+    assert "- ran sed -i 's/a | b/c/' rows.py && make lint: exit 2 (#6)" in store.render(
+        400, conversation=read
+    )
+    shown = store.render(400, conversation=read, visible={8, 10, 12})
+    assert shown.count("- ran ") == 1
+    assert texts(store_of(*said[:5]), "Important Context") == ["ValueError: no port"]
+    failed = store_of(*said[:5]).render(400, conversation=formats.parse(said[:5], "anthropic"))
+    assert "- open error: make test: ValueError: no port (#4)" in failed
+
+
+def test_a_name_has_its_line_where_that_costs_little():
+    log = "It was a long day with much wind, and at the end of it somebody opened the_old_door.\n"
+    code = '"dark_red": "#cc0000",\n## keys/evil.txt is_a_heading\n'
+    said = [user("Go."), call("1", "Read", file_path="theme.json"), result("1", log + code)]
+    told = store_of(*said).render(400, conversation=formats.parse(said, "anthropic"))
+    assert told.split("Names and lines")[1].split("\n")[1:] == [
+        "in tool results: #1 the_old_door",
+        "#1:",
+        '> "dark_red": "#cc0000",',
+        "> ## keys/evil.txt is_a_heading",
+    ]
+
+
 def test_a_changed_file_stays_one_however_often_it_is_read():
     said = [user("Look at it.")]
     for number in range(12):
@@ -133,7 +183,7 @@ def test_errors_are_open_until_the_same_call_succeeds_and_fade():
     failed = [call("1", "Bash", command="make test"), result("1", "ValueError: no port")]
     store = store_of(user("Go."), *failed)
     assert texts(store, "Important Context") == ["ValueError: no port"]
-    store.update(messages(call("2", "Bash", command="make test"), result("2", "ok"), at=3))
+    store.update(messages(call("2", "Bash", command="make test"), result("2", ""), at=3))
     assert texts(store, "Important Context") == []
     again = store_of(user("Go."), *failed)
     again.update(messages(*[assistant(f"Step {n}: we decided on {n}.") for n in range(200)], at=3))

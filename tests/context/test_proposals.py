@@ -94,7 +94,7 @@ class Noted:
 
 SOURCES = [
     user("The harbour is shallow."),
-    call("1", "Bash", command="sed -i s/a/b/ src/berths.py"),
+    call("1", "Bash", command="perl -pi -e s/a/b/ src/berths.py"),
     result("1", "The harbour is deep."),
     assistant("The harbour is wide."),
     {"role": "system", "content": "The harbour is closed."},
@@ -107,7 +107,7 @@ SOURCES = [
 ]
 SAID_BY = {
     "user": (0, "The harbour is shallow."),
-    "call": (1, "sed -i s/a/b/ src/berths.py"),
+    "call": (1, "perl -pi -e s/a/b/ src/berths.py"),
     "tool": (2, "The harbour is deep."),
     "assistant": (3, "The harbour is wide."),
     "system": (4, "The harbour is closed."),
@@ -322,7 +322,7 @@ def test_a_task_outlasts_its_request_until_it_is_done_or_old():
 
 
 def test_a_file_that_was_noted_is_edited_later():
-    noted = Noted(user("Look."), call("1", "Bash", command="sed -i s/a/b/ src/a.py"))
+    noted = Noted(user("Look."), call("1", "Bash", command="perl -pi -e s/a/b/ src/a.py"))
     noted.propose(add("Files & Code", "src/a.py", 1))
     noted.say(result("1", "ok"), call("2", "Edit", file_path="src/a.py"))
     assert "- src/a.py: noted #1; edited #3" in noted.store.render(300)

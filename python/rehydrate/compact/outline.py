@@ -185,6 +185,14 @@ class NameIndex:
                 clean = self._redaction.text(text)
             self._texts.append(_Text(clean, kind, self._unit, is_visible, heading, reference))
 
+    def hidden_texts(self) -> dict[str, str]:
+        """Return what is no longer visible, without secrets, by its reference."""
+        texts: dict[str, list[str]] = {}
+        for each in self._texts:
+            if each.reference and not each.is_visible:
+                texts.setdefault(each.reference, []).append(each.text)
+        return {reference: "\n".join(of_it) for reference, of_it in texts.items()}
+
     def best(self, limit: int) -> list[OutlineName]:
         """Return the names that are no longer visible, the most useful first."""
         # A name inside a secret counts as visible, so that it is never listed.

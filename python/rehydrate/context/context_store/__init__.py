@@ -4,6 +4,7 @@ operations    what items and operations are, and what they add up to
 updater       reads a turn by rules; cues: decisions and errors; tool_table: what tools do
 proposals     what a model would change: how it is asked, how its answer is read;
               proposal_checks: what of it holds
+commands      what was run, and what it came to; name_lines: names and lines in the room left
 rendering     the markdown, within a budget
 store         ContextStore: all of it for one thread
 """

@@ -63,6 +63,10 @@ _ERROR = re.compile(
     (?: : | \[ | \s at | \s - ) | ^Traceback ) .*$""",
     re.VERBOSE | re.MULTILINE,
 )
+_EXIT = re.compile(
+    r"^(?:process )?exit(?:ed with)?(?: code| status)?:? ([0-9]{1,3})\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _LABELLED = re.compile(
     r"(?:^|(?<=[.!?] ))(?:[A-Z][A-Z'-]+ ){0,3}[A-Z][A-Z'-]{2,}: .+", re.MULTILINE
 )
@@ -143,6 +147,16 @@ def first_error(text: str) -> Cued | None:
     """
     match = _ERROR.search(text)
     return None if match is None else next(_trimmed(text, match.start(), match.end()), None)
+
+
+def exit_code(text: str) -> int | None:
+    """Return the code that a command's result says it exited with; None where it says none.
+
+    >>> exit_code("Exit code: 2\\nno such file"), exit_code("done")
+    (2, None)
+    """
+    match = _EXIT.search(text, 0, MAX_SENTENCE)
+    return None if match is None else int(match[1])
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Cued]:

@@ -4,53 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from rehydrate.context.context_store.commands import Command
 from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
 from rehydrate.context.context_store.tool_table import CHANGES
 from rehydrate.prompt.counting import text_tokens
 
 ITEMS_SHARE = 0.8
 """Of the budget for what was laid down, done and left open; names take what is left."""
+WORKING_SET_PART = 3
+"""Files take at most a third of the room that the state of the task leaves, errors and commands a
+third of what is left then."""
 MIN_TOKENS = 100
 """A smaller store would be mostly its headings."""
 _MAX_ITEM = 300
 """Characters of one item; its handle leads to the rest."""
 _MAX_REQUEST = 1_200
-_NAMES = "Names, by what they were used for and where they stood"
+_NAMES = "Names and lines, by what they were used for and where they stood"
 
 WriteNames = Callable[[int, str], str]
 """Lines of names in at most so many tokens, of those that a text does not show."""
 
 
-def render(items: Items, budget_tokens: int, write_names: WriteNames | None = None) -> str:
+def render(
+    items: Items,
+    budget_tokens: int,
+    commands: Sequence[Command] = (),
+    write_names: WriteNames | None = None,
+) -> str:
     """Return the store as markdown in at most ``budget_tokens``.
 
-    The state of the task comes first in the budget, then preferences, the strongest first,
-    decisions, files and open errors; where the room of one is short, the others become one line of
-    handles. Names take what is left.
+    The state of the task comes first in the budget, then the working set: files, open errors and
+    commands, the last first. Preferences, the strongest first, decisions and notes follow; where
+    the room of one is short, the others become one line of handles. Names take what is left.
     """
     if budget_tokens < MIN_TOKENS:
         return ""
     room = int(budget_tokens * (1.0 if write_names is None else ITEMS_SHARE))
     lines: dict[Heading, list[str]] = {}
-    for heading in _BY_WORTH:
-        written = list(within(room, _entries(items, heading, room)))
+    for heading, is_working_set in _BY_WORTH:
+        part = room // WORKING_SET_PART if is_working_set else room
+        written = list(within(part, _entries(items, heading, part, commands, is_working_set)))
+        if is_working_set and heading is Heading.CONTEXT:
+            written += _ran(commands, items, part - _tokens(written))
         if written:
-            lines[heading] = written
+            lines.setdefault(heading, []).extend(written)
             room -= _tokens([f"## {heading}", *written])
     text = _joined(lines, ())
     if write_names is None:
         return text
     left = budget_tokens - _tokens([text, f"## {Heading.CONTEXT}", f"{_NAMES}:"])
-    names = write_names(left, text) if left >= MIN_TOKENS else ""
+    names = write_names(left, text)
     return _joined(lines, [f"{_NAMES}:", *names.split("\n")] if names else ())
 
 
 _BY_WORTH = (
-    Heading.TASK_STATE,
-    Heading.PREFERENCES,
-    Heading.DECISIONS,
-    Heading.FILES,
-    Heading.CONTEXT,
+    (Heading.TASK_STATE, False),
+    (Heading.FILES, True),
+    (Heading.CONTEXT, True),
+    (Heading.PREFERENCES, False),
+    (Heading.DECISIONS, False),
+    (Heading.CONTEXT, False),
 )
 
 
@@ -63,7 +76,13 @@ def _joined(lines: dict[Heading, list[str]], names: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
-def _entries(items: Items, heading: Heading, room: int) -> list[tuple[Item, str]]:
+def _entries(
+    items: Items,
+    heading: Heading,
+    room: int,
+    commands: Sequence[Command],
+    is_working_set: bool,
+) -> list[tuple[Item, str]]:
     """Return the items of a heading with their lines, what is worth most first."""
     longest = min(_MAX_REQUEST, room) if heading is Heading.TASK_STATE else _MAX_ITEM
     live = items.live(heading)
@@ -73,7 +92,22 @@ def _entries(items: Items, heading: Heading, room: int) -> list[tuple[Item, str]
         live.sort(key=lambda item: (item.kind != "request", item.id))
     else:
         live.sort(key=_worth, reverse=True)
-    return [(item, _line(item, longest)) for item in live]
+    if heading is Heading.CONTEXT:
+        live = [item for item in live if (item.kind == "error") == is_working_set]
+    ran = {each.answered: f"{each.text}: " for each in commands}
+    return [(item, _line(item, longest, ran.get(item.span.entry, ""))) for item in live]
+
+
+def _ran(commands: Sequence[Command], items: Items, room: int) -> Iterator[str]:
+    """Yield what commands came to, the last first, but for those whose error is open."""
+    open_ = {item.span.entry for item in items.live(Heading.CONTEXT) if item.kind == "error"}
+    for command in reversed(commands):
+        line = f"- ran {command.text}: {command.outcome} (#{command.answered})"
+        room -= _tokens([line])
+        if room < 0:
+            return
+        if command.answered not in open_:
+            yield line
 
 
 def _worth(item: Item) -> tuple[int, float, int]:
@@ -95,10 +129,13 @@ def told_uses(item: Item) -> str:
     )
 
 
-def _line(item: Item, longest: int) -> str:
+def _line(item: Item, longest: int, ran: str) -> str:
     if item.kind == "file":
-        return f"- {item.text}: {told_uses(item)}"
+        last = dict(item.uses)  # of each use
+        return f"- {item.text}: {'; '.join(f'{use} #{entry}' for use, entry in last.items())}"
     text = " ".join(item.text.split())
+    if item.kind == "error":
+        text = ran + text
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
     label = {"plan": "[ ] ", TASK: "[ ] ", "error": "open error: "}.get(item.kind, "")
     return f"- {label}{cut} ({item.span.handle})"
@@ -115,7 +152,7 @@ def within(room: int, entries: Iterable[tuple[Item, str]]) -> Iterator[str]:
         else:
             left -= needed
             yield line
-    if rest:
+    if rest and left > 0:
         handles = list(dict.fromkeys(item.span.handle for item in sorted(rest, key=_by_entry)))
         shown = " ".join(handles)
         while handles and _tokens([shown]) > max(left - 12, 24):

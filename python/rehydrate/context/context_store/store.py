@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate._check import check_choice
-from rehydrate.compact.outline import NameIndex, write_outline
+from rehydrate.compact.outline import NameIndex
+from rehydrate.context.context_store.commands import commands_of
+from rehydrate.context.context_store.name_lines import write_names
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
@@ -21,7 +23,6 @@ from rehydrate.context.context_store.proposals import Proposal, ProposalRequest
 from rehydrate.context.context_store.rendering import render
 from rehydrate.context.context_store.updater import Updater
 from rehydrate.messages import Conversation, Message
-from rehydrate.prompt.counting import text_tokens
 
 
 class StoreMark(NamedTuple):
@@ -155,22 +156,22 @@ class ContextStore:
     ) -> str:
         """Return the store as markdown in at most ``budget_tokens``; "" below a hundred.
 
-        With the ``conversation``, names that were used in it fill the room that is left, but for
-        those in the messages at the ``visible`` indices.
+        With the ``conversation``, it has the commands that were run and what they came to, and
+        names that were used in it, some with their lines, fill the room that is left: but for what
+        the messages at the ``visible`` indices have.
         """
         if conversation is None:
             return render(self._items, budget_tokens)
 
-        def write_names(tokens: int, shown: str) -> str:
-            names = NameIndex()
-            names.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
-            names.add_visible(shown)
-            lines = write_outline(
-                names.best(tokens), "", lambda lines: sum(text_tokens([lines])) <= tokens
-            )
-            return lines.partition("\n")[2]
+        def write(tokens: int, shown: str) -> str:
+            index = NameIndex()
+            index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
+            index.add_visible(shown)
+            return write_names(index, tokens)
 
-        return render(self._items, budget_tokens, write_names)
+        return render(
+            self._items, budget_tokens, commands_of(conversation.messages, visible), write
+        )
 
 
 def text_at(span: Span, message: Message) -> str | None:

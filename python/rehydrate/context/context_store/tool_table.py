@@ -16,16 +16,26 @@ class ToolUse(NamedTuple):
     """What a tool does."""
 
     use: str
-    """edited, created, read, deleted, ran, planned, looked up."""
+    """edited, created, read, deleted, ran, planned."""
     arguments: tuple[str, ...] = ("file_path", "path", "filename", "notebook_path", "target_file")
     """Where its subject stands, the first that is there."""
 
 
-EDITED, CREATED, READ, DELETED, RAN, PLANNED = (
-    "edited", "created", "read", "deleted", "ran", "planned",
+EDITED, CREATED, READ, DELETED, RAN, PLANNED, LOOKED_UP = (
+    "edited", "created", "read", "deleted", "ran", "planned", "looked up",
 )  # fmt: skip
 CHANGES = frozenset({EDITED, CREATED, DELETED})
 """Uses that change a file."""
+_LOOKING = frozenset({
+    "[", "awk", "basename", "cat", "cd", "cut", "date", "diff", "dirname", "du", "echo", "env",
+    "file", "find", "git blame", "git branch", "git diff", "git grep", "git log", "git show",
+    "git status", "grep", "head", "jq", "less", "ls", "nl", "printf", "pwd", "rg", "sed", "sleep",
+    "sort", "stat", "tail", "test", "tr", "tree", "true", "uniq", "wc", "which", "xargs",
+})  # fmt: skip
+"""Programs that look something up: where a command runs no other, an error in what it prints is
+another's."""
+_SHOWING = frozenset({"cat", "head", "less", "nl", "sed", "tail"})
+"""Those that show the file that they name last."""
 
 _COMMAND = ("command", "cmd", "script", "code")
 _PLAN = ("todos", "plan", "items", "tasks")
@@ -61,6 +71,12 @@ TOOLS: dict[str, ToolUse] = {
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _PATCH_USES = {"Add": CREATED, "Update": EDITED, "Delete": DELETED}
 
+_SEPARATORS = re.compile(r"\|\||&&|[|;\n]")
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_WRITTEN = re.compile(r"(?<![=<-])[0-9&]?(>>?)\s*(\S+)")
+_PATH = re.compile(r"^(?!/dev/|-|_)(?=[^./]*[./])[^*?$<>&(){}]+$")
+_ASSIGNED = re.compile(r"^(?:\w+=\S*\s+)+")
+
 
 class Subject(NamedTuple):
     """What a call is about."""
@@ -75,6 +91,8 @@ def subjects(tool_input: str) -> Iterator[Subject]:
 
     >>> list(subjects('Edit {"file_path":"src/rows.py","old_string":"a"}'))
     [Subject(use='edited', text='src/rows.py')]
+    >>> list(subjects('Bash {"command":"cat src/rows.py | head -5"}'))
+    [Subject(use='looked up', text='cat src/rows.py'), Subject(use='read', text='src/rows.py')]
     """
     name, _, written = tool_input.partition(" ")
     known = TOOLS.get(name.rpartition("__")[2].rpartition(".")[2].lower())
@@ -92,15 +110,43 @@ def subjects(tool_input: str) -> Iterator[Subject]:
     if known.use == PLANNED:
         for step in found if isinstance(found, list) else ():
             yield from _step(step)
-    elif isinstance(found, list):  # a command as words
-        yield Subject(known.use, " ".join(map(str, found)))
+    elif isinstance(found, list):  # the words of a command, or a shell and its script
+        words = [str(word) for word in found]
+        yield from _run(words[-1] if words[1:-1] in (["-lc"], ["-c"]) else " ".join(words))
     elif isinstance(found, str):
         patched = list(_PATCHED.finditer(found))
         if patched:
             for match in patched:
                 yield Subject(_PATCH_USES[match[1]], match[2].strip())
+        elif known.use == RAN and "code" not in given:
+            yield from _run(found)
         elif "\n" not in found or known.use == RAN:
             yield Subject(known.use, found)
+
+
+def _run(command: str) -> Iterator[Subject]:
+    """Yield what a command is about: itself, without the programs that only cut what it prints, and
+    the files that it shows and writes."""
+    plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), command)
+    piped = plain.split("|")
+    while len(piped) > 1 and piped[-2] and _programs(piped[-1]) <= _LOOKING:
+        piped.pop()
+    shown = command[: len("|".join(piped))].strip().removesuffix("2>&1").rstrip()
+    yield Subject(LOOKED_UP if _programs(plain) <= _LOOKING else RAN, shown)
+    for part in _SEPARATORS.split(plain.partition("<<")[0]):
+        written = _WRITTEN.findall(part)
+        told = [(CREATED if sign == ">" else EDITED, path) for sign, path in written]
+        program, *words = _WRITTEN.sub("", part).split() or [""]
+        if program in _SHOWING and words:
+            is_edited = program == "sed" and any(word.startswith("-i") for word in words)
+            told.append((EDITED if is_edited else READ, words[-1]))
+        yield from (Subject(use, path) for use, path in told if _PATH.match(path))
+
+
+def _programs(command: str) -> set[str]:
+    """Return the programs that a command runs; of git what it is to do too."""
+    words = (_ASSIGNED.sub("", part.strip()).split()[:2] for part in _SEPARATORS.split(command))
+    return {" ".join(each if each[0] == "git" else each[:1]) for each in words if each}
 
 
 def _step(step: Any) -> Iterator[Subject]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from rehydrate import _engine
 from rehydrate.context.context_store.cues import (
     decisions,
+    exit_code,
     first_error,
     is_correction,
     labelled,
@@ -29,7 +30,7 @@ from rehydrate.context.context_store.operations import (
     item_of,
     key_of,
 )
-from rehydrate.context.context_store.tool_table import PLANNED, RAN, Subject, subjects
+from rehydrate.context.context_store.tool_table import LOOKED_UP, PLANNED, RAN, Subject, subjects
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
@@ -94,6 +95,8 @@ class Updater:
                 yield from self._of_result(message, number, piece, next(answers, ""))
             elif piece.kind is PieceKind.TEXT and message.role != "system":
                 yield from self._of_text(message, number, piece)
+        for call in answers:  # with nothing: such a result is no piece
+            yield from self._of_result(message, 0, Piece("", PieceKind.TOOL_RESULT), call)
 
     # Text
 
@@ -160,7 +163,7 @@ class Updater:
         if planned:
             yield from self._plan(message, number, piece, planned[:_MAX_PLAN])
         for use, text in told:
-            if use not in (PLANNED, RAN):
+            if use not in (PLANNED, RAN, LOOKED_UP):
                 yield from self._file(message, number, piece, use, text)
         self._calls[call] = _about(told)
 
@@ -195,6 +198,8 @@ class Updater:
     ) -> Iterator[Operation]:
         about = self._calls.pop(call, [])
         error = first_error(piece.text) if _may_fail(about, piece.text) else None
+        if exit_code(piece.text) == 0:
+            error = None
         key = key_of(" ".join(text for _, text in about)) or call
         open_ = self._items.find(Heading.CONTEXT, key)
         if open_ is not None and open_.kind != "error":
