@@ -19,10 +19,11 @@ from benches.python.same_size import LIMIT, held, row
 from benches.python.sources import Source, data_folder, read_sources
 from benches.report.rows import Part, Row, number
 from rehydrate import formats
-from rehydrate.context import ContextStore
-from rehydrate.retention import Cut
+from rehydrate.context import ContextStore, compact_history
+from rehydrate.retention import Cut, mean_by_session
 
 SOURCES = ("coding", "long coding")
+HEADS = ("coding", "aider", "swe-agent")
 WANT = {0.02: (0.45, 0.65), 0.04: (0.60, 0.78)}
 """By the share of the size, of the names used next: alone, and with the last messages; of sessions
 that nobody tuned on."""
@@ -51,6 +52,45 @@ def rows(source: Source) -> list[Row]:
     return made
 
 
+def in_place_of_the_head(source: Source) -> list[Row]:
+    """Return the rows of `compact_history` without a model, excerpts in as many tokens beside."""
+    found = []
+    for cut in source.cuts:
+        made = compact_history(cut.messages, format=cut.format)
+        if made.kept_from:
+            tokens = rehydrate.count_tokens(made.messages, format=cut.format)
+            kept = rehydrate.compact_context(
+                cut.messages, "", budget_tokens=tokens, format=cut.format, granularity="excerpt"
+            )
+            found.append((cut, made.messages, kept.messages))
+    rows = []
+    for measure, needed, held_by in (
+        ("names used next", lambda cut: cut.needed, Cut.mentioned),
+        ("lines typed again", lambda cut: cut.lines, Cut.quoted),
+    ):
+        cases = [case for case in found if needed(case[0])]
+        ours, excerpts = (
+            mean_by_session(
+                (case[0].session, len(held_by(case[0], case[way])) / len(needed(case[0])))
+                for case in cases
+            )
+            for way in (1, 2)
+        )
+        sessions = len({cut.session for cut, _, _ in cases})
+        rows.append(
+            Row(
+                f"{source.title}, {sessions} sessions, {len(cases)} cuts: {measure}, "
+                "the store in place of the head, the last messages as they were",
+                ours,
+                "",
+                more_is_better=True,
+                beside=f"excerpts in as many tokens {excerpts:.2f}",
+                limit=LIMIT,
+            )
+        )
+    return rows
+
+
 def latency(cuts: Sequence[Cut]) -> Row:
     """Return the row of what a turn adds."""
     took = []
@@ -77,6 +117,7 @@ def main() -> None:
     if folder is None:
         sys.exit("context_stores: no conversations; set REHYDRATE_DATA")
     sources = [each for each in read_sources(folder, SOURCES) if each.cuts]
+    heads = [each for each in read_sources(folder, HEADS) if each.cuts]
     about = (
         "Coding sessions, cut; what the context store holds of the names used later, with 95% "
         "intervals by session. The extractive bundle has the sentences of users and agent with "
@@ -86,6 +127,7 @@ def main() -> None:
     )
     found = [
         *(row for source in sources for row in rows(source)),
+        *(row for source in heads for row in in_place_of_the_head(source)),
         *own_summaries.rows(folder / "claude_code"),
         *planted.rows(),
         latency([cut for source in sources for cut in source.cuts]),

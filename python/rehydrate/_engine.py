@@ -73,9 +73,8 @@ class UnitFigures(NamedTuple):
     tokens: int
     gain: float
     """Its gain of the objective."""
-    own: float
-    """The part of the gain that is its own score."""
-    worth: float
+    unsaid: float
+    """The share of what it mentions that nothing kept mentions."""
 
 
 def signals(selection: _native.Selection) -> list[Signals]:

@@ -18,7 +18,7 @@ from tests.stress.attacks import attacks, patterns
 # Used with `match` on one line or from one place: a search would begin anywhere.
 MATCHED = {{
     *("_OWN_LINE", "_LINE", "_COLON", "_EPISODE", "_SCALAR", "_OPENING", "_ROW_START"),
-    *("MATCH", "PATH", "LOG", "SIGNATURE", "CODE"),
+    *("MATCH", "PATH", "LOG", "SIGNATURE", "CODE", "_DATA_URL"),
 }}
 # Of models' names, which are cut, of values of secrets, of the requirements of this package and of
 # what a server says when it refuses a connection.

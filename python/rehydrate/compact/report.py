@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rehydrate.compact.excerpts import Excerpts
 
 
-MAX_REPEATED_GAIN = 0.25
-"""A unit repeats what is kept if its features add at most this share of its worth."""
+MAX_UNSAID = 0.25
+"""A unit repeats what is kept if at most this share of what it mentions is new."""
 PREVIEW_CHARACTERS = 160
 
 
@@ -120,11 +120,10 @@ class Report:
             unit, tokens = self._conversation.units[number], self._decision.unit_tokens[number]
             signal, gain = signals[figures.best], figures.gain
             stale = [stale_tokens[index] for index in unit.members if index in stale_tokens]
-            new_share = (gain - figures.own) / figures.worth if figures.worth > 0 else 1.0
             reason = (
                 self._why_kept(number)
                 if kept[number]
-                else self._why_dropped(tokens, signal.coverage, new_share)
+                else self._why_dropped(tokens, signal.coverage, figures.unsaid)
             )
             kept_tokens = tokens - saved.get(number, 0) - sum(stale)
             rows.append(
@@ -222,7 +221,7 @@ class Report:
             "worth its tokens" if self._scoring.packing == "coverage" else "among the best scores"
         )
 
-    def _why_dropped(self, tokens: int, coverage: float, new_share: float) -> str:
+    def _why_dropped(self, tokens: int, coverage: float, unsaid: float) -> str:
         free = max(self._target_tokens - self._selection.pinned_tokens, 0)
         if tokens > free:
             return f"needs {tokens:,} tokens where {free:,} are free"
@@ -232,7 +231,7 @@ class Report:
             return "others score higher"
         return (
             "most of what it mentions is kept elsewhere"
-            if new_share <= MAX_REPEATED_GAIN
+            if unsaid <= MAX_UNSAID
             else "others are worth more per token"
         )
 

@@ -29,7 +29,7 @@ fuzz_target!(|text: &str| {
     }
     assert_eq!(by_lines, hashes(text), "names reach across lines of {text:?}");
     assert_eq!(words_by_lines, words, "words reach across lines of {text:?}");
-    features::scan(text, |feature, _| assert!(!feature.is_empty()));
+    features::scan(text, |name| assert!(!name.is_empty()));
 
     let model = StaticModel::builtin();
     let everything = Wanted {

@@ -289,16 +289,12 @@ impl Selection {
         self.core.signals.iter().zip(&self.core.message_scores).map(row).collect()
     }
 
-    /// Per unit: its best message, its tokens, what keeping it added or would add, and what its score and its features
-    /// are worth by themselves.
-    fn units(&self) -> Vec<(usize, u32, f64, f64, f64)> {
+    /// Per unit: its best message, its tokens, what keeping it added or would add, and the share of what it mentions that
+    /// nothing kept mentions.
+    fn units(&self) -> Vec<(usize, u32, f64, f64)> {
         let of = &self.core;
-        (0..of.packing.kept.len())
-            .map(|unit| {
-                let worth = (of.unit_worth[unit], of.feature_worth[unit]);
-                (of.best_message[unit], of.unit_tokens[unit], of.packing.gain[unit], worth.0, worth.1)
-            })
-            .collect()
+        let row = |unit| (of.best_message[unit], of.unit_tokens[unit], of.packing.gain[unit], of.unsaid[unit]);
+        (0..of.packing.kept.len()).map(row).collect()
     }
 }
 

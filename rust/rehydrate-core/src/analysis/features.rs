@@ -1,4 +1,4 @@
-//! What a text mentions that an agent later needs word for word: names (paths, identifiers, ids), numbers, whole lines.
+//! What a text mentions that an agent later needs word for word: names (paths, identifiers, ids) and whole lines.
 //!
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words that is a name, each segment between `/` and `@` that is itself a compound (a file name), and itself as a
@@ -13,8 +13,6 @@ use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
 pub enum Class {
     /// An identifier, a path, an id: letters with digits, an inner underscore, a hump, all capitals, or a compound.
     Name,
-    /// Digits, at least three.
-    Number,
     /// A whole line of at least 15 characters, white space folded, without a line number in front of it.
     Line,
 }
@@ -31,7 +29,7 @@ pub struct Mention {
 /// The distinct features of a text, by ascending hash.
 pub type Mentions = Box<[Mention]>;
 
-const CLASS_BITS: usize = 2;
+const CLASS_BITS: usize = 1;
 const CLASSES_A_WORD: usize = 32 / CLASS_BITS;
 
 /// Append `mentions` to `out`: their number, their classes, then their hashes.
@@ -62,19 +60,18 @@ impl<'a> PackedMentions<'a> {
     /// All of them, by ascending hash.
     pub fn iter(self) -> impl Iterator<Item = Mention> + use<'a> {
         self.hashes.chunks(CLASSES_A_WORD).zip(self.classes).flat_map(|(hashes, &classes)| {
-            let class = move |index: usize| CLASSES[(classes >> (index * CLASS_BITS) & 0b11) as usize];
+            let class = move |index: usize| CLASSES[(classes >> (index * CLASS_BITS) & 1) as usize];
             hashes.iter().enumerate().map(move |(index, &hash)| Mention { hash, class: class(index) })
         })
     }
 }
 
-/// By their bits; the fourth is never written.
-const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Line, Class::Line];
+/// By their bits.
+const CLASSES: [Class; 2] = [Class::Name, Class::Line];
 
 /// Runs over this many bytes (base64, minified code) name nothing.
 pub(crate) const MAX_RUN_BYTES: usize = 200;
 const MIN_SEGMENT_BYTES: usize = 4;
-const MIN_NUMBER_CHARS: usize = 3;
 /// A shorter line is a bracket, an `else`, a blank.
 const MIN_LINE_CHARS: usize = 15;
 /// A number of so many characters is a name: of an order, an item, a measurement.
@@ -86,7 +83,7 @@ const MIN_COMPOUND_BYTES: usize = 3;
 pub fn mentions(text: &str) -> Mentions {
     let mut found = Vec::with_capacity(text.len() / 8);
     for stretch in stretches(text) {
-        scan(stretch, |feature, class| found.push(Mention { hash: hash(feature), class }));
+        scan(stretch, |name| found.push(Mention { hash: hash(name), class: Class::Name }));
     }
     let mut folded = String::new();
     for line in text.split('\n') {
@@ -99,8 +96,8 @@ pub fn mentions(text: &str) -> Mentions {
     found.into_boxed_slice()
 }
 
-/// Call `emit` with each feature of `text` and its class, in reading order, with repeats.
-pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
+/// Call `emit` with each name in `text`, in reading order, with repeats.
+pub fn scan(text: &str, mut emit: impl FnMut(&str)) {
     let mut buffer = String::new();
     runs(text, |run, seen| {
         let run = &text[run];
@@ -208,8 +205,8 @@ fn wide_class(text: &str, at: usize) -> (u8, usize) {
     (class, char.len_utf8())
 }
 
-/// The mention in one word, if it is a name or a number: word characters only.
-fn emit_word(word: &str, emit: &mut impl FnMut(&str, Class)) {
+/// The mention in one word, if it is a name: word characters only.
+fn emit_word(word: &str, emit: &mut impl FnMut(&str)) {
     let (mut seen, mut before, mut chars, mut hump, mut at) = (0, 0, 0, false, 0);
     while at < word.len() {
         let (class, length) = char_class(word, at);
@@ -221,10 +218,9 @@ fn emit_word(word: &str, emit: &mut impl FnMut(&str, Class)) {
     let (digits, letters) = (seen & DIGIT != 0, seen & LETTER != 0);
     let inner_underscore = seen & UNDERSCORE != 0 && word.trim_matches('_').contains('_');
     let capitals = chars >= 2 && seen & UPPER != 0 && seen & LOWER == 0;
-    if (digits && letters) || inner_underscore || hump || (letters && capitals) {
-        emit(word, Class::Name);
-    } else if digits && chars >= MIN_NUMBER_CHARS {
-        emit(word, if chars >= MIN_ID_CHARS { Class::Name } else { Class::Number });
+    let id = digits && chars >= MIN_ID_CHARS;
+    if (digits && letters) || inner_underscore || hump || (letters && capitals) || id {
+        emit(word);
     }
 }
 
@@ -243,7 +239,7 @@ fn stamp_at(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The mentions in a run with joiners: its words, its compound segments, and itself.
-fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)) {
+fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str)) {
     let core = run.trim_matches(is_joiner);
     if core.is_empty() || core.len() > MAX_RUN_BYTES {
         return;
@@ -253,30 +249,29 @@ fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Cla
     }
     for segment in core.split(['/', '@']).filter(|segment| segment.len() < core.len()) {
         let segment = segment.trim_matches(is_joiner);
-        if segment.len() >= MIN_SEGMENT_BYTES && segment.contains(is_joiner) {
-            emit(segment, class_of_compound(segment));
+        if segment.len() >= MIN_SEGMENT_BYTES && segment.contains(is_joiner) && is_name(segment) {
+            emit(segment);
         }
     }
     let flag = run.as_bytes()[..run.len() - run.trim_start_matches(is_joiner).len()].ends_with(b"--");
-    if core.len() < MIN_COMPOUND_BYTES || !(flag || core.contains(is_joiner)) {
+    if core.len() < MIN_COMPOUND_BYTES || !(flag || core.contains(is_joiner)) || !is_name(core) {
         return;
     }
     if flag {
         buffer.clear();
         buffer.push_str("--");
         buffer.push_str(core);
-        emit(buffer, class_of_compound(core));
+        emit(buffer);
     } else {
-        emit(core, class_of_compound(core));
+        emit(core);
     }
 }
 
-/// A compound of digits alone is a number, unless it is a date; any other is a name.
-fn class_of_compound(compound: &str) -> Class {
+/// A compound of a few digits alone is a number and names nothing; any other is a name.
+fn is_name(compound: &str) -> bool {
     let bytes = compound.as_bytes();
-    let date = bytes.len() == 10 && bytes[4] == b'-' && bytes[7] == b'-';
     let digits_alone = bytes.iter().all(|&byte| byte < 128 && ASCII[byte as usize] & (DIGIT | JOINER) != 0);
-    if digits_alone && !date && bytes.len() < MIN_ID_CHARS { Class::Number } else { Class::Name }
+    !digits_alone || bytes.len() >= MIN_ID_CHARS
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's names apart")]
@@ -330,14 +325,10 @@ fn without_number(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn features(text: &str) -> Vec<(String, Class)> {
-        let mut found = Vec::new();
-        scan(text, |feature, class| found.push((feature.to_string(), class)));
-        found
-    }
-
     fn names(text: &str) -> Vec<String> {
-        features(text).into_iter().filter(|found| found.1 == Class::Name).map(|found| found.0).collect()
+        let mut found = Vec::new();
+        scan(text, |name| found.push(name.to_string()));
+        found
     }
 
     #[test]
@@ -351,20 +342,13 @@ mod tests {
             names("call parseRow, snake_case, HTTP, f0a9 and Upper"),
             ["parseRow", "snake_case", "HTTP", "f0a9"]
         );
-        assert!(features("The Größe of it").is_empty());
+        assert!(names("The Größe of it").is_empty());
         assert!(names("__init__").is_empty(), "underscores at the ends join nothing");
     }
 
     #[test]
-    fn numbers_are_numbers_and_dates_are_names() {
-        let all = features("12 1234 04.00 2024-05-20");
-        assert!(all.contains(&("1234".into(), Class::Number)) && !all.iter().any(|found| found.0 == "12"));
-        assert!(all.contains(&("04.00".into(), Class::Number)) && all.contains(&("2024-05-20".into(), Class::Name)));
-    }
-
-    #[test]
-    fn a_long_number_is_an_id() {
-        assert_eq!(names("order 4711 of item 104829375"), ["104829375"]);
+    fn a_long_number_is_an_id_and_a_short_one_names_nothing() {
+        assert_eq!(names("order 4711 of item 104829375 for 04.00 on 2024-05-20"), ["104829375", "2024-05-20"]);
     }
 
     #[test]
@@ -399,9 +383,9 @@ mod tests {
 
     #[test]
     fn a_long_run_names_nothing() {
-        assert!(features(&"a1".repeat(101)).is_empty());
-        assert!(features(&format!("{}/", "a1.".repeat(100))).is_empty());
-        assert_eq!(features("-- ... / @").len(), 0);
+        assert!(names(&"a1".repeat(101)).is_empty());
+        assert!(names(&format!("{}/", "a1.".repeat(100))).is_empty());
+        assert_eq!(names("-- ... / @").len(), 0);
     }
 
     #[test]

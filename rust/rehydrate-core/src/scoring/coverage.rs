@@ -25,27 +25,6 @@ impl Features {
     }
 }
 
-/// Per item, the summed weights of its features, whoever else mentions them.
-pub(crate) fn worth_of_items(of_item: &FeatureLists, weight: &[f64], items: usize) -> Vec<f64> {
-    // Four sums at a time, each in the order of its list: one addition need not wait for the one before it.
-    let mut worth = vec![-0.0; items];
-    for (some, sums) in worth.chunks_mut(4).enumerate() {
-        let lists: [&[u32]; 4] =
-            std::array::from_fn(|at| if at < sums.len() { of_item.of(4 * some + at) } else { &[] });
-        let together = lists[..sums.len()].iter().map(|list| list.len()).min().unwrap_or(0);
-        let mut four = [-0.0; 4]; // of nothing, as `sum` has it
-        for at in 0..together {
-            for (sum, list) in four[..sums.len()].iter_mut().zip(&lists) {
-                *sum += weight[list[at] as usize];
-            }
-        }
-        for ((sum, list), four) in sums.iter_mut().zip(&lists).zip(four) {
-            *sum = list[together..].iter().fold(four, |sum, &feature| sum + weight[feature as usize]);
-        }
-    }
-    worth
-}
-
 impl Prepared {
     /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
     /// names.
@@ -150,7 +129,6 @@ const HALF_WORTH_UNITS: f64 = 10.0;
 fn worth_of_class(class: Class) -> f64 {
     match class {
         Class::Name => 1.0,
-        Class::Number => 0.1,
         Class::Line => 0.6,
     }
 }
@@ -265,19 +243,6 @@ mod tests {
 
     use super::*;
     use crate::analysis::features::{self, Mention};
-
-    #[test]
-    fn sums_of_four_items_at_a_time_are_the_sums() {
-        for items in 0..10_u32 {
-            let mut of_item = FeatureLists::default();
-            (0..items).for_each(|item| of_item.push((0..item * 7 % 5).map(|n| (item + n) % 11)));
-            let weight: Vec<f64> = (0..11).map(|n| 0.1 * f64::from(n * n)).collect();
-            let plainly = |item: usize| of_item.of(item).iter().map(|&f| weight[f as usize]).sum();
-            let expected: Vec<f64> = (0..items as usize).map(plainly).collect();
-            let bits = |sums: &[f64]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&worth_of_items(&of_item, &weight, items as usize)), bits(&expected));
-        }
-    }
 
     #[test]
     fn a_feature_is_worth_more_the_more_units_mention_it_and_less_the_longer_ago() {

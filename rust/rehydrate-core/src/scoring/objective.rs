@@ -19,10 +19,10 @@ const SCORE_SHARE: f64 = 0.01;
 /// Lets the most relevant outweigh many that are somewhat relevant.
 const POWER: i32 = 2;
 
-/// The names in a query (identifiers, paths, ids, numbers) by hash, and how many words it has.
+/// The names in a query (identifiers, paths, ids) by hash, and how many words it has.
 pub(crate) fn names_of_query(query: &str) -> (Vec<u32>, usize) {
     let names: Vec<u32> =
-        mentions(query).iter().filter(|name| name.class != Class::Line).map(|name| name.hash).collect();
+        mentions(query).iter().filter(|name| name.class == Class::Name).map(|name| name.hash).collect();
     let mut words = words::words(query);
     words.sort_unstable();
     words.dedup();

@@ -1,7 +1,7 @@
 //! From messages to items and back: what is packed are units and blocks, what is reported are messages and units.
 use crate::conversation::message_parts::MessageParts;
 use crate::conversation::prepared::Prepared;
-use crate::packing::pack::{Packing, Problem};
+use crate::packing::pack::{FeatureLists, Packing, Problem};
 use crate::scoring::signals::{self, Signals};
 use crate::selection::outcome::BlockChoice;
 
@@ -47,13 +47,22 @@ impl Prepared {
         units.iter().copied().chain(blocks.map(|block| blocks_of[self.messages[block.part].unit])).collect()
     }
 
-    /// The worth of items, added up by unit.
-    pub(crate) fn units_of(&self, items: &[f64]) -> Vec<f64> {
-        let mut units = items[..self.units.len()].to_vec();
-        for (index, block) in self.parts.iter().flat_map(|parts| &parts.blocks).enumerate() {
-            units[self.messages[block.part].unit] += items[self.units.len() + index];
+    /// Per unit, the share of what it mentions, of so many `features`, that no kept item mentions; 1 where it mentions
+    /// nothing.
+    pub(crate) fn unsaid(&self, lists: &FeatureLists, features: usize, is_kept: impl Fn(usize) -> bool) -> Vec<f64> {
+        let mut said = vec![false; features];
+        let mut counts = vec![(0_u32, 0_u32); self.units.len()];
+        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks).map(|block| self.messages[block.part].unit);
+        let unit_of: Vec<usize> = (0..self.units.len()).chain(blocks).collect();
+        for item in (0..unit_of.len()).filter(|&item| is_kept(item)) {
+            lists.of(item).iter().for_each(|&feature| said[feature as usize] = true);
         }
-        units
+        for (item, &unit) in unit_of.iter().enumerate() {
+            let new = lists.of(item).iter().filter(|&&feature| !said[feature as usize]).count();
+            counts[unit].0 += u32::try_from(new).expect("under 4 billion mentions");
+            counts[unit].1 += u32::try_from(lists.of(item).len()).expect("under 4 billion mentions");
+        }
+        counts.iter().map(|&(new, all)| if all == 0 { 1.0 } else { f64::from(new) / f64::from(all) }).collect()
     }
 
     /// Per message the signals and the score of the part that scores best.

@@ -32,10 +32,8 @@ pub struct Selection {
     pub best_message: Vec<usize>,
     /// Per unit, its tokens when it is whole.
     pub unit_tokens: Vec<u32>,
-    /// Per unit, what its score alone is worth in the objective that was packed.
-    pub unit_worth: Vec<f64>,
-    /// Per unit, the summed weights of the features it mentions, whoever else mentions them.
-    pub feature_worth: Vec<f64>,
+    /// Per unit, the share of what it mentions that nothing kept mentions; 1 where it mentions nothing.
+    pub unsaid: Vec<f64>,
     /// Per unit, whether a user's directive stands in what is kept of it.
     pub has_directive: Vec<bool>,
     /// The query's part of the objective, 0 to 1.

@@ -5,7 +5,7 @@ use crate::conversation::unit::PieceKind;
 use crate::error::{Error, Result};
 use crate::packing::first_turn_repair;
 use crate::packing::pack::{Blocks, Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
-use crate::scoring::coverage::{Features, worth_of_items};
+use crate::scoring::coverage::Features;
 use crate::scoring::objective::{names_of_query, on_one_scale, worth_of_names};
 use crate::scoring::rank_fusion::rerank_count;
 use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
@@ -104,14 +104,14 @@ impl Prepared {
             self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, &first, repair);
 
         let has_directive = self.units_with_directives(&laid_down, &packing.kept, &kept_blocks);
-        let worth = worth_of_items(&features, problem.feature_weight, items);
+        let is_kept = |item: usize| if item < units { packing.kept[item] } else { kept_blocks[item - units].kept };
+        let unsaid = self.unsaid(&features, weight.len(), is_kept);
         let (message_signals, message_scores) = self.best_of_messages(signals, part_scores);
         let best_message = self.best_of_units(&message_scores);
         Ok(Selection {
             leader,
             has_directive,
-            feature_worth: self.units_of(&worth),
-            unit_worth: self.units_of(problem.score),
+            unsaid,
             query_share,
             pinned_tokens,
             embedding: measured.embedding,
