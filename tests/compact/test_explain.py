@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 from rehydrate import compact_context
 from rehydrate.compact import UNKNOWN_ROLE_WEIGHT
@@ -153,3 +157,26 @@ def test_explanations_are_worked_out_once():
     compaction = compact_context(talk("user: one", "assistant: two", "user: three"))
     assert compaction.explain() is compaction.explain()
     assert compaction.dropped is compaction.dropped
+
+
+@given(cases(), st.booleans())
+def test_a_compaction_is_the_same_after_pickling_and_copying(case: Case, has_outline: bool):
+    compaction = case.compact(outline=has_outline)
+    copies = [pickle.loads(pickle.dumps(compaction)), copy.deepcopy(compaction)]
+    copies += [copy.copy(compaction), pickle.loads(pickle.dumps(copies[0]))]
+    for again in copies:
+        assert again.messages == compaction.messages
+        assert list(again.indices) == list(compaction.indices)
+        assert (again.stats, again.outline) == (compaction.stats, compaction.outline)
+        assert (again.dropped, again.replaced) == (compaction.dropped, compaction.replaced)
+        assert again.explain().to_dict() == compaction.explain().to_dict()
+        assert again.to_dict()["stats"] == compaction.to_dict()["stats"]
+
+
+def test_a_process_of_a_pool_compacts():
+    messages = talk(*[f"{role}: {role} says much " * 9 for role in ("user", "assistant") * 5])
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        made = pool.submit(compact_context, messages, target_ratio=0.4).result()
+    own = compact_context(messages, target_ratio=0.4)
+    assert made.messages == own.messages != messages
+    assert made.dropped == own.dropped

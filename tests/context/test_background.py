@@ -268,6 +268,41 @@ def test_a_compacted_history_is_valid_and_keeps_its_tail(entries, keep_last):
     assert acknowledged["content"] == "Acknowledged."
 
 
+@pytest.mark.parametrize(
+    "written", [None, "It is about piers and masts, and all goes well so far."]
+)
+def test_a_history_that_is_compacted_again_and_again_tells_each_thing_once(written):
+    task = "Find a free pier for the Halvard, whose mast is 24.5 m. Never book pier 13."
+    history = [{"role": "user", "content": task}, assistant("I will look. " * 40)]
+    for number in range(9):
+        for turn in range(4):
+            history.append({"role": "user", "content": f"Go on with {number}.{turn}."})
+            history.append(assistant(f"Pier {number}.{turn} is long. " * 30))
+        writer = None if written is None else lambda messages: written
+        compacted = compact_history(history, writer, keep_last=2, format="anthropic")
+        assert compacted.summary and not compacted.degraded
+        history = compacted.messages
+        summary = compacted.summary
+        assert summary.count("Never book pier 13.") == 1
+        assert "preference: -" not in summary
+        assert summary.count(str(written)) <= 1
+
+
+def test_system_messages_amid_the_others_are_not_summarised():
+    changed = {"role": "system", "content": "Answer in French."}
+    said = [
+        {"role": "user", "content": "One."},
+        changed,
+        assistant("Two."),
+        *[{"role": "user", "content": "Three."}, assistant("Four.")] * 9,
+    ]
+    compacted = compact_history(said, keep_last=2, format="anthropic")
+    assert compacted.messages[0] is changed
+    assert compacted.summary
+    assert "French" not in compacted.summary
+    assert not validate(compacted.messages, "anthropic")
+
+
 @pytest.mark.parametrize("format", ["anthropic", "openai_chat", "openai_responses", "claude_code"])
 def test_a_function_writes_the_history_of_each_format(format):
     said = {

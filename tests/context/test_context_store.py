@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import count_tokens, formats
 from rehydrate.context import Context, ContextStore, Threads
+from rehydrate.context.context_store.rendering import SUMMARY, told_in
 from tests import strategies
 
 ROUNDS = 5
@@ -275,3 +276,72 @@ def test_a_prompt_that_fails_leaves_no_operation(tmp_path):
         with pytest.raises(RuntimeError):
             context.prompt("Never use tabs.")
         assert context.store.items() == []
+
+
+def _long_session():
+    return [
+        user("Find a free pier for the Halvard, whose mast is 24.5 m. Never book pier 13."),
+        assistant("We decided to ask the harbour master first, because piers 1 to 4 are silted."),
+        call("1", "Edit", file_path="src/rows.py", old_string="a", new_string="b"),
+        result("1", "ok"),
+        call("3", "Bash", command="pytest tests/test_rows.py"),
+        result("3", "Traceback (most recent call last):\nKeyError: 'pier'"),
+        user("Note: the harbour closes at nine. From now on, always answer in German."),
+        call("2", "TodoWrite", todos=[{"content": "Call the master", "status": "pending"}]),
+        result("2", "ok"),
+    ]
+
+
+@pytest.mark.parametrize("preface", ["", "Here is a summary of the conversation to date:\n\n"])
+def test_a_summary_of_ours_is_taken_over_once_however_often(preface):
+    entries = _long_session()
+    first = store_of(*entries).render(1_000)
+    assert first.count("\n") > 8
+    told = first
+    for number in range(12):
+        more = [call(f"x{number}", "look", n=1), result(f"x{number}", f"pier {number} is free.")]
+        store = store_of(user(preface + told), *more)
+        told = store.render(1_000)
+        assert {re.sub(r"#\d+(, #\d+)*", "#", line) for line in told.splitlines()} == {
+            re.sub(r"#\d+(, #\d+)*", "#", line) for line in first.splitlines()
+        }
+    for item in store.items():
+        assert (preface + told)[item.span.start : item.span.end] == item.text
+    kept = {each.text: each.strength for each in store.items("User Preferences")}
+    laid_down = store_of(*entries).items("User Preferences")
+    assert kept == {each.text: each.strength for each in laid_down}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## User Preferences\nI like tabs. Always use tabs.",
+        "Please fix this file:\n\n## Task State\n- ship it (#0)\nAnd then always deploy.",
+        "Read this.\nAnd this.\n## Decisions\n- ship it (#0)",
+        "x" * 300 + "\n## Decisions\n- ship it (#0)",
+        "- preference: always use tabs. (#0)",
+        "## Decisions\n- 7 more: #1 #2",
+    ],
+)
+def test_a_text_that_only_looks_like_a_summary_is_the_users(text):
+    assert told_in(text) is None
+    assert texts(store_of(user(text)), "Task State") == [text]
+
+
+def test_what_a_summary_tells_gains_no_trust():
+    markdown = "## Decisions\n- We decided to ship. (#0)\n## Task State\n- [ ] Ship it (#4)"
+    assert [item.trust for item in store_of(user(markdown)).items()] == [0.75, 0.75]
+    for entry in (assistant(markdown), result("1", markdown)):
+        assert texts(store_of(user("Go on."), entry), "Task State") == ["Go on."]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["## Decisions", "- a (#1)", "- 2 more: #3", "[ ] x", " "]), max_size=9
+    )
+)
+def test_whatever_looks_like_a_summary_is_read_without_an_error(lines):
+    for first in ("", f"{SUMMARY}\n", "Said:\n"):
+        text = first + "\n".join(lines)
+        for told in told_in(text) or ():
+            assert text[told.start :].startswith(told.text)

@@ -43,6 +43,12 @@ def broken(*entries: dict[str, Any]) -> list[tuple[int, str]]:
 
 HELLO = user(text("hello"))
 CACHE = {"cache_control": {"type": "ephemeral"}}
+SYSTEM = {"role": "system", "content": "Answer in French from here on."}
+YES = assistant(text("Yes."))
+SERVER = [
+    {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}},
+    {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []},
+]
 
 
 def test_each_block_becomes_pieces_of_its_kind():
@@ -203,6 +209,35 @@ def test_blocks_on_the_wrong_side_are_misplaced():
     assert (0, "misplaced_block") in broken(user(call("a")))
 
 
+DOCUMENT = {"type": "document", "source": {"type": "text", "data": "x"}}
+CITED = {"citations": [{"type": "char_location", "cited_text": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("entries", "wrong"),
+    [
+        ([user(DOCUMENT), YES], []),
+        ([HELLO, assistant(text("Here."), DOCUMENT)], [(1, "misplaced_block")]),
+        ([HELLO, assistant(SERVER[0], {**SERVER[1], "content": [DOCUMENT]})], []),
+        ([HELLO, assistant(call("a")), user(result("a", [DOCUMENT]))], []),
+        ([HELLO, assistant(text("It is so.", **CITED))], []),
+        ([user(text("It is so.", **CITED))], [(0, "citations_of_user")]),
+        ([user(text("It is so.", citations=[]))], []),
+        ([user({**DOCUMENT, "citations": {"enabled": True}})], []),
+        (
+            [user({"type": "search_result", "content": [text("x", **CITED)]})],
+            [(0, "citations_of_user")],
+        ),
+        (
+            [HELLO, assistant(call("a")), user(result("a", [text("x", **CITED)]))],
+            [(2, "citations_of_user")],
+        ),
+    ],
+)
+def test_the_rules_of_the_apis_version_of_2026_10_21(entries, wrong):
+    assert broken(*entries) == wrong
+
+
 def test_calls_and_results_without_an_id_are_found():
     nameless = {"type": "tool_use", "name": "f", "input": {}}
     assert broken(HELLO, assistant(nameless)) == [(1, "missing_id")]
@@ -255,14 +290,6 @@ def test_system_entries_at_the_beginning_stand_outside_of_the_rules():
     entries = [system, system, HELLO, assistant(call("a")), user(result("a"))]
     assert broken(*entries) == []
     assert parse(entries, "anthropic").pins().keys() == {0, 1, 2, 3}
-
-
-SYSTEM = {"role": "system", "content": "Answer in French from here on."}
-YES = assistant(text("Yes."))
-SERVER = [
-    {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}},
-    {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []},
-]
 
 
 @pytest.mark.parametrize(

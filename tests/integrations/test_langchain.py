@@ -553,6 +553,21 @@ def test_langchains_own_middleware_summarises_without_a_model() -> None:
     assert "Never push to main." in text_of(model.seen[-1][:3])
 
 
+def test_what_the_user_said_survives_each_summary_of_langchains_own_middleware() -> None:
+    task = "Find a free pier for the Halvard, whose mast is 24.5 m. Never book pier 13."
+    summarise, said = ExtractiveSummarizer(max_tokens=200), [HumanMessage(task)]
+    for number in range(40):
+        call = {"name": "look", "args": {"n": number}, "id": f"c{number}", "type": "tool_call"}
+        said += [
+            AIMessage("", tool_calls=[call]),
+            ToolMessage("It is free. " * 40, tool_call_id=call["id"]),
+        ]
+        summary = summarise(said)
+        assert summary.count(task) == 1
+        assert "summary of the conversation" not in summary
+        said = [HumanMessage(f"Here is a summary of the conversation to date:\n\n{summary}")]
+
+
 def test_an_edit_of_langchains_own_middleware_does_the_same() -> None:
     model, plain = CheckedModel(), CheckedModel()
     edit = RehydrateEdit(budget=BUDGET)

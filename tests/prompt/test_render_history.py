@@ -81,6 +81,23 @@ def test_a_system_entry_at_the_beginning_is_lifted_and_a_later_one_stays_in_its_
     assert messages[-1]["content"][0]["text"] == "[system]\nNow in French."
 
 
+def test_a_document_of_the_assistants_is_told_in_a_user_message_before_it():
+    pdf = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE"}}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    entries = [
+        {"role": "user", "content": "Draw."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "drawn"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Here."}, pdf]},
+        {"role": "user", "content": "Thanks."},
+    ]
+    messages, _ = rendered(entries, "openai_chat", "anthropic")
+    assert [each["role"] for each in messages[3:]] == ["user", "assistant", "user"]
+    assert messages[3]["content"][0]["text"] == "[assistant]"
+    assert messages[3]["content"][1]["type"] == "document"
+    assert messages[4]["content"] == [{"type": "text", "text": "Here."}]
+
+
 def test_tools_that_come_and_go_stay_in_their_place_and_are_named_where_they_are_not_sent():
     tool = {"type": "tool_reference", "name": "weigh"}
     comes = {"role": "system", "content": [{"type": "tool_addition", "tool": tool}]}

@@ -229,8 +229,15 @@ class Reasons(Protocol):
         """One row for each unit."""
 
 
+class SettledReasons(NamedTuple):
+    """The reasons of a compaction, computed."""
+
+    dropped: tuple[Dropped, ...]
+    explanation: Explanation
+
+
 class Compaction:
-    """The result of ``compact_context``."""
+    """The result of ``compact_context``. It can be pickled and copied."""
 
     __slots__ = ("_reasons", "indices", "messages", "outline", "replaced", "stats")
 
@@ -278,6 +285,12 @@ class Compaction:
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"messages": [...], "stats": {...}}``, the wire shape of the tool."""
         return {"messages": list(as_dicts(self.messages)), "stats": self.stats._asdict()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make it again: the reasons are computed for that."""
+        reasons = SettledReasons(self.dropped, self.explain())
+        made = (self.messages, list(self.indices), self.stats, reasons, self.outline, self.replaced)
+        return Compaction, made
 
     def __repr__(self) -> str:
         """Return the figures in a line."""

@@ -196,10 +196,11 @@ id used before (R) |
     | missing_id | A, O, R | a tool call or its result without an id |
     | results_not_first | A | a result after other blocks of its turn |
     | results_not_together | A | the results of one turn in several messages |
-    | misplaced_block | A, R | a tool_use in a user message, a tool_result in an assistant's (A); \
-an output_text or refusal outside of the assistant's, an input part in it (R) |
+    | misplaced_block | A, R | a tool_use in a user message, a tool_result or a document in an \
+assistant's (A); an output_text or refusal outside of the assistant's, an input part in it (R) |
     | misplaced_system | A | a system message amid the others that does not follow the user's \
 message, or a server tool's result, or that precedes no message of the assistant's |
+    | citations_of_user | A | citations in a text of the user's |
     | empty_tool_calls | O | tool_calls is an empty list |
     | reasoning_without_item | R | a reasoning item that the model's next item does not follow |
     | reasoning_without_summary | R | a reasoning item without a summary, which may be empty |

@@ -121,12 +121,23 @@ def _shape_rules(index: int, block: Mapping[str, Any], role: str) -> Iterable[Vi
         if block.get("content", "") is None:
             what = "the content of a tool_result is null; leave it out, or make it a string"
             yield Violation(index, "null_result_content", what)
+    elif kind == "document" and role == "assistant":
+        what = "a document block stands in a message of the assistant's: send it in the user's"
+        yield Violation(index, "misplaced_block", what)
     if belongs_to is not None:
         if role != belongs_to:
             what = f"a {kind} block stands in a message of the {role}'s"
             yield Violation(index, "misplaced_block", what)
         if not isinstance(block.get(id_key), str):
             yield Violation(index, "missing_id", f"a {kind} block has no {id_key}")
+    if role == "user" and any(map(_is_cited, (block, *_inner_blocks(block)))):
+        what = "a text of the user's has citations, which only the assistant's may have"
+        yield Violation(index, "citations_of_user", what)
+
+
+def _is_cited(block: Mapping[str, Any]) -> bool:
+    """Return whether a text says what it cites; a document's `{"enabled": true}` is a setting."""
+    return type_of(block) == "text" and bool(block.get("citations"))
 
 
 def misplaced_system(messages: Sequence[Spoken]) -> Iterable[Violation]:
@@ -250,7 +261,7 @@ def _is_whitespace(block: Mapping[str, Any]) -> bool:
 
 
 def _inner_blocks(block: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    if block.get("type") != "tool_result":
+    if block.get("type") not in ("tool_result", "search_result"):
         return ()
     content = block.get("content")
     if not isinstance(content, (list, tuple)):

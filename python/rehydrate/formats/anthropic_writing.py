@@ -49,7 +49,8 @@ def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[st
 
 
 def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
-    """Return messages; a system entry amid them becomes a user message that says it is one."""
+    """Return messages; a system entry amid them becomes a user message that says it is one, and so
+    does a document of the assistant's, which the API takes from the user only (2026-10-21)."""
     sent: list[RenderedMessage] = []
     for each in messages:
         if each.role == "system":
@@ -60,6 +61,11 @@ def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
         else:
             blocks = [block for part in each.parts for block in _blocks(part)]
             role = "assistant" if each.role == "assistant" else "user"
+            documents = [block for block in blocks if block["type"] == "document"]
+            if documents and role == "assistant":
+                blocks = [block for block in blocks if block["type"] != "document"]
+                content = [{"type": "text", "text": "[assistant]"}, *documents]
+                sent.append(RenderedMessage({"role": "user", "content": content}, each.sources))
             if blocks:
                 sent.append(RenderedMessage({"role": role, "content": blocks}, each.sources))
     return sent

@@ -98,6 +98,8 @@ def test_it_is_asked_for_with_adaptive_thinking_and_the_beta_beside_ones_own():
             {"prefix_mismatch": "error", "thinking": {"type": "disabled"}},
             "prefix_mismatch goes with adaptive thinking",
         ),
+        ({"temperature": 1.0, "top_k": 5}, "temperature, top_k: the API takes no such parameter"),
+        ({"top_p": 0.9}, "since its version 2026-10-21; leave it out"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(options, words):

@@ -29,6 +29,9 @@ _STOPS: Mapping[str, Stop] = {
     "pause_turn": "pause",
 }
 _THINKING = ("thinking", "redacted_thinking")
+_REMOVED = frozenset({"temperature", "top_p", "top_k"})
+"""Parameters that the API's version 2026-10-21, which the SDK sends from 2.0 on, answers with 400:
+https://platform.claude.com/docs/en/api/migration-2026-10-21"""
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The beta in which the API accepts ``block_binding`` and reports the blocks that it dropped."""
 
@@ -40,8 +43,9 @@ class AnthropicModel(SdkModel):
 
     ``client`` is an AsyncAnthropic, or the one for Bedrock or Vertex; without one, a client is made
     from ``api_key`` or the environment on first use. ``max_tokens`` limits the answer. ``timeout``
-    and ``options`` are passed to ``messages.create``: ``thinking``, ``tool_choice``,
-    ``temperature``, ``betas``. The SDK's retries are off.
+    and ``options`` are passed to ``messages.create``: ``thinking``, ``tool_choice``, ``betas``. The
+    SDK's retries are off. ``temperature``, ``top_p`` and ``top_k`` are refused: the API has none
+    since 2026-10-21. Another server may take them in ``extra_body``.
 
     ``prefix_mismatch`` is for newer models, which bind a thinking block to its prefix. If the
     prefix has changed, "error" makes the API refuse the request, "drop_block" makes it drop the
@@ -74,6 +78,11 @@ class AnthropicModel(SdkModel):
         **options: Any,
     ) -> None:
         """Take the model's name; raises MissingPackageError without the SDK."""
+        if removed := sorted(_REMOVED & options.keys()):
+            raise InvalidArgumentError(
+                f"{', '.join(removed)}: the API takes no such parameter since its version "
+                "2026-10-21; leave it out, or pass extra_body for a server that takes it"
+            )
         if prefix_mismatch is not None:
             options = _with_binding(prefix_mismatch, options)
         super().__init__(

@@ -9,6 +9,7 @@ from rehydrate import formats
 from rehydrate.context.background.summaries import summarised
 from rehydrate.context.background.swapping import begins_user_turn, tail_start
 from rehydrate.context.background.writers import SummaryRequest, user_text, writer_of
+from rehydrate.context.context_store.rendering import SUMMARY
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import entry_tokens
@@ -16,7 +17,6 @@ from rehydrate.prompt.counting import entry_tokens
 KEEP_LAST = 12
 SIZE = 0.04
 MIN_TOKENS = 400
-_HEADING = "[compacted history summary]"
 _ACKNOWLEDGED = "Acknowledged."
 
 
@@ -69,12 +69,13 @@ def compact_history(
     name = conversation.format
     unit = tail_start(conversation.units, keep_last, begins_user_turn)
     head = [each for each in conversation.units[: unit or 0] if not each.is_system]
-    members = {member for each in head for member in each.members}
+    said = [message for each in head for message in each.messages if message.role != "system"]
+    members = {message.index for message in said}
     if unit is None or not members or members.intersection(conversation.bound):
         return CompactedHistory(entries, "", 0)
     start = conversation.units[unit].members[0]
     store = ContextStore()
-    store.update([message for each in head for message in each.messages])
+    store.update(said)
     counts = entry_tokens(conversation, len(entries))
     tokens = sum(counts[index] for index in members)
     size = max(int(SIZE * tokens), MIN_TOKENS) if max_tokens is None else max_tokens
@@ -82,12 +83,12 @@ def compact_history(
     told = [read[index] for index in sorted(members)]
     plain = formats.FORMATS[name].without_thinking(told)
     request = SummaryRequest(tuple(plain), name, markdown, "", size)
-    texts = [message.text for each in head for message in each.messages]
+    texts = [message.text for message in said]
     summary, degraded, _ = summarised(writer_of(writer), request, store.items(), texts)
     why = (degraded,) if degraded else ()
     if not summary:
         return CompactedHistory(entries, "", 0, why)
-    made = [user_text(f"{_HEADING}\n{summary}", name)]
+    made = [user_text(f"{SUMMARY}\n{summary}", name)]
     if conversation.units[unit].role != "assistant":
         made.append(_acknowledged(name))
     system = [entry for index, entry in enumerate(entries[:start]) if index not in members]

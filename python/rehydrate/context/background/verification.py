@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rehydrate.context.context_store.operations import PERMANENT, Item, Status
-from rehydrate.context.context_store.rendering import is_changed, within
+from rehydrate.context.context_store.rendering import WORD_FOR_WORD, is_changed, within
 from rehydrate.context.context_store.tool_table import CHANGES
 
 LEAST_CHARACTERS = 40
@@ -98,7 +98,7 @@ def verified(
         rest = f" and {more} more" if more > 0 else ""
         parts.append(f"[Not found in the conversation, do not rely on: {names}{rest}]")
     if missing:
-        parts.append("Also, word for word:")
+        parts.append(WORD_FOR_WORD)
         strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
         parts += within(max_tokens, [(item, _line(item)) for item in strongest])
     text = "\n".join([summary.strip(), *parts])

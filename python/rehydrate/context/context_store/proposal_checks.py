@@ -31,7 +31,7 @@ from rehydrate.context.context_store.operations import (
 )
 from rehydrate.context.context_store.proposals import MAX_PROPOSALS, Proposal, ProposalRequest
 from rehydrate.context.context_store.rendering import is_changed
-from rehydrate.context.context_store.updater import ASSISTANT_TRUST
+from rehydrate.context.context_store.updater import ASSISTANT_TRUST, LEAST_STRENGTH
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
@@ -93,8 +93,6 @@ _KINDS = {
     Heading.CONTEXT: "note",
     Heading.PREFERENCES: "preference",
 }
-LEAST_STRENGTH = 2
-"""Of a preference in whose words the engine sees none."""
 AGAIN = "said again"
 NOTED = "noted"
 """The use of a file that no tool's call told of."""

@@ -1,8 +1,13 @@
-"""The markdown of the context store, within a budget of tokens."""
+"""The markdown of the context store, within a budget of tokens, and how it is read back.
+
+A summary of ours may become a message of the user's: then what its lines tell is taken over, and
+not its words summarised again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rehydrate.context.context_store.commands import Command
 from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
@@ -20,6 +25,15 @@ _MAX_ITEM = 300
 """Characters of one item; its handle leads to the rest."""
 _MAX_REQUEST = 1_200
 _NAMES = "Names and lines, by what they were used for and where they stood"
+
+SUMMARY = "[compacted history summary]"
+"""The first line of a summary that takes the place of messages."""
+WORD_FOR_WORD = "Also, word for word:"
+"""The line before what a model's summary lacked."""
+_LABELS = {"[ ]": "plan", "open error:": "error"} | {
+    f"{kind}:": kind for kind in ("preference", "decision", "file")
+}
+_LONGEST_PREFACE = 200
 
 WriteNames = Callable[[int, str], str]
 """Lines of names in at most so many tokens, of those that a text does not show."""
@@ -127,6 +141,99 @@ def told_uses(item: Item) -> str:
     return "; ".join(
         f"{use} {', '.join(f'#{entry}' for entry in entries)}" for use, entries in done.items()
     )
+
+
+class Told(NamedTuple):
+    """What a line of a summary tells."""
+
+    heading: Heading
+    kind: str
+    text: str
+    start: int
+    """Where the text is in the summary."""
+    uses: tuple[str, ...] = ()
+    """What was done with a file."""
+
+
+def told_in(text: str) -> list[Told] | None:
+    """Return what a summary of ours tells, line by line; None for any other text.
+
+    Such a text is the markdown alone, below one line of a host's at most. Or it begins with
+    `SUMMARY`: then a model may have written it, and only what was added to it is ours.
+
+    >>> told_in("Here is a summary:\\n\\n## User Preferences\\n- Always use tabs. (#0)")[0].text
+    'Always use tabs.'
+    >>> told_in("## User Preferences\\nAlways use tabs.") is None
+    True
+    """
+    found = _markdown(text)
+    if found or not text.startswith(SUMMARY):
+        return found or None
+    by_model, _, added = text.partition(f"\n{WORD_FOR_WORD}\n")
+    by_model = by_model.removeprefix(SUMMARY).strip()
+    if by_model:
+        found.append(Told(Heading.TASK_STATE, TASK, by_model, text.index(by_model)))
+    at = len(text) - len(added)
+    for line in added.splitlines(keepends=True):
+        kind, colon, body = line.rstrip().removeprefix("- ").partition(": ")
+        heading = next((each for each, own in _KINDS.items() if own == kind), None)
+        if heading is not None:
+            found += _told(heading, kind, body, at + len(f"- {kind}{colon}"))
+        at += len(line)
+    return found
+
+
+def _markdown(text: str) -> list[Told]:
+    """Return what the store's markdown tells; nothing of a text that has any other line."""
+    headings = {f"## {heading}": heading for heading in Heading}
+    found: list[Told] = []
+    heading, in_names, at = None, False, 0
+    for number, whole in enumerate(text.splitlines(keepends=True)):
+        start, at, line = at, at + len(whole), whole.rstrip()
+        if line in headings:
+            heading, in_names = headings[line], False
+        elif heading is None:
+            if line and (number or len(line) > _LONGEST_PREFACE):
+                return []
+        elif line == f"{_NAMES}:":
+            in_names = True
+        elif line.startswith("- ran "):
+            continue  # what a command came to is read from its result
+        elif line.startswith("- "):
+            labels = {"[ ] ": "plan", "open error: ": "error", "": _KINDS[heading]}
+            label = next(each for each in labels if line.startswith(f"- {each}"))
+            body = line.removeprefix(f"- {label}")
+            found += _told(heading, labels[label], body, start + len(f"- {label}"))
+        elif line and not in_names:
+            return []
+    return found
+
+
+def _told(heading: Heading, kind: str, line: str, start: int) -> Iterator[Told]:
+    """Read a line without its label; one that only has handles tells nothing."""
+    if kind == "file":
+        path, _, uses = line.rpartition(": ")
+        told = [use.partition(" #")[0] for use in uses.split("; ") if " #" in use]
+        if not path:  # as a summary's addition
+            words = line.split(" ")
+            while len(words) > 2 and words[-1].startswith("#"):
+                told.insert(0, words[-2])
+                del words[-2:]
+            path = " ".join(words)
+        yield Told(heading, kind, path, start, tuple(told))
+        return
+    text, _, handle = line.rpartition(" (#")
+    if text and handle.endswith(")") and handle[:-1].isdecimal():
+        yield Told(heading, kind, text, start)
+
+
+_KINDS = {
+    Heading.TASK_STATE: "request",
+    Heading.DECISIONS: "decision",
+    Heading.FILES: "file",
+    Heading.CONTEXT: "note",
+    Heading.PREFERENCES: "preference",
+}
 
 
 def _line(item: Item, longest: int, ran: str) -> str:

@@ -30,6 +30,7 @@ from rehydrate.context.context_store.operations import (
     item_of,
     key_of,
 )
+from rehydrate.context.context_store.rendering import Told, told_in
 from rehydrate.context.context_store.tool_table import LOOKED_UP, PLANNED, RAN, Subject, subjects
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
@@ -43,6 +44,16 @@ SAME_SUBJECT = 0.34
 """Share of the words of two directives (Jaccard) from which a correction is about the other."""
 MAX_COMPARED = 256
 """Directives that a correction is compared with: those that share its rarest words."""
+LEAST_STRENGTH = 2
+"""Of a preference in whose words the engine sees none."""
+_TRUST = {
+    "plan": ASSISTANT_TRUST,
+    TASK: ASSISTANT_TRUST,
+    "decision": ASSISTANT_TRUST,
+    "file": ASSISTANT_TRUST,
+    "error": TOOL_TRUST,
+}
+"""Of what a summary tells, by kind; what the user said is under preferences, requests and notes."""
 _OWN_ERRORS = ("error", "traceback", "<tool_use_error")
 """How results begin whose call failed."""
 _STOPS = frozenset(".!?。！？؟")
@@ -102,6 +113,9 @@ class Updater:
 
     def _of_text(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
         is_user = message.is_user_turn
+        if is_user and (told := told_in(piece.text)) is not None:
+            yield from self._taken_over(message, number, told)
+            return
         if is_user:
             yield from self._request(message, number, piece)
             yield from self._directives(message, number, piece)
@@ -112,6 +126,21 @@ class Updater:
         for start, text in decisions(piece.text):
             span = Span.of(message.index, number, start, text)
             yield from self._add_once(item_of(Heading.DECISIONS, "decision", text, span, trust))
+
+    def _taken_over(
+        self, message: Message, number: int, told: Iterable[Told]
+    ) -> Iterator[Operation]:
+        """What a summary of ours tells, once; it is from that message now."""
+        for heading, kind, text, start, uses in told:
+            span = Span.of(message.index, number, start, text)
+            item = item_of(heading, kind, text, span, _TRUST.get(kind, FULL_TRUST))
+            if kind == "preference":
+                found = [each.strength for each in _engine.directives(text)]
+                item = replace(item, strength=max(found, default=LEAST_STRENGTH))
+            elif kind == "file":
+                noted = tuple([(use, message.index) for use in uses])
+                item = replace(item, key=text, uses=noted)
+            yield from self._add_once(item)
 
     def _request(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
         """The last request is the state of the task; a plan was for the one before. A task that a
