@@ -21,7 +21,7 @@ _CAMEL = re.compile(r"[a-z][A-Z]")
 MIN_CHARS = 4
 MIN_LINE_CHARS = 15
 """A shorter line, such as `return None`, is typed again by chance."""
-_MARK = re.compile(r"\[\.\.\. [^\n]*? \.\.\.\]")
+_MARK = re.compile(r"\[\.\.\. [^\n\[]*? \.\.\.\]")
 _ESCAPE = re.compile(r'\\(["\\/nrt])')
 _ESCAPED = {"n": "\n", "r": "\n", "t": "\t"}
 

@@ -24,7 +24,7 @@ pub struct Excerpting<'a> {
 }
 
 /// Tokens that a gap is charged where blocks compete: some more than its mark has, for fewer and longer stretches.
-const GAP_TOKENS: u32 = 20;
+const GAP_TOKENS: u32 = 30;
 /// A mark with a number from here on is a large one.
 const LARGE_NUMBER: usize = 1_000;
 
