@@ -1,13 +1,16 @@
-//! What users laid down: rules, limits, preferences (analysis/directives.rs). A share of the budget is theirs before
-//! anything competes: such a sentence is short, is never said again, and no later tool call shows that it was needed.
+//! What users laid down: rules, limits, preferences (analysis/directives.rs). They are kept before anything competes: such
+//! a sentence is never said again, and no later tool call shows that it was needed. Most are short and cost little; what
+//! is longer, a task with rules in it, may take a share of the budget.
 use crate::conversation::prepared::Prepared;
 use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
 use crate::packing::pack::{Blocks, Problem};
 use crate::selection::outcome::BlockChoice;
 
-/// Share of the budget that they may take.
-const SHARE: f64 = 0.1;
+/// An item of so many tokens is short: a rule alone.
+const SHORT_TOKENS: i64 = 50;
+/// Share of the budget that longer ones may take.
+const LONG_SHARE: f64 = 0.1;
 
 impl Prepared {
     /// Per item to be packed, how strong the strongest directive in it is; 0: there is none.
@@ -24,8 +27,9 @@ impl Prepared {
         strengths
     }
 
-    /// Mark in `first` the items in which users lay something down, as far as their share and `left` tokens go: the
-    /// strongest first, of equal ones the shortest, then the newest. What says only what is there already is passed over.
+    /// Mark in `first` the items in which users lay something down, as far as `left` tokens go, and for long ones their
+    /// share: the strongest first, of equal ones the shortest, then the newest. What says only what is there already is
+    /// passed over.
     pub(crate) fn reserve_laid_down(
         &self,
         strengths: &[u32],
@@ -35,7 +39,8 @@ impl Prepared {
         first: &mut [bool],
     ) {
         let units = self.units.len();
-        let mut room = (problem.budget_tokens as f64 * SHARE).min(left as f64);
+        let mut left = i64::try_from(left).unwrap_or(i64::MAX);
+        let mut left_for_long = (problem.budget_tokens as f64 * LONG_SHARE) as i64;
         let mut said = vec![false; problem.feature_weight.len()];
         let mut says_more = |item: usize| {
             let features = problem.features.of(item).iter();
@@ -51,9 +56,11 @@ impl Prepared {
             checkpoint();
             let skeleton = if first[unit] { 0 } else { i64::from(problem.token_cost[unit]) };
             let block = if item == unit { 0 } else { blocks.cost(item, units, problem, first) };
-            let price = (skeleton + block) as f64;
-            if price <= room && says_more(item) {
-                room -= price;
+            let price = skeleton + block;
+            let is_long = price > SHORT_TOKENS;
+            if price <= left && (!is_long || price <= left_for_long) && says_more(item) {
+                left -= price;
+                left_for_long -= if is_long { price } else { 0 };
                 (first[item], first[unit]) = (true, true);
             }
         }
