@@ -56,7 +56,8 @@ def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tup
         return ()
     begins = anthropic._begins_with_thought(entries[first.index])
     has_piece = any(piece.kind == anthropic._THINKING for piece in first.pieces)
-    return (first.index,) if begins and not has_piece else ()
+    before = [first.index - 1] if first.index else []
+    return (*before, first.index) if begins and not has_piece else ()
 
 
 def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) -> tuple[Unit, ...]:

@@ -137,7 +137,8 @@ def _check_no_chat_calls(entry: Mapping[str, Any], index: int) -> None:
 
 def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...]:
     """Return the index of the message that begins the open tool loop, if it begins with a thought
-    without text (redacted, or not displayed); no piece shows such a thought.
+    without text (redacted, or not displayed); no piece shows such a thought. And that of the
+    message before it: without the user's turn an earlier reply would begin the loop.
 
     With thinking enabled the API refuses a loop that does not begin with a thought.
     """
@@ -145,7 +146,9 @@ def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...
     if first is None or first == len(columns) - 1 or not _begins_with_thought(entries[first]):
         return ()
     pieces = columns.message(first, SHAPES).pieces
-    return () if any(piece.kind is _THINKING for piece in pieces) else (first,)
+    if any(piece.kind is _THINKING for piece in pieces):
+        return ()
+    return tuple(range(max(first - 1, 0), first + 1))
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

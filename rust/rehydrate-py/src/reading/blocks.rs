@@ -44,7 +44,7 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
 /// Whether a message has a field in which chat completions call a tool, or answer.
 fn calls_as_chat_does(entry: &Bound<'_, PyDict>) -> PyResult<bool> {
     let py = entry.py();
-    if entry.len() <= 2 {
+    if entry.len() <= 2 && entry.contains(interned!(py, "content"))? {
         return Ok(false);
     }
     for key in [interned!(py, "tool_calls"), interned!(py, "tool_call_id"), interned!(py, "function_call")] {
