@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import count_tokens, formats
 from rehydrate.context import Context, ContextStore, Threads
-from rehydrate.context.context_store.rendering import SUMMARY, told_in
+from rehydrate.context.context_store import SUMMARY, told_in
 from tests import strategies
 
 ROUNDS = 5

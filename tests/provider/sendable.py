@@ -35,7 +35,9 @@ def request_of(format: str, entries: Sequence[Entry]) -> Entry:
         return {"model": "test", "input": list(entries)}
     if format == "openai_chat":
         return {"model": "test", "messages": list(entries)}
-    system = [entry["content"] for entry in entries if entry["role"] == "system"]
+    # The system prompt; a system message further on may change tools, and is left out.
+    leading = takewhile(lambda entry: entry["role"] == "system", entries)
+    system = [entry["content"] for entry in leading]
     request: Entry = {
         "model": "test",
         "max_tokens": 100,

@@ -8,3 +8,5 @@ commands      what was run, and what it came to; name_lines: names and lines in 
 rendering     the markdown, within a budget
 store         ContextStore: all of it for one thread
 """
+
+from rehydrate.context.context_store.rendering import SUMMARY as SUMMARY, told_in as told_in

@@ -231,11 +231,21 @@ class _Pruning:
                 self._reasons[section.id] = "others are worth more for their tokens"
 
     def _divisible(self) -> DivisibleTexts | None:
-        """Return the texts of the history that may be kept in part."""
+        """Return the texts of the history that may be kept in part.
+
+        What the model asked for stays whole.
+        """
         if self._target.granularity != "excerpt":
             return None
-        entries, kept = self._ir.history.entries, dict.fromkeys(self._kept_units, "")
-        return DivisibleTexts.find(self._conversation, entries, kept, COUNTER)
+        calls = {section.tool_call_id for section in self._ir.late_bound}
+        asked_for = [
+            number
+            for number in self._free_units()
+            for message in self._conversation.units[number].messages
+            if not calls.isdisjoint(message.answers)
+        ]
+        whole = dict.fromkeys((*self._kept_units, *asked_for), "")
+        return DivisibleTexts.find(self._conversation, self._ir.history.entries, whole, COUNTER)
 
     def _cut_to_minimums(self, sections: Iterable[Section], reason: str) -> None:
         for section in sections:
