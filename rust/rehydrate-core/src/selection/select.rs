@@ -78,6 +78,8 @@ impl Prepared {
             }
             if by_coverage && request.signals == SignalMode::Calibrated {
                 laid_down = self.directive_strengths(items);
+                // The query's share is not theirs.
+                let left = (left as f64 * (1.0 - query_share)) as u64;
                 self.reserve_laid_down(&laid_down, &problem, &blocks, left, &mut first);
             }
         }
