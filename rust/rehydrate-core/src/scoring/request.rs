@@ -67,7 +67,7 @@ impl Request<'_> {
         if self.query.is_none() || self.packing == PackMode::Greedy {
             return 0.0;
         }
-        let topical = if self.asks && standing_out > 0.0 { 1.0 } else { standing_out.powi(2) };
+        let topical = if self.asks && standing_out > 0.0 { 1.0 } else { standing_out };
         // A weight of 0 of the semantic signal switches the query off.
         let weight = self.query_weight * self.weights.semantic / USUAL_SEMANTIC_WEIGHT;
         (QUESTION_SHARE * weight * topical).min(1.0)
