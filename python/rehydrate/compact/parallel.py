@@ -8,7 +8,8 @@ kept unchanged is the caller's own object, any other has only the blocks that ar
     assistant [text, call a, call b]   user [result a, result b]
     assistant [text, call a]   user [result a]   assistant [call b]   user [result b]
 
-What must stay together is never parted: a message with thinking or a signature, calls without
+What must stay together is never parted: a message with thinking (also where it is stripped) or a
+signature, calls without
 results, results beside the user's own text, server tools, and what the model has not answered yet.
 LangChain's messages are not parted: they hold each call up to three times.
 """
