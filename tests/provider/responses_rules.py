@@ -37,6 +37,8 @@ def is_by_model(item: Mapping[str, Any]) -> bool:
     kind = kind_of(item)
     if kind == "message":
         return item["role"] == "assistant"
+    if item.get("execution") == "server":
+        return True  # what the server looked up for the model is a part of its turn
     return not kind.endswith("_output") and kind not in ("mcp_approval_response", "item_reference")
 
 

@@ -49,6 +49,10 @@ def request_of(format: str, entries: Sequence[Entry]) -> Entry:
 
 
 def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
+    # System messages amid the others are for models that the strict provider is not.
+    leading = list(takewhile(lambda entry: entry["role"] == "system", entries))
+    others = [entry for entry in entries[len(leading) :] if entry["role"] != "system"]
+    entries = [*leading, *others]
     # Missing results go into the message of the results that exist.
     is_answering = bool(entries) and _is_of_results(entries[-1])
     results = list(entries[-1]["content"]) if is_answering else []
