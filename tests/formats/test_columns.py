@@ -67,6 +67,7 @@ def assert_says_the_same(inside: Conversation) -> None:
         inside.ignored,
         inside.user_first,
         inside.bound,
+        opening=inside.opening,
     )
     assert plain.columns is None
     assert inside == plain
