@@ -59,9 +59,9 @@ def compact_context(
     `Context`, or keep the compacted list and append to it until it is too long (docs/cache.md).
 
     Always kept: system messages, the last user turn, an open tool loop at the end, and what ``pin``
-    names (indices, or the message objects themselves). What users laid down (rules, limits,
-    preferences) comes next, up to a tenth of the target, and so does the reply that the user
-    answers, where it takes at most a twentieth.
+    names (indices, or the message objects themselves). The reply that the user answers comes next,
+    where it takes at most a twentieth of the target, and what users laid down (rules, limits,
+    preferences): short texts as far as the query leaves room, longer ones up to a tenth.
 
     The target is ``floor(total * target_ratio)`` tokens (a ratio below 0.05 counts as 0.05), or
     ``budget_tokens``. ``query`` says what the next turn is about. ``""`` means no query. None means
@@ -81,8 +81,8 @@ def compact_context(
     None means the profile's counter.
 
     ``granularity="message"`` keeps or drops whole messages: what is kept is untouched. If the
-    agent can ask for what is missing, or there is little room, pass ``"excerpt"``: it keeps a third
-    more of what coding agents use later at a tenth of the tokens (docs/excerpts.md). It divides
+    agent can ask for what is missing, or there is little room, pass ``"excerpt"``: it keeps more
+    of what agents use later in the same tokens (docs/figures.md). It divides
     texts, tool results and long strings in the inputs of finished calls (from 600 characters on)
     into blocks of whole lines, paragraphs, hunks, records or JSON elements, and keeps the best
     blocks, verbatim. Each gap has a mark in its place, such as

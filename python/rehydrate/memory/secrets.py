@@ -586,7 +586,7 @@ SECRETS: tuple[Secret, ...] = (
         "encoded_credentials",
         ("auth",),
         _late(
-            rf"(?i:_?auth)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?(?P<secret>[A-Za-z0-9+/]{{8,512}}={{0,2}})"
+            rf"(?i:auth)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?(?P<secret>[A-Za-z0-9+/]{{8,512}}={{0,2}})"
         ),
         _is_name_and_password,
     ),

@@ -49,8 +49,7 @@ impl Prepared {
         let mut worth = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
         // An answer may be long: a message is worth the root of its tokens, and each of its blocks its share of that.
         let unit_tokens = self.unit_tokens();
-        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks).map(|block| self.messages[block.part].unit);
-        for (item, unit) in (0..unit_tokens.len()).chain(blocks).enumerate() {
+        for (item, unit) in self.units_of_items().enumerate() {
             let long = 1.0 / f64::from(unit_tokens[unit].max(1)).sqrt();
             worth[item] *= if pinned[item] { 0.0 } else { f64::from(item_tokens[item]) * long };
         }

@@ -41,10 +41,19 @@ impl Prepared {
             && self.message_tokens.iter().map(|&tokens| u64::from(tokens)).sum::<u64>() <= target_tokens
     }
 
+    /// The unit of each block.
+    fn units_of_blocks(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().flat_map(|parts| &parts.blocks).map(|block| self.messages[block.part].unit)
+    }
+
+    /// The unit of each item.
+    pub(crate) fn units_of_items(&self) -> impl Iterator<Item = usize> {
+        (0..self.units.len()).chain(self.units_of_blocks())
+    }
+
     /// Flags of units and of their blocks as flags of items.
     pub(crate) fn items_of(&self, units: &[bool], blocks_of: &[bool]) -> Vec<bool> {
-        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks);
-        units.iter().copied().chain(blocks.map(|block| blocks_of[self.messages[block.part].unit])).collect()
+        units.iter().copied().chain(self.units_of_blocks().map(|unit| blocks_of[unit])).collect()
     }
 
     /// Per unit, the share of what it mentions, of so many `features`, that no kept item mentions; 1 where it mentions
@@ -52,12 +61,10 @@ impl Prepared {
     pub(crate) fn unsaid(&self, lists: &FeatureLists, features: usize, is_kept: impl Fn(usize) -> bool) -> Vec<f64> {
         let mut said = vec![false; features];
         let mut counts = vec![(0_u32, 0_u32); self.units.len()];
-        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks).map(|block| self.messages[block.part].unit);
-        let unit_of: Vec<usize> = (0..self.units.len()).chain(blocks).collect();
-        for item in (0..unit_of.len()).filter(|&item| is_kept(item)) {
+        for (item, _) in self.units_of_items().enumerate().filter(|&(item, _)| is_kept(item)) {
             lists.of(item).iter().for_each(|&feature| said[feature as usize] = true);
         }
-        for (item, &unit) in unit_of.iter().enumerate() {
+        for (item, unit) in self.units_of_items().enumerate() {
             let new = lists.of(item).iter().filter(|&&feature| !said[feature as usize]).count();
             counts[unit].0 += u32::try_from(new).expect("under 4 billion mentions");
             counts[unit].1 += u32::try_from(lists.of(item).len()).expect("under 4 billion mentions");
