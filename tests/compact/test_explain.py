@@ -70,8 +70,8 @@ def test_kept_reasons_name_the_pin(case: Case):
     pins = case.pins()
     named = {"pinned by the caller", "bound to what the provider holds"}
     for row in case.compact().explain():
-        if conversation.units[row.unit].is_system:
-            assert row.reason == "system"
+        if any(message.role == "system" for message in conversation.units[row.unit].messages):
+            assert row.reason == "system"  # amid others it is bound to the user's turn before it
         elif row.unit in (conversation.last_user_turn(), conversation.turn_of_open_loop()):
             assert row.reason == "last user turn"
         elif row.unit in (conversation.open_tool_loop(), conversation.thoughts_of_open_loop()):

@@ -263,6 +263,13 @@ def _thought_line() -> list[Entry]:
     return messages
 
 
+def _called_amid_results() -> list[Entry]:
+    """The results of a and b come around call c."""
+    messages = claude_code()
+    messages[5], messages[6] = messages[6], messages[5]
+    return messages
+
+
 @pytest.mark.parametrize(
     "messages",
     [
@@ -276,6 +283,7 @@ def _thought_line() -> list[Entry]:
         ),
         pytest.param(openai_responses(with_ids=True), id="reasoning and ids"),
         pytest.param(_thought_line(), id="line of thinking"),
+        pytest.param(_called_amid_results(), id="call amid results"),
     ],
 )
 def test_what_the_provider_wants_together_stays_together(messages: list[Entry]):

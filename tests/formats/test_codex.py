@@ -11,7 +11,7 @@ import pytest
 from rehydrate import Context, compact_context, count_tokens, detect_format, lint, validate
 from rehydrate.batch import compact_batch
 from rehydrate.cli import main
-from rehydrate.errors import InvalidMessageError
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import parse
 from rehydrate.linting import Subject
 from rehydrate.retention import read_session, read_sessions
@@ -138,6 +138,18 @@ def test_a_context_sends_the_items_of_a_rollout() -> None:
     other = Context(provider="anthropic", format="codex")
     other.add(*ROLLOUT)
     assert validate(other.prompt("And now?").messages, "anthropic") == []
+
+
+def test_a_context_does_not_answer_a_turn_that_was_taken_back() -> None:
+    context = Context(provider="openai_responses", format="codex")
+    context.add(said("user", "List the files."))
+    context.prompt()
+    context.add(back(1))
+    assert context.turn is None
+    with pytest.raises(InvalidArgumentError, match="no message"):
+        context.prompt()
+    context.add(said("user", "Show a.py."))
+    assert context.prompt().request["input"] == [said("user", "Show a.py.")["payload"]]
 
 
 def test_every_door_reads_the_same_conversation(tmp_path: Path, capfd: Any) -> None:

@@ -212,12 +212,12 @@ def test_a_system_entry_in_front_does_not_hide_that_the_assistant_would_be_first
     assert not rehydrate.validate(messages, "anthropic")
 
 
-def test_what_was_asked_takes_no_place_of_a_history_that_went_whole():
-    entries = [{"role": "assistant", "content": "Welcome."}]
+def test_the_last_message_stays_where_nobody_spoke_to_the_model():
+    entries = [{"role": "assistant", "content": f"Welcome, {n}."} for n in range(2)]
     rules = found(1, content=LONG, mode="constraint", stability="static")
     after = prune(rules, entries=entries, soft=400)
-    assert after.history.entries == ()
-    assert compile(after, "anthropic").ir.history.entries == ()
+    assert after.history.entries == (entries[1],)
+    assert compile(after, "anthropic").ir.history.entries == (entries[1],)
 
 
 def test_the_last_messages_stay_where_the_budget_says_so():

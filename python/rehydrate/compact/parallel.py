@@ -9,8 +9,8 @@ kept unchanged is the caller's own object, any other has only the blocks that ar
     assistant [text, call a]   user [result a]   assistant [call b]   user [result b]
 
 What must stay together is never parted: a message with thinking (also where it is stripped) or a
-signature, calls without
-results, results beside the user's own text, server tools, and what the model has not answered yet.
+signature, calls without results, calls of which some were made after the results of others, results
+with the user's own text, server tools, and what the model has not answered yet.
 LangChain's messages are not parted: they hold each call up to three times.
 """
 
@@ -315,7 +315,8 @@ def _claude_code(entries: Sequence[Any], indices: Sequence[int]) -> Iterator[_Gr
                 lines_of.setdefault(name, []).append(index)
     last = _last_index(entries, indices, lambda entry: entry["type"] == "assistant")
     found = []
-    answered: set[str] | None = None
+    turns: dict[int, int] = {}
+    answered: dict[str, int] = {}
     for name, lines in lines_of.items():
         runs = _by_call(
             any(_is_block(block, "tool_use") for block in _line_blocks(entries[index]))
@@ -323,11 +324,12 @@ def _claude_code(entries: Sequence[Any], indices: Sequence[int]) -> Iterator[_Gr
         )
         if len(runs) < 2 or last in lines:
             continue
-        answered = _answered(entries, indices) if answered is None else answered
+        turns = turns or _turns(entries, indices)
+        answered = answered or _answered(entries, turns)
         calls = [_own_calls(claude_code.inputs(entries[index])) for index in lines]
         if not all(
             own is not None
-            and answered.issuperset(own)
+            and all(answered.get(call) == turns[index] for call in own)
             and not claude_code.signed(entries[index])
             and all(_is_block(block, "tool_use", "text") for block in _line_blocks(entries[index]))
             for index, own in zip(lines, calls, strict=True)
@@ -420,13 +422,24 @@ def _line_blocks(line: Mapping[str, Any]) -> Sequence[Any]:
     return content if isinstance(content, (list, tuple)) else ()
 
 
-def _answered(entries: Sequence[Any], indices: Sequence[int]) -> set[str]:
-    """Return the calls that have a result in a line of nothing but results."""
-    found: set[str] = set()
+def _turns(entries: Sequence[Any], indices: Sequence[int]) -> dict[int, int]:
+    """Return the number of each line's turn: the model's lines and the client's lines after them."""
+    turns: dict[int, int] = {}
+    number, was_client = 0, False
     for index in indices:
+        is_client = entries[index]["type"] != "assistant"
+        number += was_client and not is_client
+        turns[index], was_client = number, is_client
+    return turns
+
+
+def _answered(entries: Sequence[Any], turns: Mapping[int, int]) -> dict[str, int]:
+    """Return the turn of each call's result, if its line holds nothing but results."""
+    found: dict[str, int] = {}
+    for index, turn in turns.items():
         blocks = _line_blocks(entries[index])
         if all(_is_block(block, "tool_result") for block in blocks):
-            found.update(str(block.get("tool_use_id")) for block in blocks)
+            found.update((str(block.get("tool_use_id")), turn) for block in blocks)
     return found
 
 

@@ -6,6 +6,7 @@ PartlyShownTexts: the texts of entries of which the prompt shows only a part.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
@@ -21,14 +22,6 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
 from rehydrate.prompt.sources.cut_parts import PartlyShown
-
-
-class EntriesMark(NamedTuple):
-    """The end of the entries at one time."""
-
-    length: int
-    turn: int | None
-    last_user_text: str
 
 
 class StoredEntry(NamedTuple):
@@ -47,13 +40,12 @@ class Entries:
     __slots__ = (
         "_dicts",
         "_entries",
-        "_last_user_text",
         "_own",
         "_taken_back",
         "_times",
         "_tokens",
+        "_turns",
         "format",
-        "turn",
         "unknown",
     )
 
@@ -66,9 +58,7 @@ class Entries:
         self._own = provider.own if provider else _as_it_is
         self._tokens: list[int] = []
         self._times = array("d")
-        self._last_user_text = ""
-        self.turn: int | None = None
-        """The index of the last user turn."""
+        self._turns: list[int] = []  # the indices of the user's turns
         self._taken_back: tuple[int, frozenset[int]] = (0, frozenset())
         self.unknown: dict[str, int] = {}
         """Types of blocks that no format knows, and how many were added."""
@@ -93,9 +83,8 @@ class Entries:
             raise
         formats.check_own(dicts, self.format)
         counted = entry_tokens(read, len(added)) if tokens is None else tokens
-        last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
-        if last is not None:
-            self.turn, self._last_user_text = len(self._entries) + last.index, last.text
+        count = len(self._entries)
+        self._turns += [count + each.index for each in read.messages if each.is_user_turn]
         for name, count in read.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
         self._times.extend([_time_of(entry, at) for entry in dicts])
@@ -110,15 +99,20 @@ class Entries:
             self._extend([each.entry for each in stored], [each.tokens for each in stored], 0.0)
             self._times = array("d", [each.time for each in stored])
 
-    def mark(self) -> EntriesMark:
-        """Return a mark of the present end."""
-        return EntriesMark(len(self._entries), self.turn, self._last_user_text)
-
-    def back_to(self, mark: EntriesMark) -> None:
-        """Remove what was added since the mark."""
+    def back_to(self, length: int) -> None:
+        """Remove what was added after there were so many entries."""
         for column in (self._entries, self._dicts, self._tokens, self._times):
-            del column[mark.length :]
-        self.turn, self._last_user_text = mark.turn, mark.last_user_text
+            del column[length:]
+        del self._turns[bisect_left(self._turns, length) :]
+        self._taken_back = 0, frozenset()
+
+    @property
+    def turn(self) -> int | None:
+        """The index of the last user turn that was not taken back."""
+        if not self._turns:
+            return None
+        gone = self.taken_back
+        return next((index for index in reversed(self._turns) if index not in gone), None)
 
     @property
     def taken_back(self) -> frozenset[int]:
@@ -182,7 +176,10 @@ class Entries:
 
     def last_user_text(self) -> str:
         """Return the text of the last user turn; "" where there is none."""
-        return self._last_user_text
+        turn = self.turn
+        if turn is None:
+            return ""
+        return formats.parse([self._dicts[turn]], self.format).messages[0].text
 
     def at(self, index: int) -> Any:
         """Return the entry at an index."""

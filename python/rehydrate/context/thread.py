@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
 from rehydrate.context.context_store.store import ContextStore, StoreMark
-from rehydrate.context.history import Entries, EntriesMark, PartlyShownTexts
+from rehydrate.context.history import Entries, PartlyShownTexts
 from rehydrate.context.late_binding import LateBinding
 from rehydrate.context.remainders import Remainders
 from rehydrate.entry_id import EntryId
@@ -87,7 +87,8 @@ class PromptState:
 class Snapshot(NamedTuple):
     """A thread as it was before a prompt."""
 
-    entries: EntriesMark
+    entries: int
+    """How many there were."""
     state: PromptState
     late: LateBinding
     store: StoreMark
@@ -171,9 +172,7 @@ class Thread:
         self.settle()
         log = self.log
         mark = None if log is None else log.mark
-        before = Snapshot(
-            self.entries.mark(), self.state, self.late.copy(), self.store.mark(), mark
-        )
+        before = Snapshot(len(self.entries), self.state, self.late.copy(), self.store.mark(), mark)
         try:
             yield before
             if log is not None and (ends_turn or log.saves_entries):
@@ -211,7 +210,7 @@ class Thread:
     def history(self) -> list[Any]:
         """Return all entries. It takes no lock, so it answers while a prompt is made."""
         before = self._before_abandoned()
-        return self.entries.all(None if before is None else before.entries.length)
+        return self.entries.all(None if before is None else before.entries)
 
     def shown_indices(self) -> list[int]:
         """Return the indices of the entries the model sees, with those since its last prompt."""
