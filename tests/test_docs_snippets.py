@@ -97,7 +97,7 @@ def test_every_example_runs_alone_and_prints_what_the_page_says(page: Path, offl
 
 
 def is_optional(error: ImportError) -> bool:
-    """Whether a package of the extra `dev` is missing, as it may be where wheels are tested."""
+    """Whether a package of the group `test` is missing, as it may be where wheels are tested."""
     if isinstance(error, MissingPackageError):
         return True
     return isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("rehydrate")

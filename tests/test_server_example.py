@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-pytest.importorskip("fastapi", reason="the server of the example is in the extra `dev`")
+pytest.importorskip("fastapi", reason="the server of the example is in the group `test`")
 uvicorn = pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 

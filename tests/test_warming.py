@@ -18,7 +18,7 @@ from tests.stress.programs import run_python
 
 SDKS = ("anthropic", "openai")
 has_sdks = pytest.mark.skipif(
-    not all(map(find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
+    not all(map(find_spec, SDKS)), reason="the SDKs are in the group `test`"
 )
 
 

@@ -3,7 +3,7 @@
     python -m benches.python.baseline [FOLDER] [--units N]
 
 FOLDER as for `bench_onnx.py`. The plain way runs once, for it takes a while; its careful variants
-differ in how they embed alone. Needs the extras `bench` and `convert`.
+differ in how they embed alone. Needs the groups `bench` and `test`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 FOLDER holds `model.onnx` (fp32), `model_int8.onnx` and `tokenizer.json` (rehydrate model convert);
 without it, see `minilm.py`. Every way runs once a round, in turn, on 2 threads, from text to
-vectors, cut at 256 tokens; figures are medians over the rounds. Needs the extras `bench` and
+vectors, cut at 256 tokens; figures are medians over the rounds. Needs the groups `bench` and
 `convert`.
 """
 

@@ -5,7 +5,7 @@
     python -m benches.python.server --estimates                 # what context/estimate.py says
 
 Three processes on loopback: clients, a FastAPI server with a Context for each conversation, and a
-fake provider that answers after 80 to 250 ms. Needs fastapi, uvicorn and httpx (extra `dev`).
+fake provider that answers after 80 to 250 ms. Needs fastapi, uvicorn and httpx (group `test`).
 """
 
 from __future__ import annotations

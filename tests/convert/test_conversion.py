@@ -89,7 +89,7 @@ def test_the_tokenizer_cuts_at_max_tokens_and_pads_nothing(bert, tmp_path):
 
 
 def test_the_tokenizer_made_of_a_vocabulary_reads_as_bert_does(bert, tmp_path):
-    tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `dev`")
+    tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the group `test`")
     file = convert(bert, tmp_path / "out").folder / "tokenizer.json"
     encoded = tokenizers.Tokenizer.from_file(str(file)).encode("The Login test fails, héré!")
     words = ["the", "lo", "##gin", "test", "fails", ",", "here", "!"]

@@ -49,7 +49,7 @@ def test_similarities_are_those_of_the_models_card(minilm, load, file, tolerance
 
 
 def test_the_texts_of_the_check_are_tokenised_as_the_peer_does(minilm):
-    tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `dev`")
+    tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the group `test`")
     peer = tokenizers.Tokenizer.from_file(str(minilm.folder / "tokenizer.json"))
     plain = plain_tokenizer()
     assert [plain.encode(text) for text in TEXTS] == [peer.encode(text).ids for text in TEXTS]

@@ -32,7 +32,7 @@ if importlib.util.find_spec(PACKAGE) is None:
         allow_module_level=True,
     )
 pytest.importorskip("onnx", reason="conversion writes the graph; pip install 'rehydrate[convert]'")
-tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `dev`")
+tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the group `test`")
 
 
 @pytest.fixture(scope="module")
