@@ -351,7 +351,7 @@ def test_the_example_session_is_excerpted_within_its_budget(ratio: float):
     assert entries == before
     assert validate(compaction.messages) == []
     stats = compaction.stats
-    assert stats.excerpted > 5
+    assert stats.excerpted >= 5
     assert 0.95 * stats.target_tokens < stats.after_tokens <= stats.target_tokens
     assert stats.after_tokens == rehydrate.count_tokens(compaction.messages)
 

@@ -423,7 +423,7 @@ def _line_blocks(line: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _turns(entries: Sequence[Any], indices: Sequence[int]) -> dict[int, int]:
-    """Return the number of each line's turn: lines of the model and the client's lines after them."""
+    """Return the number of each line's turn: the model's lines, and the client's after them."""
     turns: dict[int, int] = {}
     number, was_client = 0, False
     for index in indices:
