@@ -31,7 +31,6 @@ STORE_VARIABLE = "REHYDRATE_MEMORY"
 NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
 ARCHIVED = ("dropped", "novel", "episode")
 """The values of `--archive`: the fields of an `Archive`, in their order."""
-_OLD_FLAGS = {"--keep-dropped": "dropped", "--distill": "novel", "--record-episode": "episode"}
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> Path:
@@ -335,9 +334,6 @@ def add_writing_options(parser: Any) -> None:
         "novel (the beginning of what is dropped and not in memory yet), episode (one line about "
         "the compaction); several with commas: dropped,novel",
     )  # fmt: skip
-    hidden: Any = {"dest": "archive", "action": "append_const", "help": argparse.SUPPRESS}
-    for flag, name in _OLD_FLAGS.items():
-        parser.add_argument(flag, const=name, **hidden)
 
 
 def archived(text: str) -> list[str]:

@@ -14,11 +14,4 @@ if TYPE_CHECKING:
     )
     from rehydrate.integrations.prefix_threads import PrefixThreads as PrefixThreads
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "host_thread": "HostReport HostThread RehydrateWarning",
-        "prefix_threads": "PrefixThreads",
-    },
-    internal={"host_thread": "Shown shown_messages"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

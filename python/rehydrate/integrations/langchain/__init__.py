@@ -28,12 +28,4 @@ if TYPE_CHECKING:
         ExtractiveSummarizer as ExtractiveSummarizer,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "edit": "RehydrateEdit",
-        "middleware": "RehydrateMiddleware",
-        "summaries": "ChatModelWriter ExtractiveSummarizer",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)
