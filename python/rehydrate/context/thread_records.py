@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rehydrate._text import as_json
 from rehydrate.context.history import Entries, StoredEntry
-from rehydrate.context.thread import PromptState
+from rehydrate.context.prompt_state import PromptState
 from rehydrate.errors import InvalidArgumentError, UnreadableIRError
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.entries import History

@@ -94,7 +94,7 @@ class CompiledPrompt:
 
         Empty, unless it begins with a summary that the API wrote (docs/background.md).
         """
-        return betas_of(self)
+        return betas_of(self.provider, self.messages)
 
     def explain(self) -> PromptExplanation:
         """Return the table of its IR."""

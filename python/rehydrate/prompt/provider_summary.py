@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from rehydrate.messages import Provider
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section, Stability
-
-if TYPE_CHECKING:
-    from rehydrate.prompt.compiled import CompiledPrompt
 
 COMPACTION_BETA = "compact-2026-09-04"
 """The beta of Anthropic's API that each request with a signed compaction block must name
@@ -60,11 +57,11 @@ def valid_until(section: Section) -> int:
     return int(section.metadata.get(_VALID_UNTIL, 0))
 
 
-def betas_of(prompt: CompiledPrompt) -> tuple[str, ...]:
-    """Return the betas of Anthropic's API that a prompt needs."""
-    if prompt.provider != "anthropic":
+def betas_of(provider: Provider, messages: Sequence[Any]) -> tuple[str, ...]:
+    """Return the betas of Anthropic's API that a prompt of these messages needs."""
+    if provider != "anthropic":
         return ()
-    content = prompt.messages[0].get("content") if prompt.messages else None
+    content = messages[0].get("content") if messages else None
     first = content[0] if isinstance(content, (list, tuple)) and content else None
     if not isinstance(first, Mapping) or first.get("type") != "compaction":
         return ()

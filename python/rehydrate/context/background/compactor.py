@@ -34,7 +34,7 @@ from rehydrate.context.background.swapping import (
 from rehydrate.context.background.writers import ProviderWriter, SummaryRequest, writer_of
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.thread import LeftOut
+from rehydrate.context.prompt_state import LeftOut
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
