@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     litellm = pytest.importorskip("litellm", reason="litellm is not installed")
 
 from rehydrate.integrations.litellm import RehydrateHook, RehydrateProxyHook, RehydrateWarning
-from rehydrate.integrations.litellm.conversations import Conversation
+from rehydrate.integrations.litellm.hooks import Conversation
 from tests.integrations import harbour
 from tests.provider import StrictProvider
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate.integrations.adapter import AdapterOptions as AdapterOptions
     from rehydrate.integrations.host_thread import (
         HostReport as HostReport,
         HostThread as HostThread,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import (
+    Entry,
     assistant_chat,
     call_of,
     content_of,
@@ -32,16 +33,6 @@ try:
     from agent_framework import Content, Message
 except ImportError:
     raise MissingPackageError("rehydrate[agent-framework]", "brings Agent Framework") from None
-
-
-class Entry(NamedTuple):
-    """One chat dict, and where it is from."""
-
-    chat: dict[str, Any]
-    message: int
-    """The index of its message."""
-    content: int | None
-    """The index of its result in a tool's message; None: it is a whole message."""
 
 
 def entries_of(messages: Sequence[Message]) -> list[Entry]:
@@ -148,9 +139,9 @@ def picked(
             made.append(Message("user", [plain_text(chat["content"])]))
             continue
         message = messages[entry.message]
-        if entry.content is not None:
+        if entry.part is not None:
             open_index = entry.message
-            content = message.contents[entry.content]
+            content = message.contents[entry.part]
             results.append(_changed_result(content, entry.chat, chat))
         elif chat is entry.chat or chat == entry.chat:
             made.append(message)

@@ -7,23 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, ChatThreads
 from rehydrate.integrations.agent_framework.messages import entries_of, picked
-from rehydrate.integrations.chat_threads import ChatThreads
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    warn_passed_through,
-)
+from rehydrate.integrations.host_thread import warn_passed_through
 from rehydrate.integrations.prefix_threads import Prompted
-from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.request import Budget
 
 try:
     from agent_framework import (
@@ -37,8 +30,6 @@ try:
 except ImportError:
     raise MissingPackageError("rehydrate[agent-framework]", "brings Agent Framework") from None
 
-if TYPE_CHECKING:
-    from rehydrate.prompt.sources.arguments import Given
 
 _CALL_ID: ContextVar[str] = ContextVar("rehydrate_call_id", default="")
 
@@ -50,50 +41,30 @@ class _Scope(NamedTuple):
     model: str = ""
 
 
-class RehydrateProvider(ContextProvider):
+class RehydrateProvider(Adapter, ContextProvider):
     """Keep an agent's prompts within a budget, without breaking the provider's cache.
 
     Each conversation has a persistent `Context`: a list of messages that goes on, of one agent and
     one model. Its prompts extend one another byte for byte until a compaction. The messages are the
     request's very objects; of a tool's message some results may be shown.
 
-    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show
-    (``asks_back=False``: none). A tool's result over its cap (``caps``) is shown in part, with a
-    handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in each
-    user turn. With ``background``, summaries are written meanwhile. ``options`` are other arguments
-    of `Context`. Instructions and tools count in the budget.
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
+    ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results, background
+    summaries, and others of `Context`.
 
     Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
     `report` says what became of the last request.
 
+    >>> from rehydrate.prompt import Budget
     >>> RehydrateProvider(budget=Budget(soft_tokens=60_000)).report.compactions
     0
     """
 
-    def __init__(
-        self,
-        source_id: str = "rehydrate",
-        *,
-        budget: Budget = Budget(),  # noqa: B008  it is frozen
-        sources: Given = (),
-        background: BackgroundCompaction | None = None,
-        caps: Caps | None = None,
-        asks_back: bool = True,
-        max_threads: int = MAX_THREADS,
-        **options: Any,
-    ) -> None:
+    def __init__(self, source_id: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(source_id)
-        given = {"budget": budget, "sources": sources, "background": background, **options}
-        self._threads = ChatThreads(
-            given, _Scope(), caps=caps, asks_back=asks_back, max_threads=max_threads
-        )
+        self._threads = ChatThreads(options, _Scope())
         self._own = {definition["name"] for definition in self._threads.definitions}
-
-    @property
-    def report(self) -> HostReport:
-        """What became of the last request's messages, of any session."""
-        return self._threads.report
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
         """Give the run its tools and the middleware; the agent calls it before each run."""

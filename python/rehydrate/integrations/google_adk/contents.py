@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import (
+    Entry,
     assistant_chat,
     call_of,
     content_of,
@@ -32,16 +33,6 @@ try:
     from google.genai.types import Content, Part
 except ImportError:
     raise MissingPackageError("rehydrate[google-adk]", "brings Google's ADK") from None
-
-
-class Entry(NamedTuple):
-    """One chat dict, and where it is from."""
-
-    chat: dict[str, Any]
-    content: int
-    """The index of its content."""
-    parts: slice
-    """The parts that it stands for: all of a model's content, one result, or what a user said."""
 
 
 def entries_of(contents: Sequence[Content]) -> list[Entry]:
@@ -177,9 +168,9 @@ def picked(
             waiting.append(Part(text=plain_text(chat["content"])))
             continue
         entry = entries[index]
-        content = contents[entry.content]
-        own = (content.parts or [])[entry.parts]
-        if entry.content != open_index:
+        content = contents[entry.message]
+        own = (content.parts or [])[entry.part]
+        if entry.message != open_index:
             close()
         if content.role == "model":
             open_index, parts = -1, waiting
@@ -187,7 +178,7 @@ def picked(
             if kept := _changed_model(own, entry.chat, chat):  # it may have been thinking alone
                 made.append(_content(content, kept))
         else:
-            open_index = entry.content
+            open_index = entry.message
             parts += [*waiting, *_changed(own, entry.chat, chat)]
         waiting = []
     if open_index < 0:

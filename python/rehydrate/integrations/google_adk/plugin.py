@@ -6,23 +6,15 @@ The session's events stay as they are. What the model gets is made from them in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.chat_threads import ChatThreads
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, ChatThreads
 from rehydrate.integrations.google_adk.contents import entries_of, picked
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    HostThread,
-    warn_passed_through,
-)
-from rehydrate.prompt.caps import Caps
+from rehydrate.integrations.host_thread import HostThread, warn_passed_through
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.request import Budget
 
 try:
     from google.adk.plugins.base_plugin import BasePlugin
@@ -36,8 +28,6 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.tools.tool_context import ToolContext
 
-    from rehydrate.prompt.sources.arguments import Given
-
 
 class _Scope(NamedTuple):
     """What tells a conversation from others, beside its contents."""
@@ -50,49 +40,29 @@ class _Scope(NamedTuple):
     model: str = ""
 
 
-class RehydratePlugin(BasePlugin):
+class RehydratePlugin(Adapter, BasePlugin):
     """Keep the prompts of an app's agents within a budget, without breaking the provider's cache.
 
     Each agent of a session has a persistent `Context`. Its prompts extend one another byte for byte
     until a compaction. The contents are the request's very objects; of a user's content some parts
     may be shown.
 
-    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show
-    (``asks_back=False``: none). A tool's answer over its cap (``caps``) is shown in part, with a
-    handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in each
-    user turn. With ``background``, summaries are written meanwhile. ``options`` are other arguments
-    of `Context`. Instructions and tools count in the budget.
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
+    ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results, background
+    summaries, and others of `Context`.
 
     Where something fails, the model gets the contents as they are, with a `RehydrateWarning`.
     `report` says what became of the last request.
 
+    >>> from rehydrate.prompt import Budget
     >>> RehydratePlugin(budget=Budget(soft_tokens=60_000)).report.compactions
     0
     """
 
-    def __init__(
-        self,
-        name: str = "rehydrate",
-        *,
-        budget: Budget = Budget(),  # noqa: B008  it is frozen
-        sources: Given = (),
-        background: BackgroundCompaction | None = None,
-        caps: Caps | None = None,
-        asks_back: bool = True,
-        max_threads: int = MAX_THREADS,
-        **options: Any,
-    ) -> None:
+    def __init__(self, name: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(name)
-        given = {"budget": budget, "sources": sources, "background": background, **options}
-        self._threads = ChatThreads(
-            given, _Scope(), caps=caps, asks_back=asks_back, max_threads=max_threads
-        )
-
-    @property
-    def report(self) -> HostReport:
-        """What became of the last request's contents, of any agent."""
-        return self._threads.report
+        self._threads = ChatThreads(options, _Scope())
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest

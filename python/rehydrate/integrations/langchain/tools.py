@@ -8,7 +8,6 @@ from typing import Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
-from rehydrate.context.jit import ContextJIT
 from rehydrate.integrations.langchain.threads import MISSING, AgentThreads
 
 try:
@@ -20,8 +19,7 @@ except ImportError:
 
 def tools_for(threads: AgentThreads) -> list[BaseTool]:
     """Return the tools of a context's JIT, answered by the thread of the run that calls them."""
-    definitions = ContextJIT(threads.empty).tools("anthropic")
-    return [_tool(definition, threads) for definition in definitions]
+    return [_tool(definition, threads) for definition in threads.definitions]
 
 
 def _tool(definition: Mapping[str, Any], threads: AgentThreads) -> BaseTool:
@@ -47,6 +45,6 @@ def _answer(
 ) -> str:
     messages, call_id = runtime.state["messages"], runtime.tool_call_id or name
     try:
-        return threads.answer(runtime.config, messages, name, arguments, call_id)
+        return threads.answer_in(runtime.config, messages, name, arguments, call_id)
     except Exception as error:  # it must not end the agent's run
         return f"{name}: {safe_error_text(error, name)}; answer with what you have"

@@ -14,7 +14,7 @@ from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import MissingPackageError
-from rehydrate.integrations.chat_threads import chat_context
+from rehydrate.integrations.adapter import chat_context
 from rehydrate.integrations.host_thread import (
     HostReport,
     HostThread,
@@ -80,8 +80,8 @@ class RehydrateMemory(BaseChatStoreMemory):
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(chat_store=chat_store or SimpleChatStore(), chat_store_key=chat_store_key)
-        given = {"budget": budget, "sources": sources, "background": background, **options}
-        self._thread = HostThread(lambda: chat_context(given, caps), asks_back=True)
+        given = {"budget": budget, "sources": sources, "background": background, "caps": caps}
+        self._thread = HostThread(lambda: chat_context({**given, **options}), asks_back=True)
         self._thread.context  # noqa: B018  it raises for a wrong option
         self._reserved = reserved_tokens
 

@@ -7,22 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.chat_threads import ChatThreads
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    warn_passed_through,
-)
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, ChatThreads
+from rehydrate.integrations.host_thread import warn_passed_through
 from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
-from rehydrate.prompt.caps import Caps
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.request import Budget
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
@@ -35,8 +28,6 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import ModelRequestContext
 
-    from rehydrate.prompt.sources.arguments import Given
-
 
 class _Scope(NamedTuple):
     """What tells a conversation from others, beside its messages."""
@@ -45,49 +36,30 @@ class _Scope(NamedTuple):
     model: str
 
 
-class RehydrateCapability(AbstractCapability[Any]):
+class RehydrateCapability(Adapter, AbstractCapability[Any]):
     """Keep an agent's prompts within a budget, without breaking the provider's cache.
 
     Each conversation has a persistent `Context`: a list of messages that goes on, with one agent
     and one model. Its prompts extend one another byte for byte until a compaction. The messages are
     the history's very objects; of a request some parts may be shown.
 
-    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show
-    (``asks_back=False``: none). A tool's return over its cap (``caps``) is shown in part, with a
-    handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in each
-    user turn. With ``background``, summaries are written meanwhile. ``options`` are other arguments
-    of `Context`. Instructions and tools count in the budget.
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
+    ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results, background
+    summaries, and others of `Context`.
 
     Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
     `report` says what became of the last request.
 
+    >>> from rehydrate.prompt import Budget
     >>> RehydrateCapability(budget=Budget(soft_tokens=60_000)).report.compactions
     0
     """
 
-    def __init__(
-        self,
-        *,
-        budget: Budget = Budget(),  # noqa: B008  it is frozen
-        sources: Given = (),
-        background: BackgroundCompaction | None = None,
-        caps: Caps | None = None,
-        asks_back: bool = True,
-        max_threads: int = MAX_THREADS,
-        **options: Any,
-    ) -> None:
+    def __init__(self, **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
-        given = {"budget": budget, "sources": sources, "background": background, **options}
-        self._threads = ChatThreads(
-            given, _Scope("", ""), caps=caps, asks_back=asks_back, max_threads=max_threads
-        )
+        self._threads = ChatThreads(options, _Scope("", ""))
         self._tools = [self._tool(each) for each in self._threads.definitions]
         self._own = {tool.name for tool in self._tools}
-
-    @property
-    def report(self) -> HostReport:
-        """What became of the last request's messages, of any conversation."""
-        return self._threads.report
 
     @classmethod
     def get_serialization_name(cls) -> str | None:

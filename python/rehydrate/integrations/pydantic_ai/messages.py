@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import (
     STATE_PART,
+    Entry,
     assistant_chat,
     call_of,
     is_same_list,
@@ -42,16 +43,6 @@ try:
     )
 except ImportError:
     raise MissingPackageError("rehydrate[pydantic-ai]", "brings Pydantic AI's agents") from None
-
-
-class Entry(NamedTuple):
-    """One chat dict, and where it is from."""
-
-    chat: dict[str, Any]
-    message: int
-    """The index of its message."""
-    part: int | None
-    """The index of its part in a request; None: it is a whole response."""
 
 
 def entries_of(messages: Sequence[ModelMessage]) -> list[Entry]:
