@@ -28,7 +28,7 @@ from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Memory
 from rehydrate.integrations.claude_code import EVENTS, Home
-from rehydrate.integrations.claude_code.names import used_names
+from rehydrate.integrations.claude_code.compaction import used_names
 from rehydrate.integrations.claude_code.transcript import last_turns, said
 from rehydrate.prompt.sources.memory import relevant_hits
 from rehydrate.retention import read_locomo

@@ -31,7 +31,7 @@ with warnings.catch_warnings():
     )
 
 from rehydrate.integrations.agent_framework import RehydrateProvider, RehydrateWarning
-from rehydrate.integrations.agent_framework.messages import entries_of, picked
+from rehydrate.integrations.agent_framework.provider import entries_of, picked
 from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of

@@ -11,8 +11,7 @@ import pytest
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code import EVENTS, Installation
-from rehydrate.integrations.claude_code.install import PLUGIN
-from rehydrate.integrations.claude_code.settings_text import with_hooks, without_hooks
+from rehydrate.integrations.claude_code.install import PLUGIN, with_hooks, without_hooks
 from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
 
 OTHERS = """\

@@ -34,7 +34,7 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 
 from rehydrate.integrations.host_thread import Shown
 from rehydrate.integrations.llama_index import RehydrateMemory, RehydrateWarning
-from rehydrate.integrations.llama_index.messages import chat_of, picked
+from rehydrate.integrations.llama_index.memory import chat_of, picked
 from tests.integrations import harbour
 from tests.provider import StrictProvider
 from tests.sizes import sized

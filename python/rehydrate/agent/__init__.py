@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate.agent.config import (
+        Retry as Retry,
+        TurnLimits as TurnLimits,
+    )
     from rehydrate.agent.events import (
         BudgetSpent as BudgetSpent,
         Compacted as Compacted,
@@ -33,9 +37,6 @@ if TYPE_CHECKING:
     from rehydrate.agent.interpreter import (
         Interpreter as Interpreter,
     )
-    from rehydrate.agent.limits import (
-        TurnLimits as TurnLimits,
-    )
     from rehydrate.agent.mcp import (
         mcp_tools as mcp_tools,
     )
@@ -54,9 +55,6 @@ if TYPE_CHECKING:
     )
     from rehydrate.agent.models.openai_responses import (
         OpenAIResponsesModel as OpenAIResponsesModel,
-    )
-    from rehydrate.agent.retry import (
-        Retry as Retry,
     )
     from rehydrate.agent.telemetry import (
         Telemetry as Telemetry,

@@ -12,13 +12,10 @@ import anyio
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate.agent.config import AgentConfig
-from rehydrate.agent.event_stream import stream_events
-from rehydrate.agent.events import Event, OnEvent, Turn
-from rehydrate.agent.limits import TurnLimits
+from rehydrate.agent.config import AgentConfig, Retry, Sleep, TurnLimits
+from rehydrate.agent.events import Event, OnEvent, Turn, stream_events
 from rehydrate.agent.loop import TurnLoop
 from rehydrate.agent.models.model import Model
-from rehydrate.agent.retry import Retry, Sleep
 from rehydrate.agent.tools import tools_of
 from rehydrate.context.context import Context
 from rehydrate.context.thread import ToolHandler

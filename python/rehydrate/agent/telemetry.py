@@ -31,9 +31,9 @@ from rehydrate.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from rehydrate.agent.instruments import Instruments
 from rehydrate.agent.spans import (
     NS_PER_SECOND,
+    Instruments,
     OpenSpan,
     Spans,
     class_name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from rehydrate import _engine
 from rehydrate._check import check_whole
 from rehydrate.batch.compaction import check_columns, checked_text, row_error
-from rehydrate.batch.conversation import JsonConversation
+from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.outline import check_outline

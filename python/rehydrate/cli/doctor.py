@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rehydrate._text import error_text
-from rehydrate.cli.check import Check
+from rehydrate.cli.doctor_hosts import Check
 from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Terminal, show
 

@@ -6,10 +6,19 @@ import os
 import re
 from collections.abc import Iterator
 from importlib import import_module, metadata
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rehydrate._text import error_text
-from rehydrate.cli.check import Check
+
+
+class Check(NamedTuple):
+    """The result of one check."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    remedy: str = ""
+
 
 ADAPTERS = {
     "agent-framework": ["agent_framework"],

@@ -156,7 +156,7 @@ def _texts(file: str | None) -> list[str]:
             "\n".join([TEXTS[(3 * index + step) % len(TEXTS)] for step in range(1 + index % 3)])
             for index in range(SAMPLES)
         ]
-    from rehydrate.cli.read import read
+    from rehydrate.cli.options import read
     from rehydrate.cli.terminal import Failure
 
     texts = [text for entry in read(file).entries for text in _strings(entry) if text.strip()]

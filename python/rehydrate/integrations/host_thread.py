@@ -14,7 +14,7 @@ from operator import eq
 from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.waiting_lock import WaitingLock
+from rehydrate._concurrency.hybrid_lock import WaitingLock
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT

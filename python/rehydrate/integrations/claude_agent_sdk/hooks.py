@@ -15,7 +15,7 @@ from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import safe_error_text
-from rehydrate.integrations.claude_agent_sdk.missing import MISSING
+from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.claude_code.events import EVENTS, TIMEOUT, answer
 from rehydrate.integrations.claude_code.home import Home, project_of
 from rehydrate.integrations.host_thread import RehydrateWarning
@@ -26,6 +26,10 @@ from rehydrate.integrations.mcp_server.tools import TOOLS, answer as answer_tool
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher, SdkMcpTool
     from claude_agent_sdk.types import HookEvent, McpSdkServerConfig
+
+
+MISSING = MissingPackageError("rehydrate[claude-agent-sdk]", "brings the Claude Agent SDK")
+
 
 SERVER = "rehydrate"
 ASKING_BACK = ("request_context", "fetch_whole", "search_memory")

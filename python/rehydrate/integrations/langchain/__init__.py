@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         HostReport as HostReport,
         RehydrateWarning as RehydrateWarning,
     )
-    from rehydrate.integrations.langchain.edit import RehydrateEdit as RehydrateEdit
     from rehydrate.integrations.langchain.middleware import (
+        RehydrateEdit as RehydrateEdit,
         RehydrateMiddleware as RehydrateMiddleware,
     )
     from rehydrate.integrations.langchain.summaries import (

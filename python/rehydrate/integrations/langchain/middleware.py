@@ -6,12 +6,13 @@ The graph's state stays as it is. What the model gets is made from it in each ca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.adapter import Adapter, AdapterOptions
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, PassiveOptions
 from rehydrate.integrations.chat_dicts import is_same_list
 from rehydrate.integrations.host_thread import HostThread, warn_passed_through
 from rehydrate.integrations.langchain.summaries import Summarizer, background_with
@@ -20,8 +21,8 @@ from rehydrate.integrations.langchain.threads import (
     AgentThreads,
     running_config,
     scope_of,
+    tools_for,
 )
-from rehydrate.integrations.langchain.tools import tools_for
 from rehydrate.prompt.counting import text_tokens
 
 try:
@@ -31,6 +32,7 @@ except ImportError:
     raise MISSING from None
 
 if TYPE_CHECKING:
+    from langchain_core.messages import AnyMessage, BaseMessage
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
 
@@ -134,3 +136,38 @@ def _definition(tool: Any) -> Mapping[str, Any]:
 def _name_of(tool: Any) -> str:
     name = tool.get("name") if isinstance(tool, Mapping) else tool.name
     return str(name)
+
+
+class RehydrateEdit(Adapter):
+    """A `ContextEdit`: the messages of each conversation become its `Context`'s prompt.
+
+    It is for agents that have a ContextEditingMiddleware already. An edit offers no tools, so the
+    model cannot ask back; `RehydrateMiddleware` lets it. With ``token_count_method="model"`` the
+    system text and the tools count too.
+
+    Pass it as ``ContextEditingMiddleware(edits=[edit])``.
+
+    >>> from rehydrate.prompt import Budget
+    >>> edit = RehydrateEdit(budget=Budget(soft_tokens=60_000))
+    >>> edit.report.compactions
+    0
+    """
+
+    def __init__(self, **options: Unpack[PassiveOptions]) -> None:
+        """Take the options of each `Context`; raises InvalidArgumentError as it does."""
+        self._threads = AgentThreads({"provider": "openai_chat", **options}, can_ask=False)
+
+    def apply(
+        self, messages: list[AnyMessage], *, count_tokens: Callable[[Sequence[BaseMessage]], int]
+    ) -> None:
+        """Replace the messages, in place, by the prompt of their conversation."""
+        reserved = 0
+        with suppress(Exception):  # a counter of the host's, for a list without messages
+            reserved = count_tokens([])
+        try:
+            scope = scope_of(running_config())
+            prompted = self._threads.prompt(messages, scope, reserved_tokens=reserved)
+        except Exception as error:
+            warn_passed_through(safe_error_text(error, "rehydrate"))
+            return
+        messages[:] = prompted.messages

@@ -1,16 +1,27 @@
-"""Threads of LangChain's agents: the conversation that a run is of, and its HostThread."""
+"""Threads of LangChain's agents: the one that a run is of, and the tools that ask it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.adapter import AdapterThreads, context_of
 from rehydrate.messages import Provider
 
 MISSING = MissingPackageError("rehydrate[langchain]", "brings LangChain's agents")
+
+try:
+    from langchain.tools import ToolRuntime
+    from langchain_core.tools import BaseTool, StructuredTool
+except ImportError:
+    raise MISSING from None
+
+
 NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
 """Of LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
 
@@ -112,3 +123,36 @@ def _provider_of(model: Any, name: str) -> Provider:
     """Return the provider whose counts and rules hold for a model; OpenAI's where it is unknown."""
     kind = f"{type(model).__name__} {getattr(model, '_llm_type', '')} {name}".lower()
     return "anthropic" if "anthropic" in kind or "claude" in kind else "openai_chat"
+
+
+def tools_for(threads: AgentThreads) -> list[BaseTool]:
+    """Return the tools of a context's JIT, answered by the thread of the run that calls them."""
+    return [_tool(definition, threads) for definition in threads.definitions]
+
+
+def _tool(definition: Mapping[str, Any], threads: AgentThreads) -> BaseTool:
+    name = definition["name"]
+
+    def run(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return _answer(name, arguments, runtime, threads)
+
+    async def arun(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return await hand_over(partial(_answer, name, arguments, runtime, threads))
+
+    return StructuredTool(
+        name=name,
+        description=definition["description"],
+        args_schema=dict(definition["input_schema"]),
+        func=run,
+        coroutine=arun,
+    )
+
+
+def _answer(
+    name: str, arguments: Mapping[str, Any], runtime: ToolRuntime[Any, Any], threads: AgentThreads
+) -> str:
+    messages, call_id = runtime.state["messages"], runtime.tool_call_id or name
+    try:
+        return threads.answer_in(runtime.config, messages, name, arguments, call_id)
+    except Exception as error:  # it must not end the agent's run
+        return f"{name}: {safe_error_text(error, name)}; answer with what you have"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.waiting_lock import WaitingLock
+from rehydrate._concurrency.hybrid_lock import WaitingLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.langgraph.conditions import fits, matches, text_of

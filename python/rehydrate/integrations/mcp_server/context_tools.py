@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rehydrate.context.tool_calls import FETCH, REQUEST
-from rehydrate.integrations.mcp_server.answers import Answer
-from rehydrate.integrations.mcp_server.arguments import Arguments, check_names
+from rehydrate.integrations.mcp_server.arguments import Answer, Arguments, check_names
 from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.rpc import tool

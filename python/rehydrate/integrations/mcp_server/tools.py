@@ -10,7 +10,7 @@ from rehydrate._text import safe_error_text
 from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownHandleError
 from rehydrate.integrations.mcp_server import context_tools, memory_tools, session_tools
-from rehydrate.integrations.mcp_server.answers import Answer
+from rehydrate.integrations.mcp_server.arguments import Answer
 from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.memory.tools import (

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from rehydrate._text import is_utf8
-from rehydrate.integrations.memory_tool.paths import ROOT, checked_path, folders_of
-from rehydrate.integrations.memory_tool.refusal import Refusal
 from rehydrate.integrations.memory_tool.views import (
+    ROOT,
+    Refusal,
+    checked_path,
+    folders_of,
     shown_file,
     shown_folder,
     snippet,
