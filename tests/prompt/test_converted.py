@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats.rendering import render_history
 from rehydrate.prompt import PROVIDERS, History
-from rehydrate.prompt.converted import ConvertedHistory
+from rehydrate.prompt.render_cache import ConvertedHistory
 from tests.strategies import conversations, damaged
 
 

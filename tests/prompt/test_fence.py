@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate.fences import nonce
 from rehydrate.prompt import Provenance
-from rehydrate.prompt.fencing import fence, fenced
+from rehydrate.prompt.counting import fence, fenced
 from tests.prompt.irs import found
 
 

@@ -15,7 +15,7 @@ from rehydrate.context.thread import ToolHandler
 from rehydrate.cost.prices import Price
 from rehydrate.errors import InvalidArgumentError, ProviderUnavailableError, RateLimitError
 from rehydrate.prompt.compiled import CompiledPrompt
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.section import ToolDef
 
 
 @dataclass(frozen=True, slots=True)

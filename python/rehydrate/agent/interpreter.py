@@ -23,7 +23,7 @@ from rehydrate.cost.prices import Price, price_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PROVIDERS
 from rehydrate.prompt.request import TimeRange
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.section import ToolDef
 
 _running: WeakSet[Context] = WeakSet()
 _lock = ForkSafeLock()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Required
 
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.section import ToolDef
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

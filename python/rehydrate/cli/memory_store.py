@@ -81,7 +81,7 @@ def shown_place(place: Path | str) -> str:
     """Return a file or a URL to be printed: without a password."""
     if isinstance(place, Path):
         return str(place)
-    from rehydrate.memory.postgres.server_url import shown
+    from rehydrate.memory.postgres.failures import shown
 
     return shown(place)
 

@@ -18,19 +18,18 @@ from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
+from rehydrate.prompt.content import Meta, Outcome
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import Meta, Outcome
 from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
 from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Section, Stability
+from rehydrate.prompt.section import Section, Stability, ToolDef
 from rehydrate.prompt.sources.arguments import sources_of
-from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize

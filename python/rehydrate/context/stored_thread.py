@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import text_at
 from rehydrate.context.prompt_state import PromptState
-from rehydrate.context.remainders import Remainders
 from rehydrate.context.thread import Thread
 from rehydrate.context.thread_log import LogMark, ThreadLog
-from rehydrate.context.thread_originals import ThreadOriginals
+from rehydrate.context.thread_originals import Remainders, ThreadOriginals
 from rehydrate.context.thread_records import (
     Record,
     StoredThread,

@@ -11,7 +11,7 @@ from rehydrate.context.context_store.store import ContextStore, StoreMark
 from rehydrate.context.history import Entries, EntriesMark, PartlyShownTexts
 from rehydrate.context.late_binding import LateBinding
 from rehydrate.context.prompt_state import PromptState
-from rehydrate.context.remainders import Remainders
+from rehydrate.context.thread_originals import Remainders
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.splicing import visible_items
 

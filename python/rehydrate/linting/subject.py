@@ -16,7 +16,7 @@ from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_r
 from rehydrate.prompt.compiled import CompiledPrompt, Segment
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import Budget
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.section import ToolDef
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
     )
+    from rehydrate.prompt.content import (
+        DroppedSection as DroppedSection,
+        Meta as Meta,
+        Outcome as Outcome,
+        SourceReport as SourceReport,
+        SourceStatus as SourceStatus,
+        Trace as Trace,
+    )
     from rehydrate.prompt.diff import (
         Change as Change,
         IRDiff as IRDiff,
@@ -42,14 +50,6 @@ if TYPE_CHECKING:
         BrokenLaw as BrokenLaw,
         Law as Law,
         verify as verify,
-    )
-    from rehydrate.prompt.meta import (
-        DroppedSection as DroppedSection,
-        Meta as Meta,
-        Outcome as Outcome,
-        SourceReport as SourceReport,
-        SourceStatus as SourceStatus,
-        Trace as Trace,
     )
     from rehydrate.prompt.originals import (
         HeldOriginals as HeldOriginals,
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         Provenance as Provenance,
         Section as Section,
         Stability as Stability,
+        ToolDef as ToolDef,
     )
     from rehydrate.prompt.sources.source import (
         Found as Found,
@@ -88,6 +89,5 @@ if TYPE_CHECKING:
         Pass as Pass,
         Target as Target,
     )
-    from rehydrate.prompt.tool_def import ToolDef as ToolDef
 
 __all__, __dir__, __getattr__ = front(__name__)

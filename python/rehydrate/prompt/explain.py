@@ -13,8 +13,7 @@ from rehydrate.formats import parse
 from rehydrate.prompt.laws import TOOLS
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.content import PromptContent
-    from rehydrate.prompt.meta import DroppedSection, SourceReport, Trace
+    from rehydrate.prompt.content import DroppedSection, PromptContent, SourceReport, Trace
     from rehydrate.prompt.request import Budget
     from rehydrate.prompt.section import Section
 

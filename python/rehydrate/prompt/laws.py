@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import parse, validate
-from rehydrate.prompt.meta import Outcome
+from rehydrate.prompt.content import Outcome
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
+from rehydrate.prompt.content import Trace
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import Trace
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.render_cache import RenderCache
 

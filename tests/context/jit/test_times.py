@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate.context import parse_time_range
 from rehydrate.context.time_range import MAX_CHARACTERS, describe
-from rehydrate.context.wall_clock import WallClock
+from rehydrate.context.time_words import WallClock
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import TimeRange
 

@@ -18,7 +18,7 @@ from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.proposals import Answer, ProposalRequest, read_answer
 
 if TYPE_CHECKING:
-    from rehydrate.context.background.completion import Complete
+    from rehydrate.context.background.writers import Complete
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.thread import Thread
     from rehydrate.prompt.entries import History

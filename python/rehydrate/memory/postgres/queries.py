@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.memory.postgres.escapes import encoded
+from rehydrate.memory.postgres.failures import encoded
+from rehydrate.memory.postgres.held import as_vector, near
 from rehydrate.memory.postgres.rows import COLUMNS, Conditions
 from rehydrate.memory.postgres.schema import INDEXED_CHARS
-from rehydrate.memory.postgres.vectors import as_vector, near
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
     from rehydrate.memory.postgres.held import HeldIndex
     from rehydrate.memory.postgres.namespaces import Namespace
 

@@ -16,7 +16,7 @@ from rehydrate.memory.items import (
     MemoryItem,
     Redaction,
 )
-from rehydrate.memory.postgres.escapes import decoded, encoded
+from rehydrate.memory.postgres.failures import decoded, encoded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorruptError
 from rehydrate.memory.postgres.connections import Connections
-from rehydrate.memory.postgres.escapes import decoded, encoded
+from rehydrate.memory.postgres.failures import decoded, encoded
 from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
 from rehydrate.memory.store import ThreadInfo
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
 
 _COLUMNS = "id, name, created, changed, records, bytes"
 _MAX_THREAD_BYTES = 1_024

@@ -15,6 +15,7 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section, changed
 from rehydrate.prompt.sources.memory import UNRELATED
+from rehydrate.prompt.sources.passages import MIN_CONFIDENCE, prepare, relevances
 from rehydrate.prompt.sources.source import (
     Found,
     HydrationSource,
@@ -22,7 +23,6 @@ from rehydrate.prompt.sources.source import (
     SourceSettings,
     in_time_range,
 )
-from rehydrate.prompt.sources.text_index import MIN_CONFIDENCE, prepare, relevances
 
 if TYPE_CHECKING:
     from rehydrate import _native

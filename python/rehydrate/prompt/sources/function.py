@@ -10,13 +10,12 @@ from typing import Any, Unpack
 from rehydrate import formats
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import langchain
+from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.counting import counted_sections, counted_tools
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.meta import DroppedSection
-from rehydrate.prompt.section import Priority, Provenance, Section
+from rehydrate.prompt.section import Priority, Provenance, Section, ToolDef
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
 from rehydrate.prompt.sources.source import Found, HydrationSource, Run, SourceSettings
-from rehydrate.prompt.tool_def import ToolDef
 
 DEFAULT_TRUST = 0.8
 """Trust of content without a trust of its own: data of the caller's, never instructions."""

@@ -19,9 +19,9 @@ from rehydrate.prompt.section import (
     Provenance,
     Section,
     Stability,
+    ToolDef,
 )
 from rehydrate.prompt.sources.source import Found, HydrationSource, Run, SourceKind, SourceRequest
-from rehydrate.prompt.tool_def import ToolDef
 
 
 def system(*sections: str | Section, name: str = "system") -> HydrationSource:
