@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.cli import model_bench
 from rehydrate.cli.options import add_command
-from rehydrate.cli.terminal import Terminal, display_width, pad, say, show
+from rehydrate.cli.terminal import Terminal, say, show, table
 
 if TYPE_CHECKING:
     from rehydrate.convert.conversion import Precision
@@ -225,7 +225,7 @@ def _hidden_size(file: Path) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _table(models: list[Listed], terminal: Terminal) -> Iterator[str]:
+def _table(models: list[Listed], terminal: Terminal) -> list[str]:
     rows = [("name", "dim", "tokens", "precision", "MB", "sha256", "path")]
     for model in models:
         digest = model.sha256.get("int8") or model.sha256.get("fp32") or ""
@@ -240,7 +240,4 @@ def _table(models: list[Listed], terminal: Terminal) -> Iterator[str]:
                 terminal.safe(model.path),
             )
         )
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(row, widths, "<>><><<", strict=True)
-        yield "  ".join([pad(*cell) for cell in cells]).rstrip()
+    return table(rows, "<>><><<")

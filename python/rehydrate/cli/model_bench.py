@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rehydrate.cli.options import add_command, whole
-from rehydrate.cli.terminal import Terminal, display_width, pad, say, show
+from rehydrate.cli.terminal import Terminal, say, show, table
 
 SAMPLES = 32
 
@@ -218,10 +218,7 @@ def _table(rows: list[Timed], texts: int, tokens: int | None, terminal: Terminal
         )
         for row in rows
     ]
-    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        aligned = zip(line, widths, "<<>>>>", strict=True)
-        yield "  ".join([pad(*cell) for cell in aligned]).rstrip()
+    yield from table(cells, "<<>>>>")
 
 
 def _threads(text: str) -> tuple[int, ...]:

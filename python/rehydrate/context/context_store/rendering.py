@@ -153,9 +153,6 @@ SUMMARY = "[compacted history summary]"
 """The first line of a summary that takes the place of messages."""
 WORD_FOR_WORD = "Also, word for word:"
 """The line before what a model's summary lacked."""
-_LABELS = {"[ ]": "plan", "open error:": "error"} | {
-    f"{kind}:": kind for kind in ("preference", "decision", "file")
-}
 _LONGEST_PREFACE = 200
 
 WriteNames = Callable[[int, str], str]

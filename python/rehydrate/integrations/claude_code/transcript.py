@@ -57,7 +57,7 @@ def transcript_path(text: object) -> Path | None:
     return path if stat.S_ISREG(status.st_mode) else None
 
 
-def last_turns(path: Path, agent: Agent, turns: int = LAST_TURNS) -> list[dict[str, Any]]:
+def last_turns(path: Path, agent: Agent) -> list[dict[str, Any]]:
     """Return the last lines that were said, oldest first; raises OSError.
 
     Broken lines are left out, and so are results whose calls are not there.
@@ -70,9 +70,9 @@ def last_turns(path: Path, agent: Agent, turns: int = LAST_TURNS) -> list[dict[s
         found = list(said(reader.objects(size - begin), agent))
         if agent != "claude_code":
             found = [found[line.index] for line in codex.spoken_lines(found)]
-        if len(found) >= turns or not begin:
+        if len(found) >= LAST_TURNS or not begin:
             break
-    return paired(found[-turns:], agent)
+    return paired(found[-LAST_TURNS:], agent)
 
 
 def said(

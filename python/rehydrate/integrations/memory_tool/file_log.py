@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.context.stored_thread import records_of
@@ -39,19 +39,11 @@ class FileLog:
     were read. A file's text comes back byte for byte.
     """
 
-    def __init__(
-        self,
-        store: ThreadStore,
-        namespace: str,
-        thread: str,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, store: ThreadStore, namespace: str, thread: str) -> None:
         """Take an open store; nothing is written before the first change."""
         self._store = store
         self._namespace = namespace
         self._thread = thread
-        self._clock = clock
         self._files = Files({})
         self._tidy_bytes = 0
 
@@ -74,7 +66,7 @@ class FileLog:
 
         Return False, with nothing written, where the files are no longer as they were read.
         """
-        now = self._clock()
+        now = time.time()
         records = [_version(path, text, now) for path, text in changes.items()]
         if not files.records:
             records.insert(0, header(FORMAT))
