@@ -16,8 +16,8 @@ from rehydrate.compact.parallel import parted_of
 from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, html, side_by_side
+from rehydrate.page.comparison import rows
 from rehydrate.page.html import escaped
-from rehydrate.page.pairing import rows
 from tests.compact.cases import Case, cases, talk
 from tests.compact.test_excerpts import LONG_TEXTS, long_cases
 from tests.memory.plain import PlainStore

@@ -16,8 +16,7 @@ from rehydrate.compact.api import compact_context
 from rehydrate.compact.outline import check_outline
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.measure import Compact, score_cut
-from rehydrate.retention.sampling import MIN_NEEDED, sample_cases
-from rehydrate.retention.sessions import read_session
+from rehydrate.retention.sampling import MIN_NEEDED, read_session, sample_cases
 from rehydrate.retention.strategies import compacted, exact_cost
 
 if TYPE_CHECKING:

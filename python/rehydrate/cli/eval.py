@@ -388,8 +388,7 @@ def run(options: argparse.Namespace) -> int:
 def _read(options: argparse.Namespace) -> Sessions:
     """Return the suitable sessions, at most one for each allowed cut; list the others."""
     from rehydrate.retention import read_sessions
-    from rehydrate.retention.sampling import too_short
-    from rehydrate.retention.sessions import session_files
+    from rehydrate.retention.sampling import session_files, too_short
 
     count = len(session_files(options.sessions))
     if not count:

@@ -14,8 +14,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from rehydrate.compact.query import WeightedQuery
-from rehydrate.context.late_binding import ANSWER_WORDS_TOKENS
 from rehydrate.context.model_view import ModelView
+from rehydrate.context.prompt_state import ANSWER_WORDS_TOKENS
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.thread_originals import Remainders
 from rehydrate.context.time_range import describe

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from rehydrate.context.late_binding import unseen
-from rehydrate.context.prompt_state import PromptState, was_pruned
+from rehydrate.context.prompt_state import PromptState, unseen, was_pruned
 from rehydrate.context.thread import Thread
 from rehydrate.context.usage import INLINE_MS, prompt_ms
 from rehydrate.cost.prices import minimum_prefix

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from rehydrate._concurrency.hybrid_lock import HybridLock
 from rehydrate.context.context_store.store import ContextStore, StoreMark
 from rehydrate.context.history import Entries, EntriesMark, PartlyShownTexts
-from rehydrate.context.late_binding import LateBinding
-from rehydrate.context.prompt_state import PromptState
+from rehydrate.context.prompt_state import LateBinding, PromptState
 from rehydrate.context.thread_originals import Remainders
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.splicing import visible_items

@@ -16,7 +16,7 @@ from typing import Any
 
 from rehydrate.linting.subject import Finding, Subject, Text, token_count
 from rehydrate.messages import PieceKind
-from rehydrate.prompt.caps.kinds import Kind, kind_of
+from rehydrate.prompt.caps.results import Kind, kind_of
 
 DUMP_TOKENS = 4_000
 """Minimum tokens of the whole files in one answer."""

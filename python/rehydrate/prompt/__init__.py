@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.compiled import (
         USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
         CompiledPrompt as CompiledPrompt,
+        ProviderSummary as ProviderSummary,
         Segment as Segment,
     )
     from rehydrate.prompt.compiler import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         Law as Law,
         verify as verify,
     )
+    from rehydrate.prompt.laying_out import BEGINNING as BEGINNING
     from rehydrate.prompt.originals import (
         HeldOriginals as HeldOriginals,
         MemoryOriginals as MemoryOriginals,
@@ -62,8 +64,6 @@ if TYPE_CHECKING:
     from rehydrate.prompt.passes.echo import (
         RemoveEchoes as RemoveEchoes,
     )
-    from rehydrate.prompt.provider_summary import ProviderSummary as ProviderSummary
-    from rehydrate.prompt.rendering import BEGINNING as BEGINNING
     from rehydrate.prompt.request import (
         Budget as Budget,
         ContextRequest as ContextRequest,

@@ -80,13 +80,11 @@ if TYPE_CHECKING:
     )
     from rehydrate.retention.sampling import (
         Sample as Sample,
-        sample_cases as sample_cases,
-    )
-    from rehydrate.retention.sessions import (
         Sessions as Sessions,
         read_session as read_session,
         read_session_file as read_session_file,
         read_sessions as read_sessions,
+        sample_cases as sample_cases,
     )
     from rehydrate.retention.strategies import (
         Strategy as Strategy,

@@ -28,10 +28,11 @@ from rehydrate.context.background.history import (
     summarised_until,
     swapped,
 )
-from rehydrate.context.background.proposer import ProposalJob, StoreProposer
 from rehydrate.context.background.summaries import Summary, summarised
 from rehydrate.context.background.writers import (
+    ProposalJob,
     ProviderWriter,
+    StoreProposer,
     SummaryRequest,
     completion_of,
     writer_of,
@@ -42,9 +43,9 @@ from rehydrate.context.prompt_state import LeftOut
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt.compiled import ProviderSummary
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.provider_summary import ProviderSummary
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:

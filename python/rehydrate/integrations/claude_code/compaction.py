@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import safe_error_text
-from rehydrate.integrations.claude_code.hook_input import (
+from rehydrate.integrations.claude_code.events import (
     HookInput,
     Reply,
     additional_context,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rehydrate.integrations.claude_code.hook_input import HookInput, Reply
+from rehydrate.integrations.claude_code.events import HookInput, Reply
 
 CAP_TOKENS = 8_000
 MIN_CAPPED_CHARS = 8_000

@@ -13,9 +13,9 @@ from rehydrate.errors import InvalidArgumentError, RehydrateError, StoreError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.integrations.host_thread import RehydrateWarning
 from rehydrate.integrations.memory_tool import commands
+from rehydrate.integrations.memory_tool.commands import ROOT, FileLimits, Refusal
 from rehydrate.integrations.memory_tool.definition import DESCRIPTION, NAME, SCHEMA
 from rehydrate.integrations.memory_tool.file_log import FileLog, Files
-from rehydrate.integrations.memory_tool.views import ROOT, FileLimits, Refusal
 from rehydrate.memory.folder import chunks
 from rehydrate.memory.items import MemoryItem
 from rehydrate.memory.tools import memory_of_tool

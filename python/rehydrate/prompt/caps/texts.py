@@ -24,7 +24,7 @@ from rehydrate.prompt.caps.cutting import (
     keep_by_new_names,
     short_mark,
 )
-from rehydrate.prompt.caps.kinds import LINE_CHARS, MATCH, NUMBERED, PROBLEM, SIGNATURE
+from rehydrate.prompt.caps.results import LINE_CHARS, MATCH, NUMBERED, PROBLEM, SIGNATURE
 
 _MAX_ROW_CHARS = 400
 _MAX_PATH_CHARS = 1_000
