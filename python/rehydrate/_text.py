@@ -70,7 +70,7 @@ def result_text(value: Any) -> str:
     """Return a string unchanged, None in words, anything else as compact JSON.
 
     Dataclasses, named tuples and pydantic's models become objects, sets and tuples lists, times ISO
-    8601, bytes their text or base64; anything else that is no JSON becomes its `str`. Raises
+    8601, bytes their text or base64; anything else that is not JSON becomes its `str`. Raises
     EndlessResultError for a value that contains itself.
 
     >>> result_text({"berth": 4, "free": True})

@@ -58,7 +58,7 @@ class TurnLimits:
 
 
 def is_finite_number(value: object) -> bool:
-    """Return whether a value is a finite int or float; a bool is no number.
+    """Return whether a value is a finite int or float; a bool is not a number.
 
     >>> is_finite_number(0.5), is_finite_number(float("nan")), is_finite_number(True)
     (True, False, False)

@@ -16,7 +16,7 @@ from rehydrate.errors import InvalidArgumentError
 
 
 class JsonConversation(NamedTuple):
-    """The messages of a JSON list, and where each stands in it."""
+    """The messages of a JSON list, and where each is in it."""
 
     text: str
     messages: list[Any]
@@ -47,7 +47,7 @@ class JsonConversation(NamedTuple):
             ) from None
 
     def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str:
-        """Return kept messages as JSON: those that did not change as they stand in the text.
+        """Return kept messages as JSON: those that did not change as they are in the text.
 
         `indices` are those of `Compaction.indices`, parallel to the kept messages.
         """
@@ -104,7 +104,7 @@ class LineRow(NamedTuple):
 
     @classmethod
     def read(cls, line: bytes) -> LineRow:
-        """Read a line; raises InvalidArgumentError for one that is no row.
+        """Read a line; raises InvalidArgumentError for one that is not a row.
 
         >>> LineRow.read(b'{"id": 7, "messages": [{"role":"user"} ], "query": null}')
         LineRow(id='7', messages='[{"role":"user"} ]', query=None)

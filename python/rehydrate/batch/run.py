@@ -114,7 +114,7 @@ def run_batch(
 ) -> BatchReport:
     """Make a row of results for each conversation in a folder or a table, in one Parquet file.
 
-    Finished parts are in a folder beside the file until it is whole. A run that ended before goes
+    Finished parts are in a folder next to the file until it is whole. A run that ended before goes
     on with them; `restart` deletes them first. Each worker is a process with one thread.
 
     Raises FileError for an input that is none, and for parts of other options; MissingPackageError

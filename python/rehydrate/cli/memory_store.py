@@ -170,7 +170,7 @@ def opened(
 
 
 def checked_text(name: str, text: str) -> str:
-    """Check an argument: a byte that was no UTF-8 in the shell must not reach the store."""
+    """Check an argument: a byte that was not UTF-8 in the shell must not reach the store."""
     if not is_utf8(text):
         raise Failure(f"{name} is not UTF-8; convert it, for example with iconv")
     return text

@@ -1,4 +1,4 @@
-"""`rehydrate model bench`: times a model on this machine, beside the built-in one."""
+"""`rehydrate model bench`: times a model on this machine, next to the built-in one."""
 
 from __future__ import annotations
 

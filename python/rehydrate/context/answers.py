@@ -1,6 +1,6 @@
 """The texts that the JIT's tools answer with.
 
-All items of one answer stand in one fence (rehydrate/fences.py). The first line of each begins with
+All items of one answer are in one fence (rehydrate/fences.py). The first line of each begins with
 a mark that is made from the contents and occurs in none of them. So no content can pass for an item
 of its own, and an item costs a few tokens where a fence each would cost forty.
 """
@@ -199,7 +199,7 @@ def format_items(sections: Sequence[Section], timezone: tzinfo) -> str:
 
 def as_texts(sections: Sequence[Section]) -> list[Section]:
     """Return the sections as an answer shows them: messages become who said what, and tokens are
-    those of the words alone, since no title stands above them."""
+    those of the words alone, since no title is above them."""
     texts = [
         section.content if isinstance(section.content, str) else text_of(section, "auto")
         for section in sections
@@ -249,7 +249,7 @@ def _heading(
     section: Section, timezone: tzinfo, before: tuple[str, str]
 ) -> tuple[str, tuple[str, str]]:
     """Return an item's name and time, and its day and time. Only what differs from the day and time
-    ``before`` it stands in the heading."""
+    ``before`` it is in the heading."""
     provenance = section.provenance
     _, _, name = section.id.partition(":")
     words = ["message", name] if provenance.source == "conversation" else [name or section.id]

@@ -157,7 +157,7 @@ class ContextJIT:
     ) -> None:
         """Offer the tools to the context's model.
 
-        ``sources`` are asked beside the context's own, and only when the model asks. ``clock``
+        ``sources`` are asked besides the context's own, and only when the model asks. ``clock``
         gives seconds since 1970.
         """
         if not callable(getattr(context, "offer", None)):
@@ -274,7 +274,7 @@ class ContextJIT:
         except (KeyboardInterrupt, SystemExit):
             self._view.unsplice(call.id)
             raise
-        except BaseException as error:  # a panic of an extension is no Exception
+        except BaseException as error:  # a panic of an extension is not an Exception
             text = f"{failure_text(error, call.name)}; go on without it"
             answered = Answered(call, text, is_error=True)
         return answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)

@@ -219,7 +219,7 @@ class PromptBuilder:
         missing = state.missing_hot or ()
         asked = [each for each in sources if each.kind != "hot" or each.name in missing]
         found = hydrate(later, asked, timeout=self.timeout).replace(request=request)
-        # Hot memory that is late stands before the turn that it came in, so the prefix holds.
+        # Hot memory that is late is before the turn that it came in, so the prefix holds.
         hot = _hot_names(sources)
         sections = [
             replace(section, stability=Stability.DYNAMIC)

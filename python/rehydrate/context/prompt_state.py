@@ -31,7 +31,7 @@ class LeftOut:
         self._found: tuple[History, list[datetime]] | None = None
 
     def of(self, entries: Entries, shown: list[int]) -> tuple[History, list[datetime]]:
-        """Return the entries beside those at the indices in ``shown``, with their times."""
+        """Return the entries besides those at the indices in ``shown``, with their times."""
         if self._found is None:
             self._found = entries.left_out(shown)
         return self._found
@@ -88,7 +88,7 @@ _LATE_NUMBER = re.compile(r"~\d+$")
 
 
 def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
-    """Yield the sections that are new beside a prompt's IR, with the ids they get in it.
+    """Yield the sections that are new besides a prompt's IR, with the ids they get in it.
 
     A function may say something else in every turn under one name, as a clock does. What it said
     last is not repeated; anything else gets a number. What a result shows at the model's own
@@ -142,7 +142,7 @@ def _latest(shown: PromptIR) -> dict[str, Any]:
 
 
 ANSWER_WORDS_TOKENS = 200
-"""The most that an answer says beside its sections."""
+"""The most that an answer says besides its sections."""
 
 
 class LateBinding:

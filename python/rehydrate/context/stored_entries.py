@@ -169,7 +169,7 @@ class StoredEntries:
         return found[3]
 
     def _append(self, written: int, records: Sequence[Record]) -> bool:
-        """Write the records behind so many; return False where others wrote meanwhile."""
+        """Write the records after so many; return False where others wrote meanwhile."""
         rows = [(int(record.kind), record.time, record.body()) for record in records]
         try:
             self._store.append_records(self._namespace, self._thread, written, rows)
@@ -180,7 +180,7 @@ class StoredEntries:
     def _records(self, entries: Sequence[Any]) -> list[Record]:
         """Return the records of entries, with their tokens.
 
-        An entry that is no message of the format is kept as it is: it is the caller's.
+        An entry that is not a message of the format is kept as it is: it is the caller's.
         """
         now = self._clock()
         read = Entries(self._format)

@@ -99,7 +99,7 @@ class WallClock:
         return self._instant(wall, last=bool(self.now.fold))
 
     def around(self, moment: datetime, unit: str) -> TimeRange:
-        """Return the calendar unit in which a moment lies."""
+        """Return the calendar unit in which a moment is."""
         wall = moment.astimezone(self.zone)
         if unit == "week":
             return self.week(wall.date())
@@ -122,7 +122,7 @@ class WallClock:
         )
         if first <= second:
             return second if last else first
-        # Never shown: the two candidates lie on either side of the jump. Bisect to find it.
+        # Never shown: the two candidates are on either side of the jump. Bisect to find it.
         low, high = second, first
         offset = low.astimezone(self.zone).utcoffset()
         while high - low > TICK:
@@ -214,7 +214,7 @@ _CLOCK_PARTS = ("hour", "minute", "second")
 
 
 class UnreadableError(Exception):
-    """A text that is no time; its message says why."""
+    """A text that is not a time; its message says why."""
 
 
 class TimeWords:
@@ -308,7 +308,7 @@ class TimeWords:
         return today - timedelta(back or (7 if found["which"] == "last" else 0))
 
     def _named_weekday(self, found: re.Match[str]) -> date | None:
-        """Read a date behind its weekday: both have to be right."""
+        """Read a date after its weekday: both have to be right."""
         day = self._find_day(found["rest"])
         if day and WEEKDAYS[day.weekday()][:3] != found[0][:3]:
             raise UnreadableError(f"{day} is a {WEEKDAYS[day.weekday()].title()}")

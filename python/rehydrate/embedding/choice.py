@@ -68,7 +68,7 @@ class Choice(NamedTuple):
     """The models that compare texts with the query."""
 
     model: Model | NamedModel | None = None
-    """The model beside the built-in one; None where there is no other."""
+    """The model besides the built-in one; None where there is no other."""
     has_builtin: bool = True
     """False: words alone decide."""
 
@@ -89,7 +89,7 @@ def choice_of(embedder: Any) -> Choice:
 
 
 def model_of(embedder: Any) -> Model | NamedModel | None:
-    """Return the model that `embedder=` names beside the built-in one; None where it names none.
+    """Return the model that `embedder=` names besides the built-in one; None where it names none.
 
     Raises InvalidArgumentError for a value that is neither a name, a model nor a callable.
     """

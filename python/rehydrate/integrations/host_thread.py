@@ -50,7 +50,7 @@ class HostReport(NamedTuple):
     """Whether what was sent extends what was sent before."""
     compactions: int = 0
     tokens: int = 0
-    """Of the prompt, with what the host sends beside its messages."""
+    """Of the prompt, with what the host sends besides its messages."""
     failure: str = ""
     """Why the messages were passed through as they are; "" where they were not."""
 
@@ -112,7 +112,7 @@ class HostThread:
         """Return what to send: messages of the host's own, the very objects, with sections of
         context between them as user messages in its format.
 
-        ``reserved_tokens`` are those of what the host sends beside its messages: its system text
+        ``reserved_tokens`` are those of what the host sends besides its messages: its system text
         and its tools, without those of the `ContextJIT`.
 
         It raises nothing: where something fails the messages are returned as they are, with a
@@ -268,7 +268,7 @@ def _with_user_first(shown: list[Shown], history: History) -> list[Shown]:
 def _own_messages(prompt: CompiledPrompt) -> Iterator[Shown]:
     """Yield the messages of a prompt whose history is in the provider's own format."""
     segments = [segment for segment in prompt.segments if segment.kind != "tool"]
-    if prompt.provider == "anthropic":  # its system text is no message
+    if prompt.provider == "anthropic":  # its system text is not a message
         sections = _sections(prompt)
         for segment in segments:
             if segment.kind == "system" and (section := sections.get(segment.id)) is not None:

@@ -21,7 +21,7 @@ from rehydrate.prompt.caps.results import Kind, kind_of
 DUMP_TOKENS = 4_000
 """Minimum tokens of the whole files in one answer."""
 WHOLE_TOKENS = 1_000
-"""A hit of this size is no snippet: Rehydrate's own snippets have 200."""
+"""A hit of this size is not a snippet: Rehydrate's own snippets have 200."""
 WHOLE_LINES = 300
 """Unbroken lines that count as a whole file, where nothing marks the ends of files."""
 

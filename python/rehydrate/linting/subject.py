@@ -82,7 +82,7 @@ class Subject:
     budget: Budget
     model: str
     begins: int
-    """Index of the first text of the current prompt: a transcript goes on behind a compaction."""
+    """Index of the first text of the current prompt: a transcript goes on after a compaction."""
     marks_cache: bool
     """Whether the prompt is a whole one for a provider that caches only what is marked."""
     systems: tuple[Text, ...] = ()

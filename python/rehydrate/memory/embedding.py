@@ -1,4 +1,4 @@
-"""A memory's embedder beside the built-in model, and the vector space that each namespace holds.
+"""A memory's embedder besides the built-in model, and the vector space that each namespace holds.
 
 The built-in model takes over where the embedder fails.
 """

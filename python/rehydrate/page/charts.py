@@ -1,4 +1,4 @@
-"""The charts of an evaluation: shares kept by ratio, by session, and beside agents' summaries."""
+"""The charts of an evaluation: shares kept by ratio, by session, and next to agents' summaries."""
 
 from __future__ import annotations
 

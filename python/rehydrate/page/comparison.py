@@ -358,7 +358,7 @@ def _message(message: ShownMessage, row: Row, cap: int) -> Iterator[str]:
 
 
 def _run(run: Run, text: Text, row: Row, cap: int) -> Iterator[str]:
-    """Yield a run beside its result; a long one is folded behind its first lines."""
+    """Yield a run next to its result; a long one is folded after its first lines."""
     names = "same" if run.kept else "gone"
     if run.kept and row.fate == "excerpted" and len(text.runs) > 1:
         names += " picked"

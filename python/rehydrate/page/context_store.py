@@ -199,7 +199,7 @@ def store_page(
     """Return the context store as one HTML page: no script, nothing loaded, all escaped.
 
     ``entries`` are those that the store was made from, all of them, and ``times`` theirs, where
-    they are known. At the top the store stands as markdown in at most ``budget_tokens``.
+    they are known. At the top is the store as markdown in at most ``budget_tokens``.
 
     >>> import rehydrate
     >>> context = rehydrate.Context()

@@ -41,7 +41,7 @@ def section_of(
 ) -> Section:
     """Return the section that holds a summary.
 
-    Thinking in entries with an index from ``valid_until`` on may be refused behind it: it was made
+    Thinking in entries with an index from ``valid_until`` on may be refused after it: it was made
     when the summary was there and not in the prompt
     (https://platform.claude.com/docs/en/build-with-claude/compaction-background).
     """
@@ -59,7 +59,7 @@ def section_of(
 
 
 def valid_until(section: Section) -> int:
-    """Return the index of the first entry whose thinking is refused behind this summary."""
+    """Return the index of the first entry whose thinking is refused after this summary."""
     return int(section.metadata.get(_VALID_UNTIL, 0))
 
 
@@ -81,7 +81,7 @@ USUAL_MINIMUM_PREFIX = 1_024
 class Segment(NamedTuple):
     """One tool, system block or message of the prompt as it is sent.
 
-    Segments stand in the order in which a provider reads them: tools, system, messages.
+    Segments are in the order in which a provider reads them: tools, system, messages.
     """
 
     id: str

@@ -140,13 +140,13 @@ def compile(  # noqa: A001  the contract's word
     The ``passes`` (``DEFAULT_PASSES``) change the IR, and the result is rendered. The history stays
     the caller's own: in the provider's own format its entries are the very same objects, except
     where one gets a cache mark. In another format it is converted, and ``ir.meta.degraded`` lists
-    what could not be converted. Content that is not fully trusted stands in fences in the user
+    what could not be converted. Content that is not fully trusted is in fences in the user
     role. ``originals`` stores the whole of what a pass shortens. ``minimum_prefix`` is the model's:
     a cache breakpoint on fewer tokens has no effect. With one ``render_cache`` for all prompts of a
     conversation, a turn takes time for its new messages only; messages must not be changed
     meanwhile.
 
-    ``sent`` is the last prompt of this conversation that was sent. Thinking behind the first
+    ``sent`` is the last prompt of this conversation that was sent. Thinking after the first
     difference from it (system and tools included) is left out for a ``model`` that refuses it
     there. Without ``sent``, the first entry that was left out counts as the difference.
     `THINKING_MODELS` lists these models, and a Claude without a name counts as one. In an open

@@ -93,7 +93,7 @@ class PromptContent:
     tools: tuple[ToolDef, ...] = ()
     history: History = field(default_factory=History)
     late_bound: tuple[Section, ...] = ()
-    """Sections that the model asked for in the middle of a turn. Each stands in the history, in the
+    """Sections that the model asked for in the middle of a turn. Each is in the history, in the
     result of the call `tool_call_id`. It is rendered and counted there, and leaves with it."""
     counter: str = "o200k_base"
     """The encoding in which all tokens are counted."""

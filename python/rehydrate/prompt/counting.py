@@ -85,7 +85,7 @@ def text_tokens(texts: Sequence[str]) -> list[int]:
 def entry_tokens(conversation: Conversation, entries: int) -> list[int]:
     """Return the tokens of each entry of the list that the conversation was parsed from.
 
-    ``entries`` is the length of that list. An entry that is no message has 0 tokens.
+    ``entries`` is the length of that list. An entry that is not a message has 0 tokens.
     """
     tokens = [0] * entries
     if conversation.messages:

@@ -394,5 +394,5 @@ def _clipped(text: str, width: int) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Replace line breaks and other characters that would move the text beside it."""
+    """Replace line breaks and other characters that would move the text next to it."""
     return "".join(character if character.isprintable() else " " for character in text)

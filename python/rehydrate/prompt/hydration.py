@@ -77,7 +77,7 @@ def hydrate(
     conversation.
 
     Raises InvalidArgumentError for an argument outside its limits and for two sources of one name,
-    InvalidMessageError for what is no message, and MissingNamespaceError for a memory without a
+    InvalidMessageError for what is not a message, and MissingNamespaceError for a memory without a
     namespace where the request has no namespace.
 
     >>> ir = hydrate("Which port?", lambda request: "Staging listens on 8443.", timeout=None)

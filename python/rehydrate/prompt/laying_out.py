@@ -34,7 +34,7 @@ def insertions(
     messages: Sequence[RenderedMessage],
     target: Target,
 ) -> dict[int, list[Section]]:
-    """Return the sections by the index of the message that they stand before."""
+    """Return the sections by the index of the message that they are before."""
     last_turn = _last_user_turn(history)
     by_anchor: dict[int | None, list[Section]] = {}
     for section in dynamic:
@@ -64,8 +64,8 @@ def _last_user_turn(history: History) -> int | None:
 def insertion_point(messages: Sequence[Any], index: int, target: Target) -> int:
     """Return this index, or the nearest one before it where a section may stand.
 
-    It may not stand between a call and its results, nor behind thinking that ends a message: then
-    it stands before the call. Messages behind the index do not count, because they were not there
+    It may not be between a call and its results, nor after thinking that ends a message: then
+    it is before the call. Messages after the index do not count, because they were not there
     when the section came in.
     """
     while index and (start := _inseparable_start(messages, index, target)) is not None:
@@ -124,11 +124,11 @@ class _Added(NamedTuple):
 
     sections: Sequence[Section]
     position: int
-    """The position of the entry that they stand before."""
+    """The position of the entry that they are before."""
 
 
 def _extended(last: Layout, ir: PromptIR, added: _Added, target: Target) -> Layout:
-    """Return the last prompt's layout with what is new behind it."""
+    """Return the last prompt's layout with what is new after it."""
     history = ir.history
     own = RENDERERS[target.provider].own
     sections = [_message_of(section, ir, target) for section in added.sections]
@@ -217,7 +217,7 @@ class _Piece(NamedTuple):
     segment: Segment
     value: Any
     names: Sequence[str]
-    """A breakpoint with one of these names stands on its end."""
+    """A breakpoint with one of these names is on its end."""
 
 
 def _whole(ir: PromptIR, target: Target) -> Layout:
@@ -244,7 +244,7 @@ def _can_go_on(ir: PromptIR, rendered: Rendered, provider: Provider) -> bool:
     """Whether new entries leave the parts of this prompt as they are.
 
     They do not where the history is converted, where a system entry of Anthropic's may move, and
-    where a section stands before an entry that is still to come.
+    where a section is before an entry that is still to come.
     """
     history = ir.history
     if history.format != provider or not rendered.messages or not _ascend(history.indices):
@@ -317,7 +317,7 @@ def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Pi
     is_static = True
     for index, (message, cost) in enumerate(messages):
         here = inserted.get(index, ())
-        # A section without an anchor moves in the next prompt, with all behind it.
+        # A section without an anchor moves in the next prompt, with all after it.
         is_static = is_static and all(section.anchor is not None for section in here)
         pieces += [_message_of(section, ir, target) for section in here]
         pieces.append(_history_piece(message, "message", cost, ir, target, is_static=is_static))

@@ -55,7 +55,7 @@ def _without_lone_block(value: Any) -> Any:
 def _without_marks(value: Any) -> Any:
     if isinstance(value, Mapping):
         kind = value.get("type")
-        # The model writes a tool's input: a key of this name in it is no mark.
+        # The model writes a tool's input: a key of this name in it is not a mark.
         return {
             key: inner if key == "input" and kind == "tool_use" else _without_marks(inner)
             for key, inner in value.items()
@@ -82,8 +82,8 @@ class Layout(NamedTuple):
     system: int
     """How many of the parts are system blocks or messages; they follow the tools."""
     other_names: Mapping[str, int | None]
-    """Names of parts beside the ids of their segments, each with the index of the last such part.
-    None: the id of a segment that is no name."""
+    """Names of parts besides the ids of their segments, each with the index of the last such part.
+    None: the id of a segment that is not a name."""
     notes: tuple[str, ...]
     """Notes on content that was left out or changed."""
     can_go_on: bool

@@ -291,8 +291,8 @@ class ConvertedHistory:
     """The last history that was converted. One that goes on from it is converted from the last
     turn that both have: the messages before that turn are the very same objects again.
 
-    A turn begins where the assistant speaks behind others, or the user behind the assistant, and
-    all calls before it are answered before it. Nothing behind it changes how what is before it is
+    A turn begins where the assistant speaks after others, or the user after the assistant, and
+    all calls before it are answered before it. Nothing after it changes how what is before it is
     sent.
     """
 
@@ -312,7 +312,7 @@ class ConvertedHistory:
             return render_history(entries, history.format, provider)
         known = shared_entries(self._entries, history) if asked == self._for else 0
         if known < len(self._entries):
-            # What came behind the last entry that both have may be in one message with it.
+            # What came after the last entry that both have may be in one message with it.
             known = max(known - 1, 0)
         is_by_message = history.format in _BY_MESSAGE
         start = _last_turn(history.light_messages, known) if known and is_by_message else 0

@@ -50,7 +50,7 @@ class Stability(StrEnum):
 
 
 class Position(StrEnum):
-    """Where a section prefers to stand among its neighbours. Models read the edges best."""
+    """Where a section prefers to be among its neighbours. Models read the edges best."""
 
     START = "start"
     MIDDLE = "middle"
@@ -121,12 +121,12 @@ class Section:
     title: str = ""
     """The heading above it; "" for none."""
     anchor: int | None = None
-    """A dynamic section stands before the entry with this index in the caller's list. None: before
+    """A dynamic section is before the entry with this index in the caller's list. None: before
     the last user turn. Once sent it stays there, so that the next prompt extends this one."""
     late_bound: bool = False
     """Whether the model itself asked for it, in the middle of a turn."""
     tool_call_id: str = ""
-    """The tool call that asked for a late-bound section. The section stands in the call's
+    """The tool call that asked for a late-bound section. The section is in the call's
     result."""
     handle: str | None = None
     """The handle of the whole text, if this is a part of it."""
@@ -180,7 +180,7 @@ class Section:
 
     @property
     def is_system(self) -> bool:
-        """Whether it stands in the system role: it is static, a text and fully trusted."""
+        """Whether it is in the system role: it is static, a text and fully trusted."""
         return self.is_static and self.trust >= FULL_TRUST and isinstance(self.content, str)
 
     @property

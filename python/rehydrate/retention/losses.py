@@ -39,7 +39,7 @@ class Loss:
     before: str
     """Some text before the name in that message."""
     after: str
-    """Some text behind it."""
+    """Some text after it."""
     why: str
     """Why that message was removed."""
     used: int
@@ -132,7 +132,7 @@ def _loss(
 
 
 def _context(text: str, name: str) -> tuple[str, str]:
-    """Return some text before and behind the last occurrence of a name."""
+    """Return some text before and after the last occurrence of a name."""
     start = text.rindex(name)
     end = start + len(name)
     before = single_spaced(text[max(0, start - CONTEXT_CHARS) : start])

@@ -136,8 +136,8 @@ def read_session_file(path: str | Path) -> list[Conversation]:
 def read_session(messages: Sequence[Message], name: str = "session") -> Conversation:
     """Return a session's messages as a model saw them: no progress lines, and no system prompt.
 
-    A summary that an agent wrote when its window was full is kept beside the messages that it
-    replaced. Raises InvalidMessageError for an entry that is no message.
+    A summary that an agent wrote when its window was full is kept next to the messages that it
+    replaced. Raises InvalidMessageError for an entry that is not a message.
 
     >>> prompt, hi = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}
     >>> read_session([prompt, hi]).messages

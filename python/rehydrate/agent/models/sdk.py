@@ -299,7 +299,7 @@ class SdkModel(ABC):
                 return await send(resource, without_lone_surrogates(dict(arguments)))
 
     def _check_body(self, body: Any) -> None:
-        """Raise for a body that is no answer: some gateways send status 200 and an error."""
+        """Raise for a body that is not an answer: some gateways send status 200 and an error."""
         if isinstance(body, Mapping) and body.get("error"):
             raise error_from_body(self._provider, body)
         if not isinstance(body, Mapping) or not self._is_answer(body):

@@ -311,9 +311,9 @@ class BackgroundCompactor:
             self._tell("ready", job, degraded, before=job.tokens, after=tokens)
 
     def _valid_until(self) -> int:
-        """Return the index of the first entry whose thinking is refused behind the summary.
+        """Return the index of the first entry whose thinking is refused after the summary.
 
-        It is that of the next entry: its thinking may be made after the summary, and not behind it.
+        It is that of the next entry: its thinking may be made before the summary is sent.
         0 where the summary is of another model than the conversation's.
         """
         writer, builder = self._writer, self._builder

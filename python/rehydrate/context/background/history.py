@@ -118,10 +118,10 @@ def swapped(
 ) -> PromptIR:
     """Return the IR with a summary instead of the entries before the index ``until``.
 
-    System entries stay. So do sections that stand later or always; what stood among the replaced
+    System entries stay. So do sections that stand later or always; what was among the replaced
     entries goes, an earlier summary and an outline too. A summary of the provider's own stands
     before all, and what is added to it before the last user turn; the provider accepts thinking
-    behind it in entries before the index ``valid``.
+    after it in entries before the index ``valid``.
     """
     shown = ir.history
     system = {

@@ -14,7 +14,7 @@ from rehydrate.context.context_store.tool_table import CHANGES
 from rehydrate.prompt.compiled import ProviderSummary
 
 LEAST_CHARACTERS = 40
-"""A shorter text is no summary of a conversation that was worth one."""
+"""A shorter text is not a summary of a conversation that was worth one."""
 MAX_MARKED = 20
 
 _NO_SUMMARY = re.compile(
@@ -53,7 +53,7 @@ class Verified(NamedTuple):
 
 
 def refusal(summary: object) -> str:
-    """Return why a text is no summary; "" where it may be one.
+    """Return why a text is not a summary; "" where it may be one.
 
     >>> refusal("429 Too Many Requests"), refusal("")
     ('it is the text of an error or a refusal', 'it is empty')

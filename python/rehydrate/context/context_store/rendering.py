@@ -127,7 +127,7 @@ def _cheap_lines(names: Sequence[OutlineName], texts: Mapping[str, str]) -> _Lin
 
 
 def _written(names: Sequence[OutlineName], lines: _Lines) -> str:
-    """Return the names by what they were used for, then the lines by where they stood."""
+    """Return the names by what they were used for, then the lines by where they were."""
     listed = write_outline([each for each in names if each not in lines], "", lambda _: True)
     quoted: dict[str, dict[str, None]] = {}
     for each in names:

@@ -106,7 +106,7 @@ def _said(contents: Sequence[Content]) -> dict[str, Any]:
 
 
 def _is_call(content: Content, contents: Sequence[Content]) -> bool:
-    """Return whether a tool's message answers it; the provider's own tools answer beside it."""
+    """Return whether a tool's message answers it; the provider's own tools answer next to it."""
     if content.type != "function_call" or content.hosted or content.informational_only:
         return False
     answers = (each for each in contents if each.type == "function_result")
@@ -225,7 +225,7 @@ _CALL_ID: ContextVar[str] = ContextVar("rehydrate_call_id", default="")
 
 
 class _Scope(NamedTuple):
-    """What tells a conversation from others, beside its messages."""
+    """What tells a conversation from others, besides its messages."""
 
     agent: str = ""
     model: str = ""
@@ -285,7 +285,7 @@ class RehydrateProvider(Adapter, ContextProvider):
         return prompted, picked(messages, entries, prompted.shown)
 
     def _sent_beside(self, options: Mapping[str, Any]) -> list[str]:
-        """Return the texts that the model gets beside the messages: instructions and tools."""
+        """Return the texts that the model gets besides the messages: instructions and tools."""
         texts = [str(options.get("instructions") or "")]
         for tool in options.get("tools") or ():
             if getattr(tool, "name", "") not in self._own:

@@ -44,7 +44,7 @@ class RehydrateHooks:
     long result of a tool is shown in part, with a handle of the whole. The model asks for the rest
     by ``request_context``, ``fetch_whole`` and ``search_memory``, which run in this process.
 
-    All of it lies in ``folder`` (`Home.of()`, unless it is given), which the plugin and the command
+    All of it is in ``folder`` (`Home.of()`, unless it is given), which the plugin and the command
     line share. ``cwd`` is the agent's working folder, and tells which project it works on. A hook
     that fails or takes longer than ``timeout`` seconds leaves the session as it is, with a
     `RehydrateWarning`. `close` it after the last session.

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class HookInput(NamedTuple):
-    """One event, with where its data lies and how long there is to answer."""
+    """One event, with where its data is and how long there is to answer."""
 
     payload: Mapping[str, Any]
     agent: Agent

@@ -25,7 +25,7 @@ _INDENT = "  "
 
 
 class Part(NamedTuple):
-    """A member of an object or an element of an array, and where it stands."""
+    """A member of an object or an element of an array, and where it is."""
 
     name: str
     """Of a member."""
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 def read_settings(text: str, name: str) -> dict[str, Any]:
-    """Return the settings; raises InvalidArgumentError for what is no JSON object with hooks.
+    """Return the settings; raises InvalidArgumentError for what is not a JSON object with hooks.
 
     >>> read_settings('{"model": "opus"}', "settings.json")
     {'model': 'opus'}
@@ -135,7 +135,7 @@ def _parts(text: str, start: int) -> Iterator[Part]:
         begin, name = at, ""
         if is_object:
             name, at = _DECODER.raw_decode(text, at)
-            at = _skipped(text, _skipped(text, at) + 1)  # behind the colon
+            at = _skipped(text, _skipped(text, at) + 1)  # after the colon
         value, end = _DECODER.raw_decode(text, at)
         yield Part(name, begin, at, end, value)
         at = _skipped(text, end)
@@ -235,7 +235,7 @@ class Installation:
     def install(self) -> None:
         """Write what `plan` says; where the hooks are there, write them anew.
 
-        Raises InvalidArgumentError for a file that is no JSON, and changes nothing then.
+        Raises InvalidArgumentError for a file that is not JSON, and changes nothing then.
         """
         if self.way == "plugin":
             self._write_plugin()

@@ -43,7 +43,7 @@ _CODEX_ITEMS = frozenset({
 
 
 def transcript_path(text: object) -> Path | None:
-    """Return the path of a transcript; None for what is no regular file of JSON Lines.
+    """Return the path of a transcript; None for what is not a regular file of JSON Lines.
 
     A link is not followed, and nothing is read that could wait for a writer.
     """
@@ -158,7 +158,7 @@ def _link(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
     """Return the entries without results whose calls are missing, and without calls that were
-    never answered, where others were made behind them."""
+    never answered, where others were made after them."""
     if agent != "claude_code":
         items = [entry["payload"] for entry in entries]
         asked = {item.get("call_id") for item in items if not _is_output(item)}
@@ -179,7 +179,7 @@ def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
 
 
 def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what counts of a line; Claude Code keeps the whole result a second time beside it."""
+    """Return what counts of a line; Claude Code keeps the whole result a second time next to it."""
     if not is_seen(line) or any(line.get(key) for key in _UNSEEN):
         return None
     content = content_of(line)
@@ -195,7 +195,7 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
         entry["attachment"] = {"type": "queued_command", "prompt": content, "commandMode": "prompt"}
     else:
-        # A line without its role is no message; the type says the same.
+        # A line without its role is not a message; the type says the same.
         own = _own_words(content) if line["type"] == "user" else content
         body = {"role": line["type"], "content": own}
         message_id = line["message"].get("id")

@@ -53,7 +53,7 @@ def entries_of(contents: Sequence[Content]) -> list[Entry]:
     """Return the entries of the contents, in order.
 
     What a model said is one; of a user's content each result of a tool is one, and so is what
-    stands between results.
+    is between results.
 
     >>> said = [Content(role="user", parts=[Part(text="Hello.")])]
     >>> [entry.chat for entry in entries_of(said)]
@@ -127,7 +127,7 @@ def _result(part: Part, calls: _CallIds) -> dict[str, Any]:
 
 
 def result_text(response: Mapping[str, Any] | None) -> str:
-    """Return what a tool answered: ADK puts what is no dict under `result`.
+    """Return what a tool answered: ADK puts what is not a dict under `result`.
 
     >>> result_text({"result": "Berth 4."}), result_text({"berth": 4})
     ('Berth 4.', '{"berth":4}')
@@ -163,7 +163,7 @@ def picked(
 ) -> list[Content]:
     """Return the contents that a prompt shows; ``entries`` are those of the contents.
 
-    A section of context becomes a part of the user's content that it stands before, so that none
+    A section of context becomes a part of the user's content that it is before, so that none
     comes between a call and its result.
     """
     made: list[Content] = []
@@ -268,7 +268,7 @@ def _called(part: Part, arguments: str) -> Part:
 
 
 class _Scope(NamedTuple):
-    """What tells a conversation from others, beside its contents."""
+    """What tells a conversation from others, besides its contents."""
 
     app: str = ""
     user: str = ""
@@ -364,7 +364,7 @@ def _scope(callback_context: CallbackContext, llm_request: LlmRequest) -> _Scope
 
 
 def _sent_beside(llm_request: LlmRequest) -> list[str]:
-    """Return the texts that the model gets beside the contents: instructions and tools."""
+    """Return the texts that the model gets besides the contents: instructions and tools."""
     config = llm_request.config
     system = config.system_instruction
     texts = [system if isinstance(system, str) else str(system or "")]
@@ -378,7 +378,7 @@ def _parted(
     contents: Sequence[Content], events: Sequence[Any]
 ) -> tuple[list[Content], list[tuple[int, Content]]]:
     """Return the contents that last, and those of this request alone, each with the number of
-    lasting ones behind it.
+    lasting ones after it.
 
     ADK writes an instruction that may change, and what a run brings along, into each request before
     the last thing that the user said; no event has them.

@@ -28,7 +28,7 @@ _NAMES = ("session_id", "conversation_id", "thread_id")
 
 
 class Conversation(NamedTuple):
-    """What tells a conversation from others, beside its messages.
+    """What tells a conversation from others, besides its messages.
 
     >>> request = {"model": "gpt-5.1", "metadata": {"session_id": "t-42"}, "user": "alice"}
     >>> Conversation.of(request, "key")

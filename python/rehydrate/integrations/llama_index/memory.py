@@ -104,7 +104,7 @@ def _item(block: Any) -> dict[str, Any]:
 
 
 def _calls(message: ChatMessage) -> list[Any]:
-    """Return the calls: blocks, or what older clients keep beside them."""
+    """Return the calls: blocks, or what older clients keep next to them."""
     blocks = [each for each in message.blocks if isinstance(each, ToolCallBlock)]
     return blocks or list(message.additional_kwargs.get("tool_calls") or ())
 

@@ -19,7 +19,7 @@ MAX_NAME_CHARS = 1_000
 TRUST = 0.5
 """Of what a model adds: a tool's result may have told it to."""
 TIERS_TO_ADD: tuple[Tier, ...] = ("warm", "cold")
-"""What is hot stands in every prompt, so only the user makes it so: rehydrate memory add."""
+"""What is hot is in every prompt, so only the user makes it so: rehydrate memory add."""
 
 SEARCH: dict[str, dict[str, Any]] = {
     "query": {"type": "string", "description": "What to look for, in words or in meaning."},

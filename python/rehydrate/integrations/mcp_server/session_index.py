@@ -184,7 +184,7 @@ class SessionIndex:
     def find(self, session: str) -> SessionFile:
         """Return the transcript of a session, by its id, the beginning of it, or its path.
 
-        Only what lies in the folders of the agents is found; raises InvalidArgumentError.
+        Only what is in the folders of the agents is found; raises InvalidArgumentError.
         """
         files = transcripts(self._roots)
         exact = [file for file in files if session in (file.id, str(file.path))]

@@ -1,6 +1,6 @@
 """TranscriptReader: the lines of a transcript that is being written, and what was said in them.
 
-A transcript is read from where the last reading ended. Lines that are no JSON are counted and
+A transcript is read from where the last reading ended. Lines that are not JSON are counted and
 passed over; so are lines too long to hold.
 """
 

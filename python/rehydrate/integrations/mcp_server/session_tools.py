@@ -41,7 +41,7 @@ class SessionOutline(NamedTuple):
     """The time and the words of user turns."""
     omitted_turns: int
     names: dict[str, list[str]]
-    """By use: the tool that was called with them, or where they stood."""
+    """By use: the tool that was called with them, or where they were."""
     messages: int
     broken_lines: int
     skipped_bytes: int

@@ -137,14 +137,14 @@ def shown_file(path: str, text: str, view_range: object) -> str:
 
 
 def snippet(text: str, line: int) -> str:
-    """Return a line with the two lines before and behind it, with their numbers."""
+    """Return a line with the two lines before and after it, with their numbers."""
     lines = text.split("\n")
     around = range(max(1, line - 2), min(len(lines), line + 2) + 1)
     return "\n".join(numbered(number, lines[number - 1][:MAX_VIEW_CHARS]) for number in around)
 
 
 def numbered(number: int, line: str) -> str:
-    r"""Return a line behind its number.
+    r"""Return a line after its number.
 
     >>> numbered(3, "Hello.")
     '     3\tHello.'

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
 
 FORMAT = "plain"
-"""Each version of a file is an entry: a message with the file's text and, beside it, its path."""
+"""Each version of a file is an entry: a message with the file's text and, next to it, its path."""
 _SLACK_BYTES = 256 * 1024
 """Old versions are left alone up to so many bytes, and up to twice the size of the files. What is
 left of them, some 80 bytes each, is not looked at again for as many."""

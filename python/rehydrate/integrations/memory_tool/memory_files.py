@@ -181,7 +181,7 @@ class MemoryFiles:
         read = ToolCall.of_tool(call, NAME)
         try:
             text, is_error = self.answer(read.arguments())
-        except InvalidArgumentError as error:  # its arguments are no JSON
+        except InvalidArgumentError as error:  # its arguments are not JSON
             text, is_error = f"Error: {error}", True
         except RehydrateError as error:  # the store's: do not show the model its path
             text, is_error = f"{failure_text(error, NAME)}; go on without it", True

@@ -100,7 +100,7 @@ class RehydrateFilter(Adapter):
         return replace(given, input=prompted.messages)
 
     def _sent_beside(self, data: CallModelData[Any]) -> list[str]:
-        """Return the texts that the model gets beside the items: instructions and tools."""
+        """Return the texts that the model gets besides the items: instructions and tools."""
         tools = [compact_json(_definition(each)) for each in data.agent.tools if self._counts(each)]
         return [*tools, data.model_data.instructions or ""]
 

@@ -187,7 +187,7 @@ def picked(
     """Return the messages that a prompt shows.
 
     ``entries`` are those of the messages. A section of context becomes a part of the request that
-    it stands before, so that none comes between a call and its result.
+    it is before, so that none comes between a call and its result.
     """
     made: list[ModelMessage] = []
     request: _Request | None = None
@@ -290,7 +290,7 @@ _OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})
 
 
 class _Scope(NamedTuple):
-    """What tells a conversation from others, beside its messages."""
+    """What tells a conversation from others, besides its messages."""
 
     agent: str
     model: str
@@ -354,7 +354,7 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         return picked(messages, entries, prompted.shown)
 
     def _sent_beside(self, request_context: ModelRequestContext) -> list[str]:
-        """Return the texts that the model gets beside the messages: instructions and tools."""
+        """Return the texts that the model gets besides the messages: instructions and tools."""
         parameters = request_context.model_request_parameters
         tools = [*parameters.function_tools, *parameters.output_tools]
         texts = [compact_json(_definition(each)) for each in tools if each.name not in self._own]

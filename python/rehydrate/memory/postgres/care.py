@@ -83,7 +83,7 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
 
 
 def rebuild_some(cursor: Cursor, name: str, last: int, has_vectors: bool) -> list[int]:
-    """Make words and vectors of the items behind an id anew; return their ids."""
+    """Make words and vectors of the items after an id anew; return their ids."""
     row = Namespace.lock(cursor, name)
     if row is None:
         return []

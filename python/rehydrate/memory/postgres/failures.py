@@ -117,7 +117,7 @@ def verify_url(url: str) -> str:
 
 
 def _has_ports(place: str) -> bool:
-    """Return whether what stands where a port does is one: it may be half of a password."""
+    """Return whether what is in a port's place is one: it may be half of a password."""
     hosts = re.sub(r"\[[^\]]*\]", "", place.partition("/")[0])
     ports = [host.partition(":")[2] for host in hosts.split(",") if ":" in host]
     return "[" not in hosts and all(port.isascii() and port.isdigit() for port in ports)

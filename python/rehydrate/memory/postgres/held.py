@@ -64,7 +64,7 @@ def near(dim: int) -> str:
 
 
 def written(rows: Any) -> list[str]:
-    """Return rows as pgvector reads them; "" for a row of zeros, which is no vector."""
+    """Return rows as pgvector reads them; "" for a row of zeros, which is not a vector."""
     return [as_vector(row) if row.any() else "" for row in rows]
 
 
@@ -79,7 +79,7 @@ WHOLE_ITEMS_WITHOUT_VECTORS = 200_000
 """The same where it has none, and only an index here finds by meaning."""
 SAMPLE_ITEMS = 2_000
 _ITEM_BYTES = 1_500
-"""An item's share of an index, about, beside its text."""
+"""An item's share of an index, about, besides its text."""
 _SHARE_BYTES = 150
 """A lexeme's share of memory, about."""
 _TRUST_STEPS = 255

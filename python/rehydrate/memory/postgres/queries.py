@@ -37,7 +37,7 @@ _TEXT = f"left(text, {INDEXED_CHARS})"
 
 
 def is_scan(query: str) -> bool:
-    """Return whether words say too little of a query: then texts are searched for it as it stands.
+    """Return whether words say too little of a query: then texts are searched for it as it is.
 
     >>> [is_scan(query) for query in ("go", "c#", "->", "cat")]
     [True, True, True, False]

@@ -123,7 +123,7 @@ def _asked(words: Sequence[str], sample: HeldIndex, row: Namespace) -> Iterator[
 
 
 def _quoted(lexeme: str) -> str:
-    """Return a lexeme as it stands in a tsquery."""
+    """Return a lexeme as it is in a tsquery."""
     escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 

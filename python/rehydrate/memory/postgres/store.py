@@ -445,7 +445,7 @@ class PostgresStore:
         self._connections.close()
 
     def _flush_uses(self, namespace: str) -> None:
-        with suppress(StoreError):  # counts are no promise
+        with suppress(StoreError):  # counts are not a promise
             self._connections.write(namespace, partial(self._uses.write, namespace=namespace))
 
 

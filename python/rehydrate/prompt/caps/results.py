@@ -116,7 +116,7 @@ def kind_of(text: str, tool: str = "") -> Kind:
 
 
 def kind_of_lines(text: str, tool: str = "") -> Kind:
-    """Return the kind of a text that is no JSON."""
+    """Return the kind of a text that is not JSON."""
     lines = _sample(text)
     tool = tool.lower()
     count = len(lines)

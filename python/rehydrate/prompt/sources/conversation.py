@@ -328,6 +328,6 @@ def _without_calls(message: Message, ids: set[str]) -> Message:
 
 
 def _has_content(message: Message) -> bool:
-    """Whether the message has an image, or a text that is no thinking."""
+    """Whether the message has an image, or a text that is not thinking."""
     pieces = [piece for piece in message.pieces if piece.kind is not PieceKind.THINKING]
     return message.images > 0 or any(piece.text.strip() for piece in pieces)

@@ -98,7 +98,7 @@ def _sections(answer: Any, source: str, priority: Priority) -> tuple[Section, ..
     if isinstance(answer, (str, Section)) or not isinstance(answer, Sequence):
         answer = [answer]
     if answer and all(_is_message(entry) for entry in answer):
-        formats.parse(answer)  # raises for entries that are no messages
+        formats.parse(answer)  # raises for entries that are not messages
         answer = [Section(source, tuple(answer), _provenance(source), priority=priority)]
     sections = []
     for index, entry in enumerate(answer):
@@ -238,7 +238,7 @@ def _section(name: str, index: int, given: Any) -> Section:
 def tools(definitions: Iterable[Any]) -> HydrationSource:
     """Return a source of tool definitions in any provider's shape, in the order given.
 
-    Raises InvalidArgumentError for a value that is no tool, and if two have the same name.
+    Raises InvalidArgumentError for a value that is not a tool, and if two have the same name.
 
     >>> tools([{"name": "grep", "input_schema": {"type": "object"}}]).kind
     'tools'
@@ -281,7 +281,7 @@ def history(
 
     All entries are kept, whatever the budget: the compiler's passes decide which ones to drop. The
     last user turn is the query of a request that has none. Raises InvalidMessageError for an entry
-    that is no message.
+    that is not a message.
 
     >>> history([{"role": "user", "content": "Which port?"}]).kind
     'history'

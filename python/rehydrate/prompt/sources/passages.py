@@ -109,7 +109,7 @@ MIN_LITERAL_CHARS = 4
 MAX_LITERAL_MATCHES = 20
 """Maximum number of such matches in one text."""
 MIN_RELEVANCE = 0.7
-"""Windows with less are left out; the best has 1.0. They only share a word with it, or lie beside
+"""Windows with less are left out; the best has 1.0. They only share a word with it, or lie next to
 it."""
 CONTEXT_LINES = 3
 """Lines before and after a match that an excerpt shows."""
