@@ -7,7 +7,7 @@ from typing import Any
 
 from rehydrate import formats
 from rehydrate.agent.models.model import OnText, Reply, Stop, check_compiled_for
-from rehydrate.agent.models.openai import OpenAIModel, is_json
+from rehydrate.agent.models.openai_chat import OpenAIModel, is_json
 from rehydrate.agent.models.sdk import StreamAccumulator
 from rehydrate.agent.models.sdk_errors import (
     error_from_body,

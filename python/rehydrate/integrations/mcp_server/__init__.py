@@ -1,6 +1,6 @@
 """The MCP server: what `rehydrate mcp` offers to agents that speak the Model Context Protocol.
 
-    client -> stdio / http -> server -> tools -> context_tools, memory_tools, session_tools
+    client -> stdio / http -> server -> tools -> session_tools
                                    `-> resources                    |
                                                       stores: a memory, threads, transcripts
 
