@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 import rehydrate
-from rehydrate import formats
 
 ROOT = Path(rehydrate.__file__).parent
 PROJECT = Path(__file__).parent.parent
@@ -60,9 +59,8 @@ MODULES = sorted(
 )
 
 
-def _users() -> Iterator[Path]:
-    for place in ("tests", "benches", "examples", "tools"):
-        yield from (PROJECT / place).rglob("*.py")
+def _examples() -> Iterator[Path]:
+    yield from (PROJECT / "examples").rglob("*.py")
 
 
 FRONTS = sorted(
@@ -84,8 +82,8 @@ def test_every_room_that_users_import_has_a_front():
 @pytest.mark.parametrize("package", FRONTS)
 def test_every_name_of_a_front_loads_and_type_checkers_see_the_same_names(package: str):
     module = importlib.import_module(package)
-    assert module.__all__ == sorted(module.__all__) == dir(module)
     assert set(_typed_names(Path(module.__file__))) == set(module.__all__)
+    assert module.__all__ == sorted(module.__all__) == dir(module)
     with _hosts_that_are_installed():
         assert all(hasattr(module, name) for name in module.__all__)
 
@@ -117,69 +115,18 @@ def test_every_exported_name_is_shown_by_dir_before_anything_is_loaded():
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "home"),
-    [
-        ("MemoryItem", "rehydrate.memory"),
-        ("BudgetExceededError", "rehydrate.errors"),
-        ("TimeRange", "rehydrate.prompt"),
-    ],
-)
-def test_a_name_that_moved_still_loads_and_says_where_it_lives(name: str, home: str):
-    with pytest.warns(DeprecationWarning, match=rf"rehydrate\.{name} is deprecated; .* {home}\b"):
-        moved = getattr(rehydrate, name)
-    assert moved is getattr(importlib.import_module(home), name)
-    assert name not in rehydrate.__all__
-
-
-def test_every_name_that_was_at_the_top_still_loads():
-    for name in [name for names in rehydrate._MOVED.values() for name in names.split()]:
-        with pytest.warns(DeprecationWarning):
-            assert getattr(rehydrate, name)
-
-
 def test_a_name_that_nobody_knows_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'compakt'"):
         _ = rehydrate.compakt
 
 
-@pytest.mark.parametrize("file", sorted(_users()), ids=lambda file: str(file.relative_to(PROJECT)))
-def test_tests_benches_and_examples_import_fronts(file: Path):
-    """Modules behind a front may move. Three rooms have no front: each file is its own. Of these,
-    `formats` offers some names in its `__all__`."""
-    allowed = ("rehydrate.cli", "rehydrate.formats", "rehydrate._concurrency")
-    imports = _imports(file)
-    below = [
-        module
-        for module in _imported(imports)
-        if module.startswith("rehydrate.")
-        and not module.startswith(allowed)
-        and not (ROOT / Path(*module.split(".")[1:]) / "__init__.py").is_file()
-        and module.count(".") > 1
-    ]
-    assert below == []
-    assert [name for name in _names_of_formats(imports) if name in formats.__all__] == []
-
-
-def _imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-
-
-def _names_of_formats(imports: list[ast.Import | ast.ImportFrom]) -> Iterator[str]:
-    """Yield the names that a file imports from modules of `rehydrate.formats`."""
-    for node in imports:
-        home = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-        if home.startswith("rehydrate.formats."):
-            yield from (alias.name for alias in node.names)
-
-
-def _imported(imports: list[ast.Import | ast.ImportFrom]) -> Iterator[str]:
-    for node in imports:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+@pytest.mark.parametrize("file", sorted(_examples()), ids=lambda file: file.name)
+def test_examples_import_what_fronts_offer(file: Path):
+    """Modules after a front may move; tests and benches follow them, users need not."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rehydrate."):
+            offered = importlib.import_module(node.module).__all__
+            assert {alias.name for alias in node.names} <= set(offered), node.module
 
 
 @pytest.mark.parametrize("name", sorted({*AT_THE_TOP} - {"__version__"}))

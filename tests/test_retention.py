@@ -21,9 +21,8 @@ from rehydrate.retention import (
     read_locomo,
     read_tau_bench,
     steps,
-    text_of,
-    tool_inputs,
 )
+from rehydrate.retention.reading import text_of, tool_inputs
 
 
 def one_token(message: Any) -> int:

@@ -20,7 +20,8 @@ from benches.python.sources import all_conversations, read_beam, read_sources
 from benches.report.figures import Figures
 from benches.report.sections.retention import overall, retention, rows, tables
 from rehydrate import compact_context
-from rehydrate.retention import exact_cost, score_cut, steps
+from rehydrate.retention import exact_cost, steps
+from rehydrate.retention.measure import score_cut
 from tests.retention.sessions_made import work
 
 CODE = "def total(rows: dict[str, int]) -> int:\n    # the header counts once\n    return sum(rows)"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rehydrate import compact_context, count_tokens
-from rehydrate.embedding import SHARED
+from rehydrate.embedding.cache import SHARED
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.process import DEFAULT_LIMIT_BYTES, cache_limit, cached_bytes, clear_cache
 from tests.stress.programs import run_python

@@ -28,7 +28,7 @@ from benches.python.session_model import BATCH, MAX_TOKENS, SessionModel
 from benches.report.rows import Part, Row
 from benches.report.size import SIZE
 from rehydrate import _native
-from rehydrate.embedding import SHARED
+from rehydrate.embedding.cache import SHARED
 
 MEMORIES, RECALLED, DIMENSIONS = 10_000, 3, 384
 ROUNDS = 5

@@ -22,7 +22,7 @@ from benches.python.inputs import (
 )
 from benches.report.size import SIZE
 from rehydrate import _native, formats
-from rehydrate.retention import to_langchain, trim
+from rehydrate.retention.baselines import to_langchain, trim
 
 PROFILES = ("chitta", "balanced")
 

@@ -72,9 +72,9 @@ from rehydrate.prompt import (
     Stability,
     ToolDef,
     compile as compile_ir,
-    order,
-    place_breakpoints,
 )
+from rehydrate.prompt.passes.breakpoints import place_breakpoints
+from rehydrate.prompt.passes.order import order
 
 SYSTEM_TOKENS, TOOLS, TOOL_TOKENS = 4_200, 12, 1_480
 """Sizes of a coding agent: about 22,000 tokens, by the first bill of the sessions."""

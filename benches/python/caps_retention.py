@@ -26,7 +26,9 @@ from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
 from rehydrate.messages import PieceKind
-from rehydrate.prompt import HeldOriginals, ToolNames, cap_text, texts_of
+from rehydrate.prompt import HeldOriginals
+from rehydrate.prompt.caps import cap_text
+from rehydrate.prompt.caps.results import ToolNames, texts_of
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400

@@ -27,8 +27,10 @@ from benches.python.relevance import GENERAL
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Memory
-from rehydrate.integrations.claude_code import EVENTS, Home, last_turns, said, used_names
-from rehydrate.prompt import relevant_hits
+from rehydrate.integrations.claude_code import EVENTS, Home
+from rehydrate.integrations.claude_code.compaction import used_names
+from rehydrate.integrations.claude_code.transcript import last_turns, said
+from rehydrate.prompt.sources.memory import relevant_hits
 from rehydrate.retention import read_locomo
 
 PROJECT = "/work/measured"

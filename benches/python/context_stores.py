@@ -20,7 +20,8 @@ from benches.python.sources import Source, data_folder, read_sources
 from benches.report.rows import Part, Row, number
 from rehydrate import formats
 from rehydrate.context import ContextStore, compact_history
-from rehydrate.retention import Cut, mean_by_session
+from rehydrate.retention import Cut
+from rehydrate.retention.measure import mean_by_session
 
 SOURCES = ("coding", "long coding")
 HEADS = ("coding", "aider", "swe-agent")

@@ -16,7 +16,7 @@ from benches.report.growing import exponent, of_n_log_n
 from benches.report.rows import Part, Row, number
 from benches.report.size import SIZE
 from rehydrate import _native
-from rehydrate.retention import to_langchain, trim
+from rehydrate.retention.baselines import to_langchain, trim
 
 MESSAGES, BYTES = SIZE.growth_messages, SIZE.growth_bytes
 PEER_MESSAGES, PEER_BYTES = MESSAGES[:2], BYTES[:3]

@@ -27,8 +27,9 @@ from benches.python.sources import data_folder
 from benches.report.rows import Part, Row, number
 from benches.report.size import SIZE
 from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate
-from rehydrate.prompt import compile as compile_ir, hydrate_source, semantic
-from rehydrate.retention import to_langchain, trim
+from rehydrate.prompt import compile as compile_ir, hydrate_source
+from rehydrate.prompt.sources.memory import semantic
+from rehydrate.retention.baselines import to_langchain, trim
 
 ITEMS = 100_000
 TOKENS = 100_000

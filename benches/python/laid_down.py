@@ -24,19 +24,17 @@ from benches.python.sources import data_folder
 from rehydrate.retention import (
     Compact,
     Conversation,
-    by_session,
     compacted,
     exact_cost,
     keep_last,
-    mean_by_session,
-    payload,
     read_claude_code,
     read_locomo,
     read_tau_bench,
     steps,
-    text_of,
-    trim_messages,
 )
+from rehydrate.retention.baselines import trim_messages
+from rehydrate.retention.measure import by_session, mean_by_session
+from rehydrate.retention.reading import payload, text_of
 
 RULES = Path(__file__).with_name("laid_down.tsv")
 RATIOS = (0.1, 0.2, 0.4)

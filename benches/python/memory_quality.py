@@ -22,7 +22,8 @@ from benches.report.rows import Part, Row, number
 from benches.report.size import SIZE
 from rehydrate import Memory
 from rehydrate.embedding import OnnxModel, load_model
-from rehydrate.memory import FUSIONS, Fusion, MemoryItem
+from rehydrate.memory import Fusion, MemoryItem
+from rehydrate.memory.items import FUSIONS
 from rehydrate.retention import Conversation, read_locomo
 
 FIRST = (5, 10)

@@ -14,12 +14,8 @@ import rehydrate
 from benches.python.outlines import NEXT_STEPS, within
 from benches.python.same_size import LIMIT, Held, held, row
 from benches.report.rows import Row
-from rehydrate.retention import (
-    Cut,
-    Message,
-    read_sessions,
-    sample_cases,
-)
+from rehydrate.retention import Cut, read_sessions, sample_cases
+from rehydrate.retention.reading import Message
 
 OWN = "the agent's own summary"
 

@@ -15,7 +15,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate.retention import Kept, Message, Turns, to_langchain
+from rehydrate.retention import Kept
+from rehydrate.retention.baselines import Turns, to_langchain
+from rehydrate.retention.reading import Message
 
 MODEL = "gpt-4o"
 """The model name for peers that need one to count tokens: o200k_base, as ours."""

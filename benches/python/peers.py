@@ -17,7 +17,7 @@ import tiktoken
 import tiktoken_ext.openai_public as openai_encodings  # type: ignore[import-untyped]
 
 from benches.python.inputs import ROOT
-from rehydrate.retention import Turns
+from rehydrate.retention.baselines import Turns
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

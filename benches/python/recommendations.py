@@ -15,8 +15,6 @@ from benches.python.shapes import SHAPES, sessions
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate.retention import (
-    GOAL,
-    NEAR_GOAL,
     Conversation,
     Recommendation,
     Retention,
@@ -26,10 +24,10 @@ from rehydrate.retention import (
     read_claude_code,
     read_locomo,
     read_tau_bench,
-    recommend,
     sample_cases,
     standard_strategies,
 )
+from rehydrate.retention.recommendation import GOAL, NEAR_GOAL, recommend
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
 HALVINGS = 100

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from benches.python.sources import data_folder
 from rehydrate import Memory
 from rehydrate.memory import Hit, MemoryItem
-from rehydrate.prompt import MIN_RELEVANCE, relevant_hits
+from rehydrate.prompt.sources.memory import MIN_RELEVANCE, relevant_hits
 from rehydrate.retention import Conversation, read_locomo
 
 LIMIT = 5

@@ -33,33 +33,26 @@ from benches.python.turns import (
     with_query,
 )
 from benches.report.sections.retention import overall, tables
-from rehydrate.embedding import Precision, load_model
+from rehydrate.embedding import load_model
+from rehydrate.embedding.model_files import Precision
 from rehydrate.retention import (
     CUT_RATIOS,
     Compact,
     Conversation,
     Cut,
     Kept,
-    Measure,
-    Message,
     Retention,
     Score,
-    best_cover,
-    by_session,
     compacted as ours,
-    cover,
     exact_cost,
-    is_system,
     keep_last,
-    mean_by_session,
     names_in,
     oracle,
-    score_cut,
     steps,
-    text_of,
-    trim_messages,
-    without_marks,
 )
+from rehydrate.retention.baselines import Measure, best_cover, cover, trim_messages
+from rehydrate.retention.measure import by_session, mean_by_session, score_cut
+from rehydrate.retention.reading import Message, is_system, text_of, without_marks
 
 ASKED_RATIOS = (0.05, 0.1, 0.2)
 SIZE_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.4)

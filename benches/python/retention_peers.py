@@ -31,16 +31,13 @@ from rehydrate.retention import (
     Compact,
     Retention,
     Score,
-    by_session,
     compacted,
     exact_cost,
     keep_last,
     keep_random,
-    mean_by_session,
-    score_cut,
-    score_question,
-    to_langchain,
 )
+from rehydrate.retention.baselines import to_langchain
+from rehydrate.retention.measure import by_session, mean_by_session, score_cut, score_question
 
 REQUIREMENTS = Path(__file__).with_suffix(".txt")
 FORMAT = "openai_chat"

@@ -11,7 +11,8 @@ from benches.python.extractive import bundle
 from benches.report.rows import Row
 from rehydrate import formats
 from rehydrate.context import ContextStore
-from rehydrate.retention import Cut, by_session, exact_cost, keep_last, mean_by_session
+from rehydrate.retention import Cut, exact_cost, keep_last
+from rehydrate.retention.measure import by_session, mean_by_session
 
 OURS = "the context store"
 LIMIT = "no model; which of the many names will be used"

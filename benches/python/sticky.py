@@ -22,8 +22,8 @@ from rehydrate.prompt import (
     History,
     PromptIR,
     compile as compile_ir,
-    place_breakpoints,
 )
+from rehydrate.prompt.passes.breakpoints import place_breakpoints
 
 CALLS = 120
 MODEL = "claude-sonnet-4-5"

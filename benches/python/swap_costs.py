@@ -21,7 +21,8 @@ from typing import NamedTuple
 from benches.python.cache_replay import LONG, Request, Session, Way, coding, prompts
 from benches.report.rows import Part, Row
 from rehydrate.cost import Usage, prefix_report, price_of, simulate
-from rehydrate.prompt import Budget, CompiledPrompt, Section, upper_bound
+from rehydrate.prompt import Budget, CompiledPrompt, Section
+from rehydrate.prompt.counting import upper_bound
 from rehydrate.retention import Conversation, read_locomo
 
 LAYOUTS = {

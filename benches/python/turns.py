@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import rehydrate
 from rehydrate.formats._grouping import user_message
-from rehydrate.retention import Compact, Conversation, Cut, Kept, Message, steps, text_of
+from rehydrate.retention import Compact, Conversation, Cut, Kept, steps
+from rehydrate.retention.reading import Message, text_of
 
 VAGUE = ("fix the failing test and go on", "continue", "now write the tests")
 QUESTIONS = 40

@@ -44,53 +44,12 @@ if TYPE_CHECKING:
     )
     from rehydrate.tokens import count_tokens as count_tokens, estimate_tokens as estimate_tokens
 
-_PUBLIC = {
-    "_native": "__version__",
-    "agent": "Interpreter",
-    "compact": "Compaction Scoring acompact_context compact_context",
-    "context": "Context ContextJIT",
-    "embedding": "Embedder load_model",
-    "errors": "RehydrateError",
-    "formats": "detect_format validate",
-    "linting": "lint",
-    "memory": "Memory",
-    "process": "awarm_up warm_up",
-    "prompt": (
-        "Budget CompiledPrompt ContextRequest ContextStrategy HydrationSource PromptIR Section "
-        "acompile ahydrate compile hydrate"
-    ),
-    "tokens": "count_tokens estimate_tokens",
-}
 _ROOMS = (
     "agent batch compact context convert cost embedding errors formats linting memory process "
     "prompt retention testing tokens"
 )
-_MOVED = {
-    "compact": "BlockReport Dropped Explanation Stats UnitReport",
-    "context": "ContextUsage",
-    "cost": "PrefixReport prefix_report simulate worth_compacting",
-    "embedding": "OnnxModel",
-    "errors": (
-        "BudgetExceededError ContextOverflowError EmbedderError InternalError InvalidArgumentError "
-        "InvalidConversationError InvalidMessageError MissingNamespaceError MissingPackageError "
-        "ModelError NewerStoreError NotAStoreError OriginalGoneError OriginalsFullError "
-        "ProviderError ProviderUnavailableError PurgeIncompleteError RateLimitError "
-        "RequestRefusedError StoreBusyError StoreClosedError StoreCorruptError StoreError "
-        "StoreFullError StoreReadOnlyError UnknownFormatError UnknownHandleError UnreadableIRError "
-        "UnreadableSessionError Violation"
-    ),
-    "memory": (
-        "Added Hit Link LoadMemory MemoryItem MemoryStats MemoryStore Recalled Redaction Redactor "
-        "SyncReport VerifyReport"
-    ),
-    "process": "WarmUp WarmedPart cache_limit cached_bytes clear_cache",
-    "prompt": (
-        "BrokenLaw Caps CompositionMode HeldOriginals History MemoryOriginals Position Priority "
-        "Provenance Stability TimeRange ToolDef"
-    ),
-}
 
-__all__, __dir__, __getattr__ = front(__name__, _PUBLIC, internal={"": _ROOMS}, moved=_MOVED)
+__all__, __dir__, __getattr__ = front(__name__, rooms=_ROOMS)
 
 # Compaction loads at once. Its first call may come from a signal handler or right after a fork;
 # there, an import that another frame or thread has begun would never end.

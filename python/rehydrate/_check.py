@@ -23,7 +23,7 @@ __all__ = [
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:
-    """Refuse a value of none of these types; a bool is no number.
+    """Refuse a value of none of these types; a bool is not a number.
 
     >>> check_type("model", 3, str, "pass the model's name")
     Traceback (most recent call last):
@@ -34,7 +34,7 @@ def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy:
 
 
 def check_list(name: str, value: object, remedy: str) -> None:
-    """Refuse a value that is no iterable, and one text or mapping in place of a list of them.
+    """Refuse a value that is not an iterable, and one text or mapping in place of a list of them.
 
     >>> check_list("tools", {"name": "ls"}, "pass a list of tool definitions")
     Traceback (most recent call last):
@@ -87,7 +87,7 @@ def check_callable(name: str, value: object, remedy: str) -> None:
 def check_whole(
     name: str, value: Any, least: int = 0, most: int | None = None, *, or_none: bool = False
 ) -> None:
-    """Refuse a value that is no whole number in this range; a bool is no number.
+    """Refuse a value that is not a whole number in this range; a bool is not a number.
 
     >>> check_whole("threads", 0, 1, 256)
     Traceback (most recent call last):
@@ -103,7 +103,7 @@ def check_whole(
 
 
 def check_share(name: str, value: Any) -> None:
-    """Refuse a value that is no number from 0 to 1; a bool is no number.
+    """Refuse a value that is not a number from 0 to 1; a bool is not a number.
 
     >>> check_share("trust", 2)
     Traceback (most recent call last):

@@ -1,6 +1,6 @@
 """A conversation as a text holds it, read so that kept entries can be written byte for byte.
 
-A `Document` holds the entries beside their exact text. Dropped entries are cut out of the text.
+A `Document` holds the entries next to their exact text. Dropped entries are cut out of the text.
 Numbers, escapes, indentation and everything around the messages (an API request's `system` and
 `tools`) are never rewritten.
 """
@@ -58,7 +58,7 @@ class Document(NamedTuple):
         if not kept:
             return self.text[:opened] + self.text[closed:]
         # The first kept entry goes where the first entry was. Each other follows its own white
-        # space, and the bracket closes as it did behind the last entry.
+        # space, and the bracket closes as it did after the last entry.
         first, last = self.spans[0], self.spans[-1]
         parts = [
             (self.text[span.lead : span.start] if position else "") + self._entry(index, changed)

@@ -1,65 +1,48 @@
-"""The front of a package: the names it offers, and the module that defines each.
+"""The front of a package: the names it offers, loaded when they are used.
 
-``import rehydrate`` must be light, so a package loads a module when one of its names is used. One
-table maps names to modules; `__all__`, `__dir__` and the loading follow from it.
+``import rehydrate`` must be light, so a package loads a module when one of its names is used. The
+names are listed once, in the ``if TYPE_CHECKING:`` block of the package: type checkers read it
+there, and `front` reads it in the code that Python compiled from it. So it needs no source file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dis
+import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import pairwise
+from types import CodeType
 from typing import Any
 
 Front = tuple[list[str], Callable[[], list[str]], Callable[[str], Any]]
 
 
-def front(
-    package: str,
-    public: Mapping[str, str],
-    *,
-    internal: Mapping[str, str] = {},
-    moved: Mapping[str, str] = {},
-) -> Front:
-    """Return ``__all__``, ``__dir__`` and ``__getattr__`` of a package.
+def front(package: str, *, rooms: str = "") -> Front:
+    """Return ``__all__``, ``__dir__`` and ``__getattr__`` of the package that calls.
 
-    Each table maps a module below the package to the names it defines, separated by blanks. The
-    module ``""`` stands for names that are modules themselves; a module of another package is
-    written in full. ``internal`` names are for this project's own tests: they load, but ``__all__``
-    and ``dir`` do not list them. ``moved`` names load with a DeprecationWarning that names their
-    new module.
+    It offers what its code imports as ``from rehydrate.module import X as X``. ``rooms`` names
+    packages below it, separated by blanks, that load as attributes but are not listed.
     """
-    homes = _homes(package, public)
-    hidden = _homes(package, internal)
-    old = _homes(package, moved)
+    homes = dict(_imported(sys._getframe(1).f_code))
     offered = sorted(homes)
 
     def load(name: str) -> Any:
-        home = homes.get(name) or hidden.get(name)
-        if home is None:
-            home = _warn_moved(package, name, old)
-        module = import_module(home)
-        return module if home == f"{package}.{name}" else getattr(module, name)
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        if name in rooms.split():
+            return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return offered, lambda: offered, load
 
 
-def _homes(package: str, table: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: module if module.startswith("rehydrate.") else f"{package}.{module or name}"
-        for module, names in table.items()
-        for name in names.split()
-    }
-
-
-def _warn_moved(package: str, name: str, old: Mapping[str, str]) -> str:
-    """Return the new module of a moved name, and warn the caller."""
-    if name not in old:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    from warnings import warn
-
-    warn(
-        f"{package}.{name} is deprecated; import it as {old[name]}.{name}",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    return old[name]
+def _imported(code: CodeType) -> Iterator[tuple[str, str]]:
+    """Yield each name that the code imports from this package as it is called, and its module."""
+    module = ""
+    for step, after in pairwise(dis.get_instructions(code)):
+        if step.opname == "IMPORT_NAME":
+            module = step.argval
+        is_kept = step.opname == "IMPORT_FROM" and after.argval == step.argval
+        if is_kept and module.startswith("rehydrate.") and module != __name__:
+            yield step.argval, module

@@ -24,7 +24,7 @@ def read_array(
 ) -> tuple[list[Any], list[Span], tuple[int, int]]:
     """Return the entries of the array whose bracket opens here, their positions, and its inside.
 
-    Raises JSONDecodeError; `expected` is what it says of something else behind an entry.
+    Raises JSONDecodeError; `expected` is what it says of something else after an entry.
     """
     entries: list[Any] = []
     spans: list[Span] = []
@@ -55,6 +55,6 @@ def check_end(text: str, position: int) -> None:
 
 
 def skip_blank(text: str, position: int) -> int:
-    """Return the position behind the white space that JSON allows."""
+    """Return the position after the white space that JSON allows."""
     blank = _blank.match(text, position)
     return blank.end() if blank else position

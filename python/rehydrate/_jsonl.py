@@ -13,7 +13,7 @@ from rehydrate.errors import InvalidArgumentError
 
 
 def new_draft(target: Path) -> Path:
-    """Make an empty file beside the target, for its owner only, that a rename puts in its place.
+    """Make an empty file next to the target, for its owner only, that a rename puts in its place.
 
     Nobody can have put a link under its name, which writing would follow.
     """

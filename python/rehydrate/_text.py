@@ -70,7 +70,7 @@ def result_text(value: Any) -> str:
     """Return a string unchanged, None in words, anything else as compact JSON.
 
     Dataclasses, named tuples and pydantic's models become objects, sets and tuples lists, times ISO
-    8601, bytes their text or base64; anything else that is no JSON becomes its `str`. Raises
+    8601, bytes their text or base64; anything else that is not JSON becomes its `str`. Raises
     EndlessResultError for a value that contains itself.
 
     >>> result_text({"berth": 4, "free": True})
@@ -217,13 +217,13 @@ def error_text(error: BaseException) -> str:
     return as_unicode(f"{name}: {message}" if message else name)
 
 
-def error_line(error: BaseException, max_chars: int = 300) -> str:
-    """Return an error's type and message in one line, cut to `max_chars`.
+def error_line(error: BaseException) -> str:
+    """Return an error's type and message in one line of at most 300 characters.
 
     >>> error_line(ValueError("no such berth:\\n  41"))
     'ValueError: no such berth: 41'
     """
-    return " ".join(error_text(error).split())[:max_chars]
+    return " ".join(error_text(error).split())[:300]
 
 
 def _json(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""EntryId: the id of one entry of a history, beside the ids of sections and tools."""
+"""EntryId: the id of one entry of a history, next to the ids of sections and tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PREFIX = "history["
 class EntryId(str):
     """``history[12]``: the entry of that index in the caller's list.
 
-    It is a string, because ids of sections and tools are beside it in breakpoints, provenance,
+    It is a string, because ids of sections and tools are next to it in breakpoints, provenance,
     traces and JSON. Make it with ``EntryId.of``; read one with ``EntryId.index_of``.
 
     >>> EntryId.of(12)

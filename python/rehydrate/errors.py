@@ -4,10 +4,10 @@
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
-    |   |-- UnreadableIRError          a PromptIR that is no JSON, or JSON that is no PromptIR
+    |   |-- UnreadableIRError          a PromptIR that is not JSON, or JSON that is not a PromptIR
     |   |-- ConversionError            an embedding model that cannot be converted
     |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
-    |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
+    |-- InvalidMessageError            ValueError and TypeError: an entry that is not a message
     |   `-- UnknownBlockError          a call or a result that no format can pair
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
@@ -187,7 +187,7 @@ class UnreadableSessionError(FileError, InvalidArgumentError):
 
 
 class InvalidMessageError(RehydrateError, ValueError, TypeError):
-    """An entry that is no message: a ValueError (wrong data) and a TypeError (wrong argument).
+    """An entry that is not a message: a ValueError (wrong data) and a TypeError (wrong argument).
 
     `index` is the entry's index in the list (None: the list itself is wrong), `part` the place
     inside the entry.

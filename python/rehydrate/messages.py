@@ -118,7 +118,7 @@ SHAPES = (Piece, Message, Unit, tuple(PieceKind))
 class Conversation:
     """A caller's list, read: `messages` in order, partitioned into `units` by first member.
 
-    `ignored` are the indices of entries that are no messages (progress lines of a transcript);
+    `ignored` are the indices of entries that are not messages (progress lines of a transcript);
     every index of the list is in exactly one unit or in `ignored`. `user_first` says whether the
     provider wants the first message to be the user's. `bound` are the indices of messages that are
     always kept. They refer to data of the provider (an earlier response, a compaction), or the
@@ -320,7 +320,7 @@ class Conversation:
         return None
 
     def loop_start(self) -> tuple[int, int | None] | None:
-        """Return the index from which on the model speaks under the open tool loop, behind the
+        """Return the index from which on the model speaks under the open tool loop, after the
         user's last turn before it, and the index of its first message there; None without a loop.
         """
         if self.columns is not None:
@@ -367,7 +367,7 @@ class Conversation:
 
     def turn_of_open_loop(self) -> int | None:
         """Return the unit with the user turn that an open tool loop works on: the last one before
-        it. It is not the last user turn if the user also writes beside a result."""
+        it. It is not the last user turn if the user also writes next to a result."""
         start, _ = self.loop_start() or (0, None)
         return self.units_holding([start - 1])[0] if start else None
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import get_args
 
 from rehydrate._text import NOTHING
-from rehydrate.agent import MAX_HANGING_CALLS, UNKNOWN_EFFECT, Event, Stopped, TurnLimits
+from rehydrate.agent import Event, Stopped, TurnLimits
+from rehydrate.agent.tool_calls import MAX_HANGING_CALLS, UNKNOWN_EFFECT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
 

@@ -17,7 +17,9 @@ from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError as ServersToolError
 from mcp.shared.memory import create_client_server_memory_streams
 
-from rehydrate.agent import MAX_NAME_CHARS, ToolResult, mcp_tools, run_tool
+from rehydrate.agent import mcp_tools
+from rehydrate.agent.mcp import MAX_NAME_CHARS
+from rehydrate.agent.tool_calls import ToolResult, run_tool
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 

@@ -23,7 +23,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from rehydrate.agent import (
-    SCHEMA_URL,
     Compacted,
     ContextRequested,
     Event,
@@ -40,6 +39,7 @@ from rehydrate.agent import (
     TurnEnded,
     TurnStarted,
 )
+from rehydrate.agent.telemetry import SCHEMA_URL
 from rehydrate.cost import Usage
 from rehydrate.errors import RateLimitError
 

@@ -6,7 +6,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rehydrate.agent import MAX_HANGING_CALLS, ToolError, ToolThreads
+from rehydrate.agent import ToolError
+from rehydrate.agent.tool_calls import MAX_HANGING_CALLS, ToolThreads
 from tests.agent.script import BACKENDS
 
 both = pytest.mark.parametrize("backend", BACKENDS)

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from rehydrate.agent import Tool, tools_of
+from rehydrate.agent import Tool
+from rehydrate.agent.tools import tools_of
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.prompt import ToolDef
 

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from rehydrate.batch import compacted
+from rehydrate.batch.jobs import compacted
 
 MARK = "the fatal row"
 JOB = f"{__name__}:compacted_or_killed"

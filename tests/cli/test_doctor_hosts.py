@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import rehydrate
-from rehydrate.cli import doctor_hosts
-from rehydrate.cli.doctor_hosts import ADAPTERS, Host, check_hosts, installed_hosts, load_hosts
+from rehydrate.cli import doctor
+from rehydrate.cli.doctor import ADAPTERS, Host, check_hosts, installed_hosts, load_hosts
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def only_mcp(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host that is quickly loaded."""
     pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
     host = Host("mcp", "mcp", metadata.version("mcp"), ">=2.3,<3")
-    monkeypatch.setattr(doctor_hosts, "installed_hosts", lambda: [host])
+    monkeypatch.setattr(doctor, "installed_hosts", lambda: [host])
 
 
 def test_each_adapter_is_there_and_each_is_checked():
@@ -64,6 +64,6 @@ def test_an_adapter_is_loaded_with_its_names():
 
 @pytest.mark.usefixtures("only_mcp")
 def test_an_adapter_that_does_not_load_fails_with_a_remedy(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(doctor_hosts, "import_module", lambda _: 1 / 0)
+    monkeypatch.setattr(doctor, "import_module", lambda _: 1 / 0)
     (found,) = load_hosts()
     assert found.status == "fail" and "rehydrate[mcp]" in found.remedy

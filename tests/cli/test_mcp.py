@@ -53,7 +53,7 @@ def test_without_the_sdk_it_says_what_to_install(run, tmp_path):
 
 def test_the_names_of_the_command_are_those_of_the_tools():
     pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
-    from rehydrate.integrations.mcp_server import TOOLS
+    from rehydrate.integrations.mcp_server.tools import TOOLS
 
     assert (*TOOLS,) == cli.mcp.TOOLS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.cli.read import read
+from rehydrate.cli.options import read
 from rehydrate.cli.terminal import Failure
 from rehydrate.errors import InvalidArgumentError
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Embedder, compact_context
-from rehydrate.compact import MIN_EMBEDDED_TEXTS
-from rehydrate.embedding import SHARED
+from rehydrate.compact.signals import MIN_EMBEDDED_TEXTS
+from rehydrate.embedding.cache import SHARED
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
 from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
 

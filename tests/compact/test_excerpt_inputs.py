@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact import split_inputs
+from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.formats.calls import at_path, input_texts
 from rehydrate.memory import Memory
 from rehydrate.messages import PieceKind

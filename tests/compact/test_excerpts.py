@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
-from rehydrate.compact import Division, mark, read_fenced
+from rehydrate.compact.excerpts import Division, mark
+from rehydrate.compact.outline import read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, cases, talk, words

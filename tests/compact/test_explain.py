@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import compact_context
-from rehydrate.compact import UNKNOWN_ROLE_WEIGHT
+from rehydrate.compact.scoring import UNKNOWN_ROLE_WEIGHT
 from tests.compact.cases import Case, FixedMemory, HashEmbedder, cases, talk, words
 
 

@@ -12,7 +12,13 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import Memory, _engine, compact_context, formats, validate
-from rehydrate.compact import OutlineName, fenced, outline_tokens, read_fenced, write_outline
+from rehydrate.compact.outline import (
+    OutlineName,
+    fenced,
+    outline_tokens,
+    read_fenced,
+    write_outline,
+)
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import LoadMemory
 from tests.compact import slow_names

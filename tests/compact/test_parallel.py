@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Memory, compact_context, formats, validate
-from rehydrate.compact import Archive, message_json, parallel
-from rehydrate.page import rows
+from rehydrate.compact import Archive, parallel
+from rehydrate.compact.archive import message_json
+from rehydrate.page.comparison import rows
 from tests.compact.cases import figures, talk
 from tests.strategies import BY_FORMAT, Entry
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact import parted_of
+from rehydrate.compact.parallel import parted_of
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases
 from tests.strategies import Entry

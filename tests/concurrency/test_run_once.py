@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from rehydrate import Context
-from rehydrate._concurrency.run_once import RunOnce
+from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.workers import COMPUTING
 from rehydrate.errors import InvalidMessageError
 from tests.agent.script import BACKENDS

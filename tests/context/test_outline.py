@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Budget, Context, validate
-from rehydrate.compact import read_lines
+from rehydrate.compact.outline import read_lines
 from rehydrate.context import ContextJIT
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import CompiledPrompt, Section

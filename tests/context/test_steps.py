@@ -28,13 +28,13 @@ from rehydrate.prompt import (
     PromptIR,
     Provenance,
     RemoveEchoes,
-    RenderCache,
     Section,
-    cap_tool_results,
     compile as compile_ir,
-    counted,
-    remove_echoes,
 )
+from rehydrate.prompt.counting import counted
+from rehydrate.prompt.passes.cap import cap_tool_results
+from rehydrate.prompt.passes.echo import remove_echoes
+from rehydrate.prompt.render_cache import RenderCache
 from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
 from tests.sizes import sized

@@ -19,7 +19,8 @@ from hypothesis import given, settings, strategies as st
 from rehydrate import count_tokens, formats, validate
 from rehydrate.context import BackgroundCompaction, CompactionEvent, Context
 from rehydrate.errors import BudgetExceededError
-from rehydrate.prompt import BEGINNING, Budget, CompiledPrompt, Outcome, prompt_tokens, upper_bound
+from rehydrate.prompt import BEGINNING, Budget, CompiledPrompt, Outcome
+from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from tests import strategies
 from tests.sizes import examples
 

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from rehydrate.convert import Check, conversion, convert, locate
-from rehydrate.embedding import Manifest
+from rehydrate.convert import conversion, convert
+from rehydrate.convert.source import locate
+from rehydrate.convert.verify import Check
+from rehydrate.embedding.model_files import Manifest
 from rehydrate.errors import ConversionError
 from tests.convert.tiny import (
     MAX_TOKENS,

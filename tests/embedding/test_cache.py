@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.embedding import VectorCache
+from rehydrate.embedding.cache import VectorCache
 
 ROW_BYTES = 256 + 4 * 4
 

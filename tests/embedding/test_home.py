@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from rehydrate.embedding import Manifest, find_model, installed_models, model_folder, models_home
+from rehydrate.embedding import installed_models
+from rehydrate.embedding.locations import find_model, model_folder, models_home
+from rehydrate.embedding.model_files import Manifest
 from rehydrate.errors import InvalidArgumentError
 
 

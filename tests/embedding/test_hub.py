@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rehydrate.embedding import FILES, cached_snapshot, find_model_folder, hub_cache
+from rehydrate.embedding.locations import FILES, cached_snapshot, find_model_folder, hub_cache
 from rehydrate.errors import ModelError
 
 REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"

@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
 
-from rehydrate.embedding import OVERRIDE, load_model, onnxruntime_library
+from rehydrate.embedding import load_model
+from rehydrate.embedding.onnx import OVERRIDE, onnxruntime_library
 from rehydrate.errors import ModelError
 from tests.embedding.tiny_onnx import write_model
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate.embedding import read_model_files
+from rehydrate.embedding.model_files import read_model_files
 from rehydrate.errors import InvalidArgumentError, ModelError
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from rehydrate import compact_context
-from rehydrate.embedding import NamedModel, model_of, onnx
+from rehydrate.embedding import onnx
+from rehydrate.embedding.choice import model_of
+from rehydrate.embedding.onnx import NamedModel
 from rehydrate.errors import EmbedderError
 from tests.compact.cases import talk
 from tests.embedding.doubles import PATIENCE_SECONDS, lengths

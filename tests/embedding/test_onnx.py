@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
 
-from rehydrate.embedding import MAX_DIMENSIONS, OnnxModel, load_model
+from rehydrate.embedding import OnnxModel, load_model
+from rehydrate.embedding.protocol import MAX_DIMENSIONS
 from rehydrate.errors import InvalidArgumentError, ModelError
 from tests.embedding.tiny_onnx import DIM, NAN_WORD, TABLE, VOCAB, expected, write_model
 

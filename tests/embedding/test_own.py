@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Embedder
-from rehydrate.embedding import MAX_ABANDONED, SHARED, _functions, of_function
+from rehydrate.embedding.cache import SHARED
+from rehydrate.embedding.embedder import MAX_ABANDONED, _functions, of_function
 from rehydrate.errors import EmbedderError, InvalidArgumentError
 from tests.embedding.doubles import PATIENCE_SECONDS, Clock, Counting, Tensor, lengths
 

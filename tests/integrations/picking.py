@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rehydrate.integrations import Shown
+from rehydrate.integrations.host_thread import Shown
 
 
 def shown_of(entries: Sequence[Any], *indices: int | str, **changed: Any) -> list[Shown]:

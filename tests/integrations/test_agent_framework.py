@@ -30,13 +30,9 @@ with warnings.catch_warnings():
         tool,
     )
 
-from rehydrate.integrations import Shown
-from rehydrate.integrations.agent_framework import (
-    RehydrateProvider,
-    RehydrateWarning,
-    entries_of,
-    picked,
-)
+from rehydrate.integrations.agent_framework import RehydrateProvider, RehydrateWarning
+from rehydrate.integrations.agent_framework.provider import entries_of, picked
+from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider

@@ -10,13 +10,8 @@ from pathlib import Path
 import pytest
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.claude_code import (
-    EVENTS,
-    PLUGIN,
-    Installation,
-    with_hooks,
-    without_hooks,
-)
+from rehydrate.integrations.claude_code import EVENTS, Installation
+from rehydrate.integrations.claude_code.install import PLUGIN, with_hooks, without_hooks
 from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
 
 OTHERS = """\

@@ -10,13 +10,8 @@ import anyio
 import pytest
 
 from rehydrate import Budget, Context, PromptIR, compile
-from rehydrate.integrations import (
-    HostThread,
-    PrefixThreads,
-    RehydrateWarning,
-    Shown,
-    shown_messages,
-)
+from rehydrate.integrations import HostThread, PrefixThreads, RehydrateWarning
+from rehydrate.integrations.host_thread import Shown, shown_messages
 from rehydrate.prompt import BEGINNING, History
 from tests.integrations import harbour
 

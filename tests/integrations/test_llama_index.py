@@ -32,13 +32,9 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
 
-from rehydrate.integrations import Shown
-from rehydrate.integrations.llama_index import (
-    RehydrateMemory,
-    RehydrateWarning,
-    chat_of,
-    picked,
-)
+from rehydrate.integrations.host_thread import Shown
+from rehydrate.integrations.llama_index import RehydrateMemory, RehydrateWarning
+from rehydrate.integrations.llama_index.memory import chat_of, picked
 from tests.integrations import harbour
 from tests.provider import StrictProvider
 from tests.sizes import sized

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 
 from rehydrate import Context, Memory
 from rehydrate.context import Threads
-from rehydrate.integrations.mcp_server import TOOLS
+from rehydrate.integrations.mcp_server.tools import TOOLS
 from tests.integrations.served import COMMAND, LOGIN, machine, write_sessions
 
 ID = {"type": ["string", "integer"]}

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from rehydrate import Context, Memory
 from rehydrate.context import Threads
-from rehydrate.integrations.mcp_server import TOOLS
+from rehydrate.integrations.mcp_server.tools import TOOLS
 from tests.integrations.served import LOGIN, RELEASE, connected, machine, write_sessions
 
 pytestmark = pytest.mark.anyio

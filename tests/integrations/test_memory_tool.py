@@ -17,7 +17,9 @@ import pytest
 from rehydrate import Context, Interpreter, Memory
 from rehydrate.context import Threads
 from rehydrate.errors import InvalidArgumentError, StoreClosedError
-from rehydrate.integrations.memory_tool import MAX_VIEW_CHARS, FileLimits, FileLog, MemoryFiles
+from rehydrate.integrations.memory_tool import FileLimits, MemoryFiles
+from rehydrate.integrations.memory_tool.commands import MAX_VIEW_CHARS
+from rehydrate.integrations.memory_tool.file_log import FileLog
 from tests.provider import Call, ScriptedReply, StrictProvider
 
 NOTES = "/memories/notes.md"

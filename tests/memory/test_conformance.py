@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate.memory import LocalStore, Memory, MemoryLimits, MemoryStore
+from rehydrate.memory import Memory, MemoryLimits, MemoryStore
+from rehydrate.memory.local import LocalStore
 from rehydrate.memory.postgres import PostgresStore
-from rehydrate.testing import CHECKS, check_all, check_namespaces_know_nothing_of_each_other
+from rehydrate.testing import check_all
+from rehydrate.testing.store_conformance import CHECKS, check_namespaces_know_nothing_of_each_other
 from tests.memory.plain import PlainStore
 from tests.postgres_server import drop_database, new_database
 

@@ -9,7 +9,7 @@ import pytest
 
 from rehydrate import Memory
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory import MAX_FILE_BYTES
+from rehydrate.memory.folder import MAX_FILE_BYTES
 
 DECISIONS = """\
 # Decisions

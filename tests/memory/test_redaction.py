@@ -14,7 +14,8 @@ from hypothesis import given, strategies as st
 
 from rehydrate import Memory
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory import SECRETS, MemoryItem, Redaction, Redactor, secrets_in
+from rehydrate.memory import MemoryItem, Redaction, Redactor, secrets_in
+from rehydrate.memory.secrets import SECRETS
 
 _chance = random.Random(7)
 _ALNUM = string.ascii_letters + string.digits

@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 
 from rehydrate import Memory
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory import Link, MemoryItem, from_line, to_line
+from rehydrate.memory import Link, MemoryItem
+from rehydrate.memory.transfer import from_line, to_line
 from tests.memory.plain import PlainStore
 
 JSON = st.recursive(

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate.page import MAX_SESSIONS, evaluation_page
+from rehydrate.page import evaluation_page
+from rehydrate.page.charts import MAX_SESSIONS
 from rehydrate.retention import (
     Conversation,
     Evaluation,
-    Judged,
-    Judgement,
     Question,
     Strategy,
     evaluate,
@@ -23,6 +22,7 @@ from rehydrate.retention import (
     sample_cases,
     standard_strategies,
 )
+from rehydrate.retention.judging import Judged, Judgement
 from tests.page.browser import CHROMIUM, measured
 from tests.page.reading import Page
 from tests.page.test_page import HOSTILE

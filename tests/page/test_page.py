@@ -12,9 +12,12 @@ from hypothesis import given
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
-from rehydrate.compact import parted_of, split_inputs
+from rehydrate.compact.parallel import parted_of
+from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.page import comparison, escaped, html, rows, side_by_side
+from rehydrate.page import comparison, html, side_by_side
+from rehydrate.page.comparison import rows
+from rehydrate.page.html import escaped
 from tests.compact.cases import Case, cases, talk
 from tests.compact.test_excerpts import LONG_TEXTS, long_cases
 from tests.memory.plain import PlainStore

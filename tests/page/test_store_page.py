@@ -13,7 +13,7 @@ from hypothesis import given
 
 from rehydrate import formats
 from rehydrate.context import Context, ContextStore, StoredConversation, Threads
-from rehydrate.page import html, store_items, store_page
+from rehydrate.page import context_store, html, store_page
 from tests import strategies
 from tests.page.browser import CHROMIUM, measured
 from tests.page.reading import Page
@@ -163,7 +163,7 @@ def test_long_messages_stand_in_part_and_long_stores_too(
     row = shown(read, page_of(read), "Never push to main.")
     assert "line 399 Never push to main. line 0" in row
     assert row.count("not shown") == 2 and "line 200" not in row
-    monkeypatch.setattr(store_items, "LINES", 10)
+    monkeypatch.setattr(context_store, "LINES", 10)
     page = Page(page_of(read))  # its links lead only to what is shown
     assert "more lines not shown on this page" in page.text
     assert "more operations not shown on this page" in page.text

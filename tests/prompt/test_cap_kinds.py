@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import _engine
-from rehydrate.prompt import COUNTER, NOTICE_TOKENS, Kind, boundary, cap_text, kind_of, notice
+from rehydrate.prompt.caps import cap_text
+from rehydrate.prompt.caps.cutting import NOTICE_TOKENS, boundary, notice
+from rehydrate.prompt.caps.results import Kind, kind_of
+from rehydrate.prompt.counting import COUNTER
 from tests.prompt.long_texts import jsons, long_texts
 from tests.sizes import sized
 

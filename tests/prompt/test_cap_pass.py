@@ -12,17 +12,11 @@ from hypothesis import given, settings, strategies as st
 from rehydrate import _engine, formats, validate
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.messages import PieceKind
-from rehydrate.prompt import (
-    COUNTER,
-    About,
-    Caps,
-    CapToolResults,
-    HeldOriginals,
-    History,
-    PromptIR,
-    cap_tool_results,
-    notice,
-)
+from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, History, PromptIR
+from rehydrate.prompt.caps.cutting import notice
+from rehydrate.prompt.counting import COUNTER
+from rehydrate.prompt.originals import About
+from rehydrate.prompt.passes.cap import cap_tool_results
 from tests.prompt.long_texts import (
     Target,
     answered,

@@ -19,11 +19,9 @@ from rehydrate.prompt import (
     PromptIR,
     ToolDef,
     compile,
-    digest_of,
-    prompt_tokens,
-    room,
-    upper_bound,
 )
+from rehydrate.prompt.counting import prompt_tokens, room, upper_bound
+from rehydrate.prompt.layout import digest_of
 from tests.prompt.irs import LONG, found, system_section, tool
 from tests.prompt.test_render_history import ANTHROPIC
 

@@ -9,16 +9,8 @@ from hypothesis import given, strategies as st
 import rehydrate
 import rehydrate.formats
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
-from rehydrate.prompt import (
-    PROVIDERS,
-    Budget,
-    CompiledPrompt,
-    History,
-    Outcome,
-    PromptIR,
-    compile,
-    upper_bound,
-)
+from rehydrate.prompt import PROVIDERS, Budget, CompiledPrompt, History, Outcome, PromptIR, compile
+from rehydrate.prompt.counting import upper_bound
 from tests.prompt.irs import UNTRUSTED, found, irs, system_section
 from tests.strategies import conversations, damaged
 

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats.rendering import render_history
-from rehydrate.prompt import PROVIDERS, ConvertedHistory, History
+from rehydrate.prompt import PROVIDERS, History
+from rehydrate.prompt.render_cache import ConvertedHistory
 from tests.strategies import conversations, damaged
 
 

@@ -5,7 +5,8 @@ import re
 from hypothesis import given, strategies as st
 
 from rehydrate.fences import nonce
-from rehydrate.prompt import Provenance, fence, fenced
+from rehydrate.prompt import Provenance
+from rehydrate.prompt.counting import fence, fenced
 from tests.prompt.irs import found
 
 

@@ -23,14 +23,12 @@ from rehydrate.prompt import (
     Section,
     Stability,
     ToolDef,
-    history,
     hydrate,
     hydrate_source,
-    semantic,
-    system,
-    tools,
 )
 from rehydrate.prompt.sources import function
+from rehydrate.prompt.sources.given import history, system, tools
+from rehydrate.prompt.sources.memory import semantic
 from tests.prompt.conftest import PORTS
 
 TALK = [

@@ -10,15 +10,9 @@ import pytest
 
 from rehydrate import Memory
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt import (
-    SourceRequest,
-    ahydrate,
-    ahydrate_source,
-    hydrate,
-    hydrate_source,
-    semantic,
-)
+from rehydrate.prompt import SourceRequest, ahydrate, ahydrate_source, hydrate, hydrate_source
 from rehydrate.prompt.sources import function
+from rehydrate.prompt.sources.memory import semantic
 from tests.prompt.test_hydrate import TALK
 from tests.prompt.test_hydrate_failing import PATIENCE_SECONDS, hanging, report_of
 

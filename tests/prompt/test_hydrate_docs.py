@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-from rehydrate.prompt import FOLDER_SUFFIXES, MAX_ABANDONED, TIMEOUT, HydrateOptions, sources
+from rehydrate.prompt import HydrateOptions, sources
+from rehydrate.prompt.sources.knowledge import FOLDER_SUFFIXES
+from rehydrate.prompt.sources.running import MAX_ABANDONED
+from rehydrate.prompt.sources.source import TIMEOUT
 from tests.stress.programs import ROOT
 
 PAGE = (ROOT / "docs" / "hydrate.md").read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """Order: static before dynamic, instructions before facts, the best at the edges."""
 
-from rehydrate.prompt import PromptIR, Target, by_edges, order
+from rehydrate.prompt import PromptIR, Target
+from rehydrate.prompt.passes.order import by_edges, order
 from tests.prompt.irs import found, system_section
 
 

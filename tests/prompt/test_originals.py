@@ -15,7 +15,8 @@ from rehydrate.errors import (
     OriginalsFullError,
     UnknownHandleError,
 )
-from rehydrate.prompt import About, HeldOriginals, MemoryOriginals
+from rehydrate.prompt import HeldOriginals, MemoryOriginals
+from rehydrate.prompt.originals import About
 
 anything = st.text(st.characters(codec=None), min_size=1)
 

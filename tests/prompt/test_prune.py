@@ -6,16 +6,8 @@ import pytest
 
 import rehydrate
 from rehydrate.errors import BudgetExceededError
-from rehydrate.prompt import (
-    BEGINNING,
-    Budget,
-    ContextRequest,
-    History,
-    Outcome,
-    PromptIR,
-    compile,
-    prompt_tokens,
-)
+from rehydrate.prompt import BEGINNING, Budget, ContextRequest, History, Outcome, PromptIR, compile
+from rehydrate.prompt.counting import prompt_tokens
 from tests.prompt.irs import LONG, found, system_section, tool
 
 NOISE = "\n".join(f"entry {n}: the weather in city {n * 7919 % 997} is fair" for n in range(150))

@@ -12,7 +12,8 @@ import pytest
 from rehydrate import Context, ContextJIT, Memory
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import MemoryItem
-from rehydrate.prompt import ContextRequest, TimeRange, hydrate, hydrate_source, semantic
+from rehydrate.prompt import ContextRequest, TimeRange, hydrate, hydrate_source
+from rehydrate.prompt.sources.memory import semantic
 
 NOTES = (
     "Staging listens on port 8443.",

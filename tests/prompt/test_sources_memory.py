@@ -16,12 +16,10 @@ from rehydrate.prompt import (
     ContextStrategy,
     Priority,
     TimeRange,
-    hot,
     hydrate,
     hydrate_source,
-    semantic,
-    temporal,
 )
+from rehydrate.prompt.sources.memory import hot, semantic, temporal
 from tests.prompt.conftest import NOTES, PORTS
 
 DAY = datetime(2026, 2, 19, tzinfo=UTC)

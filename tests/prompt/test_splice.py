@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rehydrate.prompt import Provenance, Section, splice
+from rehydrate.prompt import Provenance, Section
+from rehydrate.prompt.splicing import splice
 
 RULE = "The mast limit at Sluis is twenty-four metres at high water."
 

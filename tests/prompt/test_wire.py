@@ -80,18 +80,6 @@ def test_defaults_may_be_left_out():
     assert read.sections == (Section("a", "b", Provenance("mine")),)
 
 
-def test_fields_are_read_under_the_names_they_had_before():
-    found = Section("a", "b", Provenance("mine"), late_bound=True, tool_call_id="t1")
-    kept = History(({"role": "user", "content": "Go on."},), entry_indices=(4,))
-    written = PromptIR(late_bound=(found,), history=kept).to_dict()
-    old = json.loads(json.dumps(written))
-    old["late_bound"][0]["carrier"] = old["late_bound"][0].pop("tool_call_id")
-    old["history"]["places"] = old["history"].pop("entry_indices")
-    assert PromptIR.from_dict(old).to_dict() == written
-    with pytest.raises(UnreadableIRError, match="the unknown field 'places'"):
-        PromptIR.from_dict({**written, "places": []})
-
-
 def test_message_objects_become_dicts_that_say_the_same():
     entries = (
         HumanMessage("Which port?"),

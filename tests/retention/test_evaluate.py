@@ -11,10 +11,6 @@ import pytest
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention import (
-    ANSWERS,
-    SUMMARY,
-    TOO_OLD,
-    USED_LATER,
     Conversation,
     Evaluation,
     Interval,
@@ -22,19 +18,21 @@ from rehydrate.retention import (
     Retention,
     Score,
     Strategy,
-    binding_instructions,
-    checked,
     evaluate,
     exact_cost,
-    instructions_kept,
     keep_last,
     named_strategy,
     read_session,
     read_session_file,
     sample_cases,
     standard_strategies,
-    too_short,
 )
+from rehydrate.retention.evaluation import SUMMARY
+from rehydrate.retention.losses import TOO_OLD
+from rehydrate.retention.reading import binding_instructions, instructions_kept
+from rehydrate.retention.recommendation import ANSWERS, USED_LATER
+from rehydrate.retention.sampling import too_short
+from rehydrate.retention.strategies import checked
 from tests.retention.sessions_made import EXAMPLE, transcript, work
 
 RATIOS = (0.2, 0.5)

@@ -14,10 +14,10 @@ from rehydrate.retention import (
     ajudge,
     judge,
     keep_last,
-    planned_requests,
     read_session,
     sample_cases,
 )
+from rehydrate.retention.judging import planned_requests
 from rehydrate.testing import ScriptedModel
 from tests.retention.sessions_made import work
 

@@ -21,13 +21,13 @@ from rehydrate.retention import (
     exact_cost,
     keep_last,
     lines_in,
-    mean_by_session,
     measure_cuts,
     oracle,
     read_session,
     sample_cases,
     steps,
 )
+from rehydrate.retention.measure import mean_by_session
 from tests.retention.sessions_made import work
 
 OLD = "    return  sum(rows.values())"

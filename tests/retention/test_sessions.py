@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rehydrate.errors import UnreadableSessionError
-from rehydrate.retention import Question, read_session, read_session_file, read_sessions, too_short
+from rehydrate.retention import Question, read_session, read_session_file, read_sessions
+from rehydrate.retention.sampling import too_short
 from tests.retention.sessions_made import EXAMPLE, transcript, work, write_lines
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
-from rehydrate.rpc import PROTOCOL_VERSION, PROTOCOL_VERSIONS, Server, tool
+from rehydrate.rpc import Server, tool
+from rehydrate.rpc.server import PROTOCOL_VERSION, PROTOCOL_VERSIONS
 
 HELLO = [{"role": "user", "content": "hello"}]
 TALK = [

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.rpc import Malformed, Parsed, Splitter
+from rehydrate.rpc.splitter import Malformed, Parsed, Splitter
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 json_values = st.recursive(

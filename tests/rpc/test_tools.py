@@ -9,7 +9,7 @@ import re
 import pytest
 
 import rehydrate
-from rehydrate.rpc import ARGUMENTS, NOT_SERVED, call, describe
+from rehydrate.rpc.tool import ARGUMENTS, NOT_SERVED, call, describe
 from tests.compact.test_excerpt_inputs import session
 
 HELLO = [{"role": "user", "content": "hello"}]

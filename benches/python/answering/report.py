@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from benches.python.answering.running import Planned, Row
-from rehydrate.retention import by_session
+from rehydrate.retention.measure import by_session
 
 BASELINE = "keep_last"
 _SPENT = {"prompt_tokens": "first prompt", "tokens_in": "tokens in", "tokens_out": "out"}

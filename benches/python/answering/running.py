@@ -15,9 +15,9 @@ from benches.python.answering.grading import f1, judge_key, judge_prompt, judged
 from benches.python.answering.strategies import UNFIT, Answer, Answering
 from rehydrate import count_tokens
 from rehydrate.agent import Model
-from rehydrate.context import BUDGET_TOKENS as CALL_TOKENS
+from rehydrate.context.jit import BUDGET_TOKENS as CALL_TOKENS
 from rehydrate.errors import UnreadableSessionError
-from rehydrate.prompt import upper_bound
+from rehydrate.prompt.counting import upper_bound
 
 AT_ONCE = 4
 MOST_FAILURES = 10

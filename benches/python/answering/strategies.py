@@ -8,8 +8,9 @@ from benches.python.answering.data import Case, digest
 from rehydrate import Budget, Context, count_tokens
 from rehydrate.agent import Compacted, Interpreter, Model, PromptBuilt, Retry, TurnLimits
 from rehydrate.context import ContextJIT
-from rehydrate.prompt import upper_bound
-from rehydrate.retention import Message, exact_cost, keep_last
+from rehydrate.prompt.counting import upper_bound
+from rehydrate.retention import exact_cost, keep_last
+from rehydrate.retention.reading import Message
 
 STRATEGIES = ("whole", "keep_last", "context", "jit")
 """whole: all of the conversation, where it fits the window. keep_last: its last messages. context:

@@ -33,9 +33,9 @@ from rehydrate.retention import (
     keep_last,
     measure_cuts,
     oracle,
-    text_of,
-    trim_messages,
 )
+from rehydrate.retention.baselines import trim_messages
+from rehydrate.retention.reading import text_of
 
 Cost = Callable[[Message], int]
 Asked = tuple[Cut, str]

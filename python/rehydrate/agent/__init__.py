@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate.agent.config import (
+        Retry as Retry,
+        TurnLimits as TurnLimits,
+    )
     from rehydrate.agent.events import (
         BudgetSpent as BudgetSpent,
         Compacted as Compacted,
@@ -33,9 +37,6 @@ if TYPE_CHECKING:
     from rehydrate.agent.interpreter import (
         Interpreter as Interpreter,
     )
-    from rehydrate.agent.limits import (
-        TurnLimits as TurnLimits,
-    )
     from rehydrate.agent.mcp import (
         mcp_tools as mcp_tools,
     )
@@ -55,9 +56,6 @@ if TYPE_CHECKING:
     from rehydrate.agent.models.openai_responses import (
         OpenAIResponsesModel as OpenAIResponsesModel,
     )
-    from rehydrate.agent.retry import (
-        Retry as Retry,
-    )
     from rehydrate.agent.telemetry import (
         Telemetry as Telemetry,
     )
@@ -66,35 +64,4 @@ if TYPE_CHECKING:
         ToolError as ToolError,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "events": (
-            "BudgetSpent Compacted ContextRequested Event InputTransformed ModelReplied "
-            "Noted OnEvent PromptBuilt Retrying SectionAdded Stopped TextDelta ToolEnded "
-            "ToolStarted Turn TurnEnded TurnStarted "
-        ),
-        "interpreter": "Interpreter",
-        "limits": "TurnLimits",
-        "mcp": "mcp_tools",
-        "models": "model_of",
-        "models.anthropic": "AnthropicModel",
-        "models.model": "Model Reply",
-        "models.openai_chat": "OpenAIChatModel",
-        "models.openai_responses": "OpenAIResponsesModel",
-        "retry": "Retry",
-        "telemetry": "Telemetry",
-        "tools": "Tool ToolError",
-    },
-    internal={
-        "mcp": "MAX_NAME_CHARS",
-        "models.model": "without_lone_surrogates",
-        "models.openai_responses": "ENCRYPTED",
-        "models.sdk_errors": "error_from_body retry_after_seconds",
-        "models.streams": "EventDecoder",
-        "replies": "call_ids repair_reply",
-        "telemetry": "SCHEMA_URL",
-        "tool_calls": "MAX_HANGING_CALLS ToolResult ToolThreads UNKNOWN_EFFECT run_tool",
-        "tools": "tools_of",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

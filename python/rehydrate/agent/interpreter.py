@@ -12,13 +12,10 @@ import anyio
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate.agent.config import AgentConfig
-from rehydrate.agent.event_stream import stream_events
-from rehydrate.agent.events import Event, OnEvent, Turn
-from rehydrate.agent.limits import TurnLimits
+from rehydrate.agent.config import AgentConfig, Retry, Sleep, TurnLimits
+from rehydrate.agent.events import Event, OnEvent, Turn, stream_events
 from rehydrate.agent.loop import TurnLoop
 from rehydrate.agent.models.model import Model
-from rehydrate.agent.retry import Retry, Sleep
 from rehydrate.agent.tools import tools_of
 from rehydrate.context.context import Context
 from rehydrate.context.thread import ToolHandler
@@ -26,7 +23,7 @@ from rehydrate.cost.prices import Price, price_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PROVIDERS
 from rehydrate.prompt.request import TimeRange
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.section import ToolDef
 
 _running: WeakSet[Context] = WeakSet()
 _lock = ForkSafeLock()

@@ -21,7 +21,7 @@ def repair_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str
     """Return the repaired reply, and a note for each id that changed.
 
     A call id that was used before gets a number: some local servers begin with ``call_0`` in every
-    reply. Arguments that are no JSON object become an empty one in the history; the `ToolCall`
+    reply. Arguments that are not a JSON object become an empty one in the history; the `ToolCall`
     keeps them, so that the error result can quote them. Empty text blocks are dropped, and
     reasoning items that nothing follows. A reply that needs no repair is returned as it is.
     """

@@ -31,9 +31,9 @@ from rehydrate.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from rehydrate.agent.instruments import Instruments
 from rehydrate.agent.spans import (
     NS_PER_SECOND,
+    Instruments,
     OpenSpan,
     Spans,
     class_name,
@@ -58,7 +58,7 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 _PROVIDERS = {"openai_chat": "openai", "openai_responses": "openai"}
 _FINISH = {"answer": "stop", "calls": "tool_call", "refusal": "content_filter"}
 _NO_ERROR = ("answer", "length", "refusal")
-"""Values of `Turn.stopped` that are no error of the turn."""
+"""Values of `Turn.stopped` that are not errors of the turn."""
 
 
 @dataclass(slots=True)

@@ -1,15 +1,200 @@
-"""Tool: a plain typed function, sync or async, that a model may call."""
+"""Tool: a plain typed function, sync or async, that a model may call, and the schema made of it."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Required
 
-from rehydrate.agent.function_schema import FunctionSchema
-from rehydrate.errors import InvalidArgumentError, RehydrateError
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
+from rehydrate.prompt.section import ToolDef
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+_REFUSED_KINDS = {
+    inspect.Parameter.VAR_POSITIONAL: "*{}",
+    inspect.Parameter.VAR_KEYWORD: "**{}",
+    inspect.Parameter.POSITIONAL_ONLY: "the positional-only {}",
+}
+_MAX_LISTED_MISTAKES = 8
+
+
+class FunctionSchema(NamedTuple):
+    """The parts of a tool that come from its function: description, schema, argument check."""
+
+    description: str
+    schema: dict[str, Any]
+    check: Callable[[dict[str, Any]], dict[str, Any]]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], name: str) -> FunctionSchema:
+        """Read a typed function. A parameter without a type accepts any value.
+
+        Raises InvalidArgumentError for parameters that no model can fill in, MissingPackageError
+        without pydantic.
+        """
+        parameters = _parameters(function, name)
+        docstring = inspect.getdoc(_docstring_owner(function)) or ""
+        description, parameter_docs = _parsed_docstring(docstring)
+        adapter = _adapter(name, parameters)
+        schema = _schema(adapter, name)
+        for parameter in parameters:
+            properties = schema["properties"][parameter.name]
+            if parameter.name in parameter_docs:
+                properties.setdefault("description", parameter_docs[parameter.name])
+            if parameter.default is not parameter.empty and _is_json(parameter.default):
+                properties.setdefault("default", parameter.default)
+
+        def check(arguments: dict[str, Any]) -> dict[str, Any]:
+            return _checked(adapter, arguments, name)
+
+        return cls(description, schema, check)
+
+
+def _docstring_owner(function: Any) -> Any:
+    """Return the object with the docstring: a partial's function, or a callable's `__call__`."""
+    while hasattr(function, "func"):
+        function = function.func
+    is_object = not (inspect.isroutine(function) or inspect.isclass(function))
+    return type(function).__call__ if is_object else function
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    try:
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    except (NameError, TypeError, ValueError, AttributeError, SyntaxError) as error:
+        raise InvalidArgumentError(
+            f"tool {name!r}: its signature cannot be read ({error}); give its parameters types "
+            "that exist when it runs, or pass Tool(name, description, schema, call)"
+        ) from error
+    for parameter in parameters:
+        if parameter.kind in _REFUSED_KINDS:
+            what = _REFUSED_KINDS[parameter.kind].format(parameter.name)
+            raise InvalidArgumentError(
+                f"tool {name!r} takes {what}, which no model can fill in; name its parameters, or "
+                "pass Tool(name, description, schema, call)"
+            )
+    return parameters
+
+
+def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
+    """Return pydantic's adapter for an object with these fields.
+
+    A parameter with a default is not required: the function fills it in.
+    """
+    try:
+        from pydantic import ConfigDict, PydanticUserError, TypeAdapter, with_config
+        from pydantic.errors import PydanticSchemaGenerationError
+        from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
+    except ImportError:
+        raise MissingPackageError(
+            "rehydrate[tools]", "makes tools of typed functions (by pydantic)"
+        ) from None
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+        is_required = parameter.default is parameter.empty
+        fields[parameter.name] = Required[hint] if is_required else NotRequired[hint]
+    kind: Any = TypedDict(name, fields)  # type: ignore[misc]
+    try:
+        return TypeAdapter(with_config(ConfigDict(extra="forbid"))(kind))
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise _unsuitable_type(name, error) from error
+
+
+def _schema(adapter: TypeAdapter[Any], name: str) -> dict[str, Any]:
+    from pydantic.errors import PydanticInvalidForJsonSchema
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        """Without the titles of fields: they repeat the parameter's name."""
+
+        def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+            return False
+
+    try:
+        schema = adapter.json_schema(schema_generator=Untitled)
+    except PydanticInvalidForJsonSchema as error:
+        raise _unsuitable_type(name, error) from error
+    schema.pop("title", None)
+    schema.pop("description", None)  # the docstring of TypedDict itself
+    schema.setdefault("properties", {})
+    return schema
+
+
+def _unsuitable_type(name: str, error: Exception) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"tool {name!r}: {str(error).splitlines()[0]}; give its parameters types that JSON has "
+        "words for, or pass Tool(name, description, schema, call)"
+    )
+
+
+def _checked(adapter: TypeAdapter[Any], arguments: dict[str, Any], name: str) -> dict[str, Any]:
+    from pydantic import ValidationError
+
+    try:
+        checked: dict[str, Any] = adapter.validate_python(arguments)
+        return checked
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        mistakes = [_mistake(one["loc"], one["msg"]) for one in errors[:_MAX_LISTED_MISTAKES]]
+        rest = len(errors) - len(mistakes)
+        more = f"; and {rest} more" if rest else ""
+        raise InvalidArgumentError(
+            f"the arguments of {name} are wrong: {'; '.join(mistakes)}{more}"
+        ) from None
+
+
+def _mistake(path: tuple[int | str, ...], message: str) -> str:
+    message = "there is no such parameter" if message.startswith("Extra inputs") else message
+    return f"{'.'.join(map(str, path))}: {message}" if path else message
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+_ARGUMENTS_HEADING = re.compile(r"^(Args|Arguments|Parameters):\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^[A-Z]\w*( \w+)?:\s*$", re.MULTILINE)
+_PARAMETER = re.compile(r"^(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+
+
+def _parsed_docstring(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return the description of a function and of its parameters from a Google-style docstring.
+
+    >>> _parsed_docstring("Adds.\\n\\nArgs:\\n    a (int): One,\\n        and only.\\n    b: Two.")
+    ('Adds.', {'a': 'One, and only.', 'b': 'Two.'})
+    """
+    first_heading = _HEADING.search(docstring)
+    end = first_heading.start() if first_heading else None
+    description = docstring[:end].strip()
+    heading = _ARGUMENTS_HEADING.search(docstring)
+    if heading is None:
+        return description, {}
+    next_heading = _HEADING.search(docstring, heading.end())
+    section = docstring[heading.end() : next_heading.start() if next_heading else None]
+    lines_by_name: dict[str, list[str]] = {}
+    indent, name = "", ""
+    for line in section.splitlines():
+        match = _PARAMETER.match(line)
+        if match and (not indent or match[1] == indent):
+            indent, name = match[1], match[2]
+            lines_by_name[name] = [match[3]]
+        elif line.strip() and name:
+            lines_by_name[name].append(line)
+    return description, {
+        name: " ".join(" ".join(lines).split())
+        for name, lines in lines_by_name.items()
+        if any(lines)
+    }
 
 
 class ToolError(RehydrateError):

@@ -34,18 +34,4 @@ if TYPE_CHECKING:
         embed_batch as embed_batch,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "compaction": "CompactOptions compact_batch compact_stream",
-        "retention": "RetentionOptions retention_batch",
-        "texts": "count_tokens_batch embed_batch",
-        "rehydrate._engine": "ArrowStream ArrowTable",
-    },
-    internal={
-        "tables": "UnreadableTableError",
-        "jobs": "COMPACT COUNT RETENTION compacted",
-        "parts": "OtherBatchError",
-        "run": "BatchReport run_batch",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from rehydrate import _engine
 from rehydrate._text import safe_error_text
-from rehydrate.batch.conversation import JsonConversation
+from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.outline import check_outline
@@ -73,7 +73,7 @@ def compact_batch(
     | id | as it came |
     | kept | the indices of the kept messages, list of int32 |
     | messages | with ``messages=True``: the kept messages as JSON, each letter for letter as it \
-stood in its row |
+was in its row |
     | before_tokens, after_tokens, target_tokens, dropped, excerpted, stripped | int64, as in \
 ``Compaction.stats`` |
     | outline | the outline's position in ``kept``, int64; null without one |

@@ -1,21 +1,25 @@
 """What a batch reads: a folder's transcripts, and tables of conversations, in rows.
 
-A file of a conversation is one row, and is read by the worker that compacts it. A table has many
-rows: it is streamed, a few megabytes at a time, so it may be larger than the memory.
+A file of a conversation is one row, and is read by the worker that compacts it. A table (Parquet,
+Arrow, JSON Lines) has many rows: it is streamed, a few megabytes at a time, so it may be larger
+than the memory.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate._text import as_unicode
 from rehydrate.batch.json_lines import is_table
-from rehydrate.batch.tables import Limits, Rows, table_rows
-from rehydrate.errors import FileError
+from rehydrate.errors import FileError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CONVERSATIONS = (".jsonl", ".json", ".ndjson", ".traj")
 PARQUET = (".parquet", ".pq")
@@ -26,6 +30,12 @@ MANIFEST = "manifest.json"
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
 Kind = Literal["conversation", "parquet", "arrow", "lines"]
+MAX_ROWS = 1_000
+MAX_BYTES = 4 << 20
+"""Limits of the rows that are in one part; a longer row is a part of its own."""
+_FIRST_ROWS = 8
+_FIRST_BYTES = 256 << 10
+_DOUBLED_EVERY = 8
 
 
 class Source(NamedTuple):
@@ -38,6 +48,46 @@ class Source(NamedTuple):
     mtime_ns: int
     is_alone: bool = False
     """It was named itself; else its folder was."""
+
+
+class UnreadableTableError(FileError, InvalidArgumentError):
+    """A table that cannot be read, or has not the columns ``id`` and ``messages``."""
+
+
+class Rows(NamedTuple):
+    """Consecutive rows, as a table, and what they were made of.
+
+    The columns are ``id`` and how the conversation is found: ``file`` is the path of a file,
+    ``line`` a line of JSON, ``messages`` (with ``query``) the conversation itself, ``problem`` why
+    there is none.
+    """
+
+    table: pa.Table
+    identity: tuple[object, ...]
+    """Changes when a file does."""
+
+
+class Limits:
+    """The limits of the next part. The first parts are small, so that a few conversations, or a few
+    long ones, are work for all workers; the same for the same input."""
+
+    def __init__(self) -> None:
+        """Begin with the first part."""
+        self._parts = 0
+
+    @property
+    def rows(self) -> int:
+        """How many it may have."""
+        return min(MAX_ROWS, _FIRST_ROWS << min(self._parts // _DOUBLED_EVERY, 30))
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of conversations."""
+        return min(MAX_BYTES, _FIRST_BYTES << min(self._parts // _DOUBLED_EVERY, 30))
+
+    def made(self) -> None:
+        """Count a part that was made."""
+        self._parts += 1
 
 
 def found_in(path: Path, *, without: Path) -> Iterator[Source]:
@@ -152,3 +202,213 @@ def _of_files(files: list[Source]) -> Rows:
         }
     )
     return Rows(table, tuple((file.name, file.size, file.mtime_ns) for file in files))
+
+
+def id_type(source: Source) -> pa.DataType:
+    """Return the type of a table's ids; raises UnreadableTableError where it cannot be read."""
+    import pyarrow as pa
+
+    if source.kind == "lines":
+        return pa.string()
+    try:
+        schema = _schema(source)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(source, error) from None
+    _columns(source, schema)
+    kind = schema.field("id").type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _schema(source: Source) -> pa.Schema:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if source.kind == "parquet":
+        return pq.read_schema(source.path)
+    with pa.memory_map(str(source.path)) as mapped:
+        return _ipc(mapped).schema
+
+
+def _ipc(mapped: pa.MemoryMappedFile) -> Any:
+    """Return a reader of Arrow's file format, or of its stream format."""
+    import pyarrow as pa
+
+    try:
+        return pa.ipc.open_file(mapped)
+    except pa.ArrowInvalid:
+        mapped.seek(0)
+        return pa.ipc.open_stream(mapped)
+
+
+def table_rows(source: Source, limits: Limits, *, alone: bool) -> Iterator[Rows]:
+    """Yield the rows of a table, each time no more than a part may have.
+
+    A table that is `alone`, the whole input, keeps its ids, and is raised as UnreadableTableError
+    where it cannot be read; else an id is a text with the table's name before it, and what cannot
+    be read is a row with a problem.
+    """
+    import pyarrow as pa
+
+    batches = _lines(source) if source.kind == "lines" else _record_batches(source)
+    kind = pa.string()
+    start = 0
+    while True:
+        try:
+            batch = next(batches, None)
+        except (OSError, pa.ArrowException, UnreadableTableError) as error:
+            unreadable = _unreadable(source, error)
+            if alone and start == 0:
+                raise unreadable from None
+            problem = str(unreadable) if start == 0 else f"from row {start} on, {unreadable}"
+            ids = pa.nulls(1, kind) if alone else pa.array([source.name])
+            table = pa.table({"id": ids, "problem": [problem]})
+            yield Rows(table, (source.name, source.size, source.mtime_ns, start, "problem"))
+            return
+        if batch is None:
+            return
+        kind = batch.schema.field("id").type
+        for table in _cut(batch, limits):
+            identity = (source.name, source.size, source.mtime_ns, start, len(table))
+            yield Rows(table if alone else _with_names(table, source.name, start), identity)
+            start += len(table)
+
+
+def _unreadable(source: Source, error: Exception) -> UnreadableTableError:
+    if isinstance(error, UnreadableTableError):
+        return error
+    reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+    return UnreadableTableError(source.path, f"cannot be read: {reason}", "is it complete?")
+
+
+def _record_batches(source: Source) -> Iterator[pa.Table]:
+    """Yield the columns id, messages and query of a table, some rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if source.kind == "parquet":
+        # Streamed by pages: a row group of millions of rows is never in memory.
+        with pq.ParquetFile(source.path, buffer_size=1 << 20, pre_buffer=False) as file:
+            columns = _columns(source, file.schema_arrow)
+            sizes = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+            size = sum(group.total_byte_size for group in sizes)
+            mean = max(1, size // max(1, file.metadata.num_rows))
+            rows = max(1, min(MAX_ROWS, MAX_BYTES // mean))
+            for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+                yield _plain(pa.table(batch))
+        return
+    with pa.memory_map(str(source.path)) as mapped:
+        reader = _ipc(mapped)
+        columns = _columns(source, reader.schema)
+        count = getattr(reader, "num_record_batches", None)
+        batches = reader if count is None else map(reader.get_batch, range(count))
+        for batch in batches:
+            yield _plain(pa.table(batch).select(columns))
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table whose columns hold values, not places in a dictionary."""
+    import pyarrow as pa
+
+    kinds = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(kinds))
+
+
+def _columns(source: Source, schema: pa.Schema) -> list[str]:
+    """Return the columns to read; raises UnreadableTableError where some are missing."""
+    import pyarrow as pa
+
+    for name in ("id", "messages"):
+        if name not in schema.names:
+            raise UnreadableTableError(
+                source.path,
+                f"no column {name!r} (it has {', '.join(schema.names[:8]) or 'none'})",
+                "columns are id, messages (the JSON of a list of messages) and, if there are any, "
+                "query",
+            )
+    columns = ["id", "messages", *(["query"] if "query" in schema.names else [])]
+    for name in columns[1:]:
+        kind = schema.field(name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if kind not in _texts():
+            raise UnreadableTableError(
+                source.path,
+                f"column {name!r} is of type {kind}",
+                "pass texts, a conversation as the JSON of its list of messages",
+            )
+    return columns
+
+
+def _texts() -> tuple[pa.DataType, ...]:
+    import pyarrow as pa
+
+    views = [pa.string_view(), pa.binary_view()]
+    return (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.null(), *views)
+
+
+def _lines(source: Source) -> Iterator[pa.Table]:
+    """Yield the lines of a table in JSON Lines; the worker reads what is in them."""
+    import pyarrow as pa
+
+    def table() -> pa.Table:
+        ids = [f"{first + row}" for row in range(len(lines))]
+        return pa.table(
+            {"id": pa.array(ids, pa.string()), "line": pa.array(lines, pa.large_binary())}
+        )
+
+    lines: list[bytes] = []
+    size = first = 0
+    with source.path.open("rb") as file:
+        for line in file:
+            if not line.strip():
+                continue
+            if lines and (len(lines) == MAX_ROWS or size + len(line) > MAX_BYTES):
+                yield table()
+                first += len(lines)
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line)
+    if lines:
+        yield table()
+
+
+def _cut(table: pa.Table, limits: Limits) -> Iterator[pa.Table]:
+    """Yield the table in pieces of at most so many rows and bytes; a longer row is alone."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = "line" if "line" in table.column_names else "messages"
+    texts = table[column]
+    if pa.types.is_null(texts.type):
+        sizes: list[int] = [0] * len(table)
+    else:
+        sizes = pc.fill_null(pc.binary_length(texts.cast(pa.large_binary())), 0).to_pylist()
+    start = held = 0
+    for row, size in enumerate(sizes):
+        if row > start and (row - start == limits.rows or held + size > limits.bytes):
+            yield table.slice(start, row - start)
+            limits.made()
+            start, held = row, 0
+        held += size
+    if start < len(table):
+        yield table.slice(start)
+        limits.made()
+
+
+def _with_names(table: pa.Table, name: str, start: int) -> pa.Table:
+    """Return the rows of one of many tables: an id is a text, with the table's name before it."""
+    import pyarrow as pa
+
+    ids = [
+        f"{name}#{_id_text(value, start + row)}"
+        for row, value in enumerate(table["id"].to_pylist())
+    ]
+    return table.set_column(0, "id", pa.array(ids, pa.string()))
+
+
+def _id_text(value: Any, row: int) -> str:
+    if value is None:
+        return str(row)
+    return as_unicode(value if isinstance(value, str) else json.dumps(value, default=str))

@@ -134,7 +134,7 @@ def _with_errors(found: pa.Table, problems: Mapping[int, str]) -> pa.Table:
 
 
 def _text_of_file(path: Path) -> str:
-    """Return the JSON of the messages in a file, each letter for letter as it stands there."""
+    """Return the JSON of the messages in a file, each letter for letter as it is there."""
     name = path.name
     try:
         mode = path.stat().st_mode

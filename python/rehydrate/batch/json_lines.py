@@ -1,14 +1,74 @@
-"""A table in JSON Lines: an object a line, with ``id``, ``messages`` and perhaps ``query``."""
+"""A table in JSON Lines: an object a line, with ``id``, ``messages`` and perhaps ``query``.
+
+The messages are kept letter for letter.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rehydrate._json_text import decode, skip_blank
+from rehydrate._json_text import check_end, decode, read_array, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
+
+
+class JsonConversation(NamedTuple):
+    """The messages of a JSON list, and where each is in it."""
+
+    text: str
+    messages: list[Any]
+    spans: list[tuple[int, int]]
+
+    @classmethod
+    def read(cls, text: str) -> JsonConversation:
+        """Read a JSON list of messages; raises InvalidArgumentError for anything else.
+
+        >>> read = JsonConversation.read('[{"role": "user", "content": "hi"}]')
+        >>> read.messages, read.spans
+        ([{'role': 'user', 'content': 'hi'}], [(1, 34)])
+        """
+        try:
+            return _read(text)
+        except json.JSONDecodeError as error:
+            raise InvalidArgumentError(
+                f"messages is no JSON list: {error.msg} at character {error.pos}; "
+                "pass the JSON of a list of messages"
+            ) from None
+        except RecursionError:
+            raise InvalidArgumentError(
+                "messages is nested too deeply; pass the JSON of a list of messages"
+            ) from None
+        except ValueError:  # more digits than Python reads
+            raise InvalidArgumentError(
+                "messages holds a number of thousands of digits; shorten it"
+            ) from None
+
+    def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str:
+        """Return kept messages as JSON: those that did not change as they are in the text.
+
+        `indices` are those of `Compaction.indices`, parallel to the kept messages.
+        """
+        parts = []
+        for message, index in zip(kept, indices, strict=True):
+            if 0 <= index < len(self.messages) and message is self.messages[index]:
+                start, end = self.spans[index]
+                parts.append(self.text[start:end])
+            else:
+                parts.append(as_json(message))
+        return f"[{','.join(parts)}]"
+
+
+def _read(text: str) -> JsonConversation:
+    opening = skip_blank(text, 0)
+    if text[opening : opening + 1] != "[":
+        raise json.JSONDecodeError("Expecting '['", text, opening)
+    messages, spans, (_, closing) = read_array(text, opening, "',' or ']'")
+    check_end(text, closing + 1)
+    return JsonConversation(text, messages, [(span.start, span.end) for span in spans])
+
 
 _HEAD_BYTES = 64 << 10
 
@@ -44,7 +104,7 @@ class LineRow(NamedTuple):
 
     @classmethod
     def read(cls, line: bytes) -> LineRow:
-        """Read a line; raises InvalidArgumentError for one that is no row.
+        """Read a line; raises InvalidArgumentError for one that is not a row.
 
         >>> LineRow.read(b'{"id": 7, "messages": [{"role":"user"} ], "query": null}')
         LineRow(id='7', messages='[{"role":"user"} ]', query=None)

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._jsonl import new_draft
-from rehydrate.batch.inputs import MANIFEST
-from rehydrate.batch.tables import Rows
+from rehydrate.batch.inputs import MANIFEST, Rows
 from rehydrate.errors import FileError, InvalidArgumentError
 
 if TYPE_CHECKING:

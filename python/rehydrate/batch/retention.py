@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from rehydrate import _engine
 from rehydrate._check import check_whole
 from rehydrate.batch.compaction import check_columns, checked_text, row_error
-from rehydrate.batch.conversation import JsonConversation
+from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.outline import check_outline
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.measure import Compact, score_cut
-from rehydrate.retention.sampling import MIN_NEEDED, sample_cases
-from rehydrate.retention.sessions import read_session
+from rehydrate.retention.sampling import MIN_NEEDED, read_session, sample_cases
 from rehydrate.retention.strategies import compacted, exact_cost
 
 if TYPE_CHECKING:

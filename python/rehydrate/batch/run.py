@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate import __version__
 from rehydrate._check import check_whole
-from rehydrate.batch.inputs import PARTS, Source, found_in, row_count, rows_of
+from rehydrate.batch.inputs import PARTS, Source, found_in, id_type, row_count, rows_of
 from rehydrate.batch.jobs import JobPlan
 from rehydrate.batch.parts import Part, PartFolder, joined
 from rehydrate.batch.spreading import usable_cores
-from rehydrate.batch.tables import id_type
 from rehydrate.batch.workers import Workers, WorkerUse
 from rehydrate.errors import FileError, MissingPackageError
 
@@ -115,7 +114,7 @@ def run_batch(
 ) -> BatchReport:
     """Make a row of results for each conversation in a folder or a table, in one Parquet file.
 
-    Finished parts are in a folder beside the file until it is whole. A run that ended before goes
+    Finished parts are in a folder next to the file until it is whole. A run that ended before goes
     on with them; `restart` deletes them first. Each worker is a process with one thread.
 
     Raises FileError for an input that is none, and for parts of other options; MissingPackageError

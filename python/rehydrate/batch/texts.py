@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rehydrate import _engine
 from rehydrate._check import check_choice
 from rehydrate.batch.compaction import checked_text, row_error
-from rehydrate.batch.conversation import JsonConversation
+from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.tokens import count_tokens

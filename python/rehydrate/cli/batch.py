@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import as_json, plural
-from rehydrate.cli.compact_options import (
+from rehydrate.cli.options import (
+    add_command,
     add_judging_options,
     add_shape_options,
     add_size_options,
     compact_options,
 )
-from rehydrate.cli.options import add_command
 from rehydrate.cli.terminal import Failure, Progress, Terminal, show, write
 
 if TYPE_CHECKING:

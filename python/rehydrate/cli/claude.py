@@ -185,7 +185,9 @@ def described(row: CompactionRow) -> list[str]:
 
 def _fetch(options: argparse.Namespace) -> int:
     from rehydrate.errors import StoreError, UnknownHandleError, UnknownThreadError
-    from rehydrate.integrations.claude_code import Home, Session, project_of
+    from rehydrate.integrations.claude_code import Home
+    from rehydrate.integrations.claude_code.home import project_of
+    from rehydrate.integrations.claude_code.sessions import Session
 
     home, project = Home.of(), project_of(os.getcwd())  # noqa: PTH109  the same as a hook's cwd
     if home.threads.exists():
@@ -211,7 +213,8 @@ def _sessions(home: Any, project: str) -> list[str]:
 
 def _mcp(_options: argparse.Namespace) -> int:
     from rehydrate.cli.mcp import serve
-    from rehydrate.integrations.claude_code import Home, project_of
+    from rehydrate.integrations.claude_code import Home
+    from rehydrate.integrations.claude_code.home import project_of
     from rehydrate.integrations.mcp_server import Stores
 
     home = Home.of()

@@ -10,21 +10,19 @@ from typing import Any
 
 from rehydrate._document import Document
 from rehydrate._text import as_json
-from rehydrate.cli.compact_options import (
-    add_judging_options,
-    add_shape_options,
-    add_size_options,
-    compact_options,
-)
 from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
 from rehydrate.cli.options import (
     add_color_option,
     add_command,
+    add_judging_options,
+    add_shape_options,
+    add_size_options,
+    compact_options,
     is_same_file,
     page_file,
+    read,
     whole,
 )
-from rehydrate.cli.read import read
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
 from rehydrate.compact.archive import Archive
 from rehydrate.compact.result import Compaction, Stats

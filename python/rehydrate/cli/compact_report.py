@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from rehydrate.cli.terminal import Terminal, display_width, pad
+from rehydrate.cli.terminal import GAP, Terminal, aligned, display_width, pad
 from rehydrate.compact.result import Compaction, Stats, UnitReport, block_runs
 
 Key = TypeVar("Key")
@@ -26,7 +26,6 @@ DECADES = 4
 NARROWEST_MAP = 10
 PREVIEW_CELLS = 28
 """Minimum width of a preview; less important columns are shown only beyond it."""
-GAP = "  "
 
 # Reasons in a few words: the start of the long one, the short one, the long one without figures.
 _REASONS = (
@@ -212,15 +211,18 @@ _NEVER = _LAST_RANK + 1
 
 def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     columns = _columns(units, terminal)
-    cells = [_cells(column, units) for column in columns]
+    header, *rows = aligned(
+        [[c.title for c in columns], *[[c.cell(unit) for c in columns] for unit in units]],
+        "".join([c.align for c in columns]),
+    )
+    cells = list(map(display_width, header))
     preview = terminal.width - sum(cells) - len(GAP) * len(cells)
     if preview < len("preview"):
         preview = 0
-    titles = [pad(c.title, size, c.align) for c, size in zip(columns, cells, strict=True)]
-    header = GAP.join([*titles, "preview"] if preview else titles)
-    yield terminal.paint(terminal.cut(header, terminal.width).rstrip(), "dim")
-    for unit in units:
-        values = [pad(c.cell(unit), size, c.align) for c, size in zip(columns, cells, strict=True)]
+    titles = GAP.join([*header, "preview"] if preview else header)
+    yield terminal.paint(terminal.cut(titles, terminal.width).rstrip(), "dim")
+    for unit, row in zip(units, rows, strict=True):
+        values = row
         text = [terminal.fit(unit.preview, preview)] if preview else []
         if not preview:
             values = [terminal.cut(GAP.join(values), terminal.width)]

@@ -19,9 +19,11 @@ from rehydrate.cli.options import (
     ratio,
 )
 from rehydrate.cli.terminal import (
+    GAP,
     Failure,
     Progress,
     Terminal,
+    aligned,
     display_width,
     pad,
     say,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from rehydrate.retention.judging import Judgement
 
 
-GAP = "  "
 NAME_CELLS = 28
 NARROWEST_NAME = 10
 SHOWN_LOSSES = 3
@@ -196,7 +197,11 @@ def _strategy_rows(rows: Sequence[Row], title: str, terminal: Terminal) -> Itera
     ]
     columns = [each for each in columns if any(each[1](row) not in ("", "-") for row in rows)]
     names = _name_cells([row.strategy for row in rows])
-    sizes = [max(len(head), *(len(cell(row)) for row in rows)) for head, cell in columns]
+    heads, *values = aligned(
+        [[head for head, _ in columns], *[[cell(row) for _, cell in columns] for row in rows]],
+        ">" * len(columns),
+    )
+    sizes = list(map(len, heads))
     if display_width(title) + sum(sizes) + len(GAP) * len(sizes) <= terminal.width:
         names = max(names, display_width(title))
     else:  # a line of its own
@@ -204,11 +209,10 @@ def _strategy_rows(rows: Sequence[Row], title: str, terminal: Terminal) -> Itera
         title = ""
     while columns and names + sum(sizes) + len(GAP) * len(sizes) > terminal.width:
         columns, sizes = columns[:-1], sizes[:-1]
-    heads = [pad(head, size, ">") for (head, _), size in zip(columns, sizes, strict=True)]
-    yield pad(title, names) + GAP + terminal.paint(GAP.join(heads), "dim")
-    for row in rows:
-        cells = [pad(cell(row), size, ">") for (_, cell), size in zip(columns, sizes, strict=True)]
-        yield GAP.join([pad(terminal.fit(row.strategy, names), names), *cells]).rstrip()
+    yield pad(title, names) + GAP + terminal.paint(GAP.join(heads[: len(sizes)]), "dim")
+    for row, cells in zip(rows, values, strict=True):
+        name = pad(terminal.fit(row.strategy, names), names)
+        yield GAP.join([name, *cells[: len(sizes)]]).rstrip()
 
 
 def _advice(advice: Recommendation, terminal: Terminal) -> Iterator[str]:
@@ -384,8 +388,7 @@ def run(options: argparse.Namespace) -> int:
 def _read(options: argparse.Namespace) -> Sessions:
     """Return the suitable sessions, at most one for each allowed cut; list the others."""
     from rehydrate.retention import read_sessions
-    from rehydrate.retention.sampling import too_short
-    from rehydrate.retention.sessions import session_files
+    from rehydrate.retention.sampling import session_files, too_short
 
     count = len(session_files(options.sessions))
     if not count:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._document import Document, document_of
 from rehydrate.cli.memory_store import add_memory_options, opened_memory
-from rehydrate.cli.options import add_command, add_format_option, some_tokens
-from rehydrate.cli.read import text_of
+from rehydrate.cli.options import add_command, add_format_option, some_tokens, text_of
 from rehydrate.cli.terminal import Failure, Terminal, say, say_written, show, write
 from rehydrate.errors import BudgetExceededError, InvalidMessageError
 from rehydrate.formats import detect_format

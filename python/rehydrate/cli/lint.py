@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._document import Document, document_of
 from rehydrate._text import as_json, plural
-from rehydrate.cli.options import add_color_option, add_command, add_format_option, some_tokens
-from rehydrate.cli.read import text_of
+from rehydrate.cli.options import (
+    add_color_option,
+    add_command,
+    add_format_option,
+    some_tokens,
+    text_of,
+)
 from rehydrate.cli.terminal import Failure, Terminal, pad, show, write
 from rehydrate.errors import InvalidMessageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rehydrate.cli import memory_add, memory_care, memory_copy, memory_list, memory_search
+from rehydrate.cli import memory_add, memory_care, memory_list, memory_search
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
 from rehydrate.cli.options import add_command
 
@@ -34,5 +34,5 @@ def add_parser(commands: Any) -> None:
         epilog=_EXAMPLES,
     )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for part in (memory_add, memory_search, memory_list, memory_care, memory_copy):
+    for part in (memory_add, memory_search, memory_list, memory_care):
         part.add_parser(parts)

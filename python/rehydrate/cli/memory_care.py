@@ -1,4 +1,4 @@
-"""`rehydrate memory verify`, `rebuild`, `export` and `forget`: maintenance of a memory."""
+"""`rehydrate memory verify`, `rebuild`, `export`, `forget` and `copy`: maintenance of a memory."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rehydrate.cli.memory_store import (
     named_namespace,
     namespace_of,
     opened,
+    place_of,
     read_text,
     shown_place,
     store_path,
@@ -26,6 +27,7 @@ from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Failure, Progress, Terminal, confirmed, say, show, write
 from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import VerifyReport
+from rehydrate.memory.transfer import Imported
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
@@ -60,7 +62,7 @@ examples:
 
 
 def add_parser(parts: Any) -> None:
-    """Declare the four commands."""
+    """Declare the five commands."""
     verify = add_command(
         parts,
         "verify",
@@ -105,6 +107,7 @@ def add_parser(parts: Any) -> None:
     add_store_options(export)
     export.add_argument("--json", action="store_true", help="the result as JSON, on standard error")
     _add_forget(parts)
+    _add_copy(parts)
 
 
 def run_verify(options: argparse.Namespace) -> int:
@@ -285,3 +288,62 @@ def _handles(options: argparse.Namespace) -> list[str]:
     for handle in options.handles:
         handles += read_text().split() if handle == "-" else [checked_text("a handle", handle)]
     return handles
+
+
+_COPY_EXAMPLES = """\
+Handles, provenance, times, tiers and links are the same afterwards. What is there already stays as
+it is, so a copy that was interrupted can be made again. Vectors of a model are made anew.
+
+examples:
+  rehydrate memory copy postgresql://app@db/memories               every namespace, to a server
+  rehydrate memory copy backup.db --store postgresql://app@db/memories -n ferryman
+"""
+
+
+def _add_copy(parts: Any) -> None:
+    """Declare the command."""
+    parser = add_command(
+        parts,
+        "copy",
+        help="copy to another memory: a file or a server",
+        description="Copy a namespace, or all of them, to another memory.",
+        epilog=_COPY_EXAMPLES,
+        run=run_copy,
+    )
+    parser.add_argument("to", metavar="TO", help="a file, or postgresql://user@host/database")
+    add_store_options(parser, namespace=False)
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME",
+        help=f"only this one; default: ${NAMESPACE_VARIABLE}, else all",
+    )  # fmt: skip
+    parser.add_argument("--embedder", metavar="MODEL", help="an ONNX model for the copy's vectors")
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+
+
+def run_copy(options: argparse.Namespace) -> int:
+    """Copy, namespace by namespace, and print the counts."""
+    if not options.to:
+        raise Failure("the memory to copy to is empty; name a file, or a URL")
+    wanted = named_namespace(options)
+    target = argparse.Namespace(**{**vars(options), "store": options.to})
+    total = Imported(0, 0, 0, 0)
+    with (
+        opened(options, namespace=None) as memory,
+        opened(target, namespace=None, to="create") as other,
+    ):
+        names = list(memory.namespaces()) if wanted is None else [wanted]
+        sizes = {name: memory.stats(namespace=name).items for name in names}
+        with Progress("copying", "items", sum(sizes.values())) as progress:
+            for name in names:
+                found = memory.copy_to(other, namespace=name)
+                total = Imported(*(sum(pair) for pair in zip(total, found, strict=True)))
+                progress.advance(sizes[name])
+    if options.json:
+        line = json.dumps({"namespaces": len(names), **total._asdict()})
+    else:
+        line = (
+            f"{plural(total.added, 'item')} of {plural(len(names), 'namespace')} copied to "
+            f"{shown_place(place_of(options.to))}; {total.unchanged:,} there already"
+        )
+    show([line], Terminal.of(sys.stdout))
+    return 0

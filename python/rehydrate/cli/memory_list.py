@@ -20,7 +20,17 @@ from rehydrate.cli.memory_store import (
     opened,
 )
 from rehydrate.cli.options import add_command, add_output_options, whole
-from rehydrate.cli.terminal import Failure, Terminal, display_width, pad, say, show, write
+from rehydrate.cli.terminal import (
+    GAP,
+    Failure,
+    Terminal,
+    aligned,
+    display_width,
+    say,
+    show,
+    table,
+    write,
+)
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem, MemoryStats
@@ -157,8 +167,8 @@ def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
         )
         for item in items
     ]
-    header = ("handle", "said on", "tier", "kind", "source")
-    widths = [max(map(display_width, column)) for column in zip(header, *rows, strict=True)]
+    header, *filled = aligned([("handle", "said on", "tier", "kind", "source"), *rows])
+    widths = list(map(display_width, header))
     # In a narrow terminal, columns that --json has too are dropped first: kind, day, source.
     columns = [0, 1, 2, 3, 4]
     for least in (3, 1, 4):
@@ -168,11 +178,10 @@ def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
     left = terminal.width - sum(widths[at] + 2 for at in columns)
 
     def line(row: Sequence[str], preview: str) -> str:
-        cells = [pad(row[at], widths[at]) for at in columns]
-        return "  ".join([*cells, preview]).rstrip()
+        return GAP.join([*[row[at] for at in columns], preview]).rstrip()
 
     yield terminal.paint(line(header, "text"), "dim")
-    for item, row in zip(items, rows, strict=True):
+    for item, row in zip(items, filled, strict=True):
         preview = terminal.fit(item.text[: 8 * terminal.width], max(left, MIN_PREVIEW_CELLS))
         plain = line(row, preview)
         yield terminal.paint(item.handle, "cyan") + plain[len(item.handle) :]
@@ -196,10 +205,9 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
     if stats.vector_space:
         rows.insert(5, ("vectors", f"{stats.vectors:,}", f"of {terminal.safe(stats.vector_space)}"))
     yield terminal.paint(f"namespace {terminal.safe(stats.namespace)}", "bold")
-    names = max(len(name) for name, _, _ in rows)
-    cells = max(len(value) for _, value, _ in rows)
-    for name, value, remark in rows:
-        yield f"{name:<{names}}  {value:>{cells}}  {terminal.paint(remark, 'dim')}".rstrip()
+    figures = table([row[:2] for row in rows], "<>")
+    for figure, (_, _, remark) in zip(figures, rows, strict=True):
+        yield f"{figure}  {terminal.paint(remark, 'dim')}".rstrip()
 
 
 def _share_of_limit(value: int, limit: int | None) -> str:

@@ -90,7 +90,7 @@ def add_parser(parts: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search and print; finding nothing is no error."""
+    """Search and print; finding nothing is not an error."""
     namespace = namespace_of(options)
     words = [read_text().strip() if word == "-" else word for word in options.query]
     query = checked_text("the query", " ".join(words)).strip()

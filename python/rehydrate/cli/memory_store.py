@@ -31,7 +31,6 @@ STORE_VARIABLE = "REHYDRATE_MEMORY"
 NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
 ARCHIVED = ("dropped", "novel", "episode")
 """The values of `--archive`: the fields of an `Archive`, in their order."""
-_OLD_FLAGS = {"--keep-dropped": "dropped", "--distill": "novel", "--record-episode": "episode"}
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> Path:
@@ -82,7 +81,7 @@ def shown_place(place: Path | str) -> str:
     """Return a file or a URL to be printed: without a password."""
     if isinstance(place, Path):
         return str(place)
-    from rehydrate.memory.postgres.server_url import shown
+    from rehydrate.memory.postgres.failures import shown
 
     return shown(place)
 
@@ -171,7 +170,7 @@ def opened(
 
 
 def checked_text(name: str, text: str) -> str:
-    """Check an argument: a byte that was no UTF-8 in the shell must not reach the store."""
+    """Check an argument: a byte that was not UTF-8 in the shell must not reach the store."""
     if not is_utf8(text):
         raise Failure(f"{name} is not UTF-8; convert it, for example with iconv")
     return text
@@ -335,9 +334,6 @@ def add_writing_options(parser: Any) -> None:
         "novel (the beginning of what is dropped and not in memory yet), episode (one line about "
         "the compaction); several with commas: dropped,novel",
     )  # fmt: skip
-    hidden: Any = {"dest": "archive", "action": "append_const", "help": argparse.SUPPRESS}
-    for flag, name in _OLD_FLAGS.items():
-        parser.add_argument(flag, const=name, **hidden)
 
 
 def archived(text: str) -> list[str]:

@@ -1,15 +1,22 @@
-"""Options of several commands, their types, and how a command is added."""
+"""Options that several commands share, and reading of the conversation that they name."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rehydrate.cli.terminal import say
+from rehydrate._document import Document, decoded, document_of
+from rehydrate._engine import COUNTERS
+from rehydrate.cli.terminal import Failure, say
+from rehydrate.compact.arguments import GRANULARITIES, THINKING
+from rehydrate.compact.scoring import PROFILES
 from rehydrate.formats import FORMATS
+from rehydrate.messages import PROVIDERS
 
 
 def whole(text: str) -> int:
@@ -139,3 +146,137 @@ def add_format_option(parser: Any) -> None:
         choices=["auto", *FILE_FORMATS],
         help=f"{', '.join(FILE_FORMATS)}; default: detected",
     )
+
+
+def add_size_options(what: Any) -> None:
+    """Add --ratio, --budget and --query."""
+    size = what.add_mutually_exclusive_group()
+    size.add_argument(
+        "--ratio", type=ratio, default=0.4, metavar="R",
+        help="share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
+    )  # fmt: skip
+    size.add_argument(
+        "--budget", type=tokens, metavar="N", help="tokens to keep instead, such as 20000 or 20k"
+    )
+    what.add_argument(
+        "--query", metavar="TEXT",
+        help="what the next turn is about (default: what the user said last)",
+    )  # fmt: skip
+
+
+def add_shape_options(what: Any) -> None:
+    """Add what is kept of a message, and for whom: --granularity to --provider."""
+    what.add_argument(
+        "--granularity", metavar="G", default="message", choices=GRANULARITIES,
+        help="message (default): whole messages; excerpt: also parts of long texts, gaps marked",
+    )  # fmt: skip
+    what.add_argument(
+        "--outline", action="store_true",
+        help="list the names in what is dropped, in a message of its own where the first gap is",
+    )  # fmt: skip
+    what.add_argument(
+        "--thinking", metavar="T", default="auto", choices=THINKING,
+        help="auto (default): what the model takes back of its thinking; keep: all of it; "
+        "strip: none, but for an open tool loop",
+    )  # fmt: skip
+    what.add_argument(
+        "--model", metavar="NAME", default="",
+        help="the model that is asked next, for --thinking auto; default: the one that the "
+        "transcript names, else a Claude that takes no thinking behind a change",
+    )  # fmt: skip
+    what.add_argument(
+        "--provider", choices=PROVIDERS,
+        help="for whom a list of chat or plain messages is, where a gateway sends it on; "
+        "anthropic, also by a --model that is a Claude: what is kept begins with the user",
+    )  # fmt: skip
+
+
+def add_judging_options(how: Any) -> None:
+    """Add --scoring, --counter, --format, --embedder and --no-embedding."""
+    how.add_argument(
+        "--scoring", metavar="PROFILE", default="balanced", choices=list(PROFILES),
+        help="balanced (default), or chitta: the plain three-signal formula",
+    )  # fmt: skip
+    how.add_argument(
+        "--counter", metavar="NAME", choices=COUNTERS,
+        help="o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
+    )  # fmt: skip
+    add_format_option(how)
+    embedding = how.add_mutually_exclusive_group()
+    embedding.add_argument(
+        "--embedder", metavar="MODEL", default="auto",
+        help="beside the built-in model, for a --query: the name or folder of an ONNX model, "
+        "such as those that `rehydrate model list` shows",
+    )  # fmt: skip
+    embedding.add_argument(
+        "--no-embedding", action="store_true", help="compare words only, without the built-in model"
+    )
+
+
+def compact_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `compact_context` that were passed."""
+    return {
+        "query": options.query,
+        "target_ratio": options.ratio,
+        "budget_tokens": options.budget,
+        "scoring": options.scoring,
+        "embedder": None if options.no_embedding else options.embedder,
+        "counter": options.counter,
+        "format": options.format,
+        "granularity": options.granularity,
+        "outline": options.outline,
+        "thinking": options.thinking,
+        "model": options.model,
+        "provider": options.provider,
+    }
+
+
+def read(path: str) -> Document:
+    """Read the conversation in a file, or in standard input for ``-``.
+
+    Raises Failure for a file that cannot be read, InvalidArgumentError for one that is none.
+    """
+    return document_of(*text_of(path))
+
+
+def text_of(path: str) -> tuple[str, str]:
+    """Return a file's name and its text, or those of standard input for ``-``."""
+    name = "standard input" if path == "-" else path
+    return name, decoded(_bytes(path), name)
+
+
+def _bytes(path: str) -> bytes:
+    if path == "-":
+        if sys.stdin is None:
+            raise Failure("standard input is closed; name a file")
+        if sys.stdin.isatty():
+            print("reading standard input; end it with Ctrl-D", file=sys.stderr)
+        return sys.stdin.buffer.read()
+    file = Path(path)
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        near = _similar_file(file)
+        remedy = f"did you mean {near}?" if near else "check the path, or pass - for standard input"
+        raise Failure(f"{path}: no such file; {remedy}") from None
+    except IsADirectoryError:
+        remedy = "name one of the files in it"
+        sessions = list(file.glob("*.jsonl"))
+        if sessions:
+            newest = max(sessions, key=lambda session: session.stat().st_mtime)
+            remedy = f"name a file in it, for example its newest: {newest}"
+        raise Failure(f"{path} is a directory; {remedy}") from None
+    except PermissionError:
+        raise Failure(f"{path}: permission denied; make it readable (chmod u+r)") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise Failure(f"{path} cannot be read: {reason}") from None
+
+
+def _similar_file(file: Path) -> Path | None:
+    try:
+        names = [entry.name for entry in file.parent.iterdir()]
+    except OSError:
+        return None
+    near = get_close_matches(file.name, names, n=1, cutoff=0.75)
+    return file.parent / near[0] if near else None

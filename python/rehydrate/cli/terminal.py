@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
@@ -21,6 +21,10 @@ USAGE = 2
 """Exit code of a mistake in the arguments or the input, which the user can correct."""
 INTERNAL = 70
 """Exit code of a bug of Rehydrate (EX_SOFTWARE of sysexits.h)."""
+
+
+GAP = "  "
+"""Between the columns of a table."""
 
 
 class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ours
@@ -172,6 +176,24 @@ def pad(text: str, cells: int, align: str = "<") -> str:
     """Return the text filled with blanks to the given number of cells."""
     blanks = " " * (cells - display_width(text))
     return blanks + text if align == ">" else text + blanks
+
+
+def aligned(rows: Sequence[Sequence[str]], align: str = "") -> list[list[str]]:
+    """Return the cells of a table, each filled to the width of its column.
+
+    ``align`` has "<" or ">" for each column; a column without one is aligned to the left.
+
+    >>> [GAP.join(row) for row in aligned([("berth", "boats"), ("4", "12")], "<>")]
+    ['berth  boats', '4         12']
+    """
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    to = align.ljust(len(widths), "<")
+    return [[pad(*cell) for cell in zip(row, widths, to, strict=True)] for row in rows]
+
+
+def table(rows: Sequence[Sequence[str]], align: str = "") -> list[str]:
+    """Return a table in lines, with its columns aligned."""
+    return [GAP.join(row).rstrip() for row in aligned(rows, align)]
 
 
 def _cells(character: str) -> int:

@@ -29,11 +29,11 @@ from rehydrate.cli.terminal import (
     Failure,
     Terminal,
     confirmed,
-    display_width,
     pad,
     say,
     say_written,
     show,
+    table,
     write,
 )
 from rehydrate.errors import UnknownThreadError
@@ -346,9 +346,6 @@ def _table(found: list[StoredThreadInfo], terminal: Terminal) -> Iterator[str]:
         )
         for one in found
     ]
-    header = ("thread", "changed (UTC)", "created (UTC)", "records", "size")
-    widths = [max(map(display_width, column)) for column in zip(header, *rows, strict=True)]
-    for row in (header, *rows):
-        cells = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
-        line = "  ".join(cells).rstrip()
-        yield terminal.paint(line, "dim") if row is header else line
+    header, *lines = table([("thread", "changed (UTC)", "created (UTC)", "records", "size"), *rows])
+    yield terminal.paint(header, "dim")
+    yield from lines

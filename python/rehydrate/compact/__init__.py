@@ -23,25 +23,4 @@ if TYPE_CHECKING:
     )
     from rehydrate.compact.scoring import Scoring as Scoring
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "archive": "Archive",
-        "api": "acompact_context compact_context",
-        "outline": "Outline",
-        "result": "BlockReport Compaction Dropped Explanation Stats UnitReport",
-        "scoring": "Scoring",
-    },
-    internal={
-        "archive": "message_json",
-        "arguments": "GRANULARITIES Granularity THINKING ThinkingPolicy",
-        "excerpts": "Division mark",
-        "novel": "kind_of",
-        "parallel": "Parted parted_of",
-        "outline": "OutlineName fenced outline_tokens read_fenced read_lines write_outline",
-        "query": "MAX_QUERY_CHARS last_user_text weighted_query",
-        "scoring": "PROFILES ProfileName UNKNOWN_ROLE_WEIGHT",
-        "signals": "MIN_EMBEDDED_TEXTS",
-        "tool_inputs": "split_inputs",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -53,30 +53,4 @@ if TYPE_CHECKING:
         ContextUsage as ContextUsage,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "background.compactor": "BackgroundCompaction CompactionEvent",
-        "background.history": "CompactedHistory compact_history",
-        "background.writers": "ProviderWriter SummaryRequest",
-        "context": "Context",
-        "context_store.store": "ContextStore",
-        "context_store.tool_table": "TOOLS ToolUse",
-        "jit": "ContextJIT",
-        "thread": "ToolHandler",
-        "thread_reader": "ThreadReader",
-        "threads": "StoredConversation StoredThreadInfo Threads",
-        "time_range": "parse_time_range",
-        "tool_calls": "Answered",
-        "usage": "ContextUsage",
-    },
-    internal={
-        "context_store.proposal_checks": "Refusal pasted",
-        "context_store.proposals": "MAX_PROPOSALS Proposal ProposalRequest read_answer",
-        "jit": "BUDGET_TOKENS",
-        "model_view": "ModelView",
-        "time_range": "MAX_CHARACTERS describe",
-        "usage": "INLINE_CHARS INLINE_MS prompt_ms",
-        "wall_clock": "WallClock",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -1,26 +1,126 @@
 """The texts that the JIT's tools answer with.
 
-All items of one answer stand in one fence (rehydrate/fences.py). The first line of each begins with
+All items of one answer are in one fence (rehydrate/fences.py). The first line of each begins with
 a mark that is made from the contents and occurs in none of them. So no content can pass for an item
 of its own, and an item costs a few tokens where a fence each would cost forty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-from rehydrate.context.excerpting import handle_of, is_too_long
+from rehydrate.compact.query import WeightedQuery
+from rehydrate.context.model_view import ModelView
+from rehydrate.context.prompt_state import ANSWER_WORDS_TOKENS
+from rehydrate.context.retriever import Retriever, excerpt_tokens
+from rehydrate.context.thread_originals import Remainders
 from rehydrate.context.time_range import describe
 from rehydrate.context.tool_calls import ContextQuery, shown
-from rehydrate.context.tool_context import ToolContext
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
-from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.fencing import text_of
-from rehydrate.prompt.meta import SourceReport
+from rehydrate.formats.calls import ToolCall
+from rehydrate.prompt.content import SourceReport
+from rehydrate.prompt.counting import text_of, text_tokens
+from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Section, changed
-from rehydrate.prompt.splicing import Spliced
+from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, late_tokens
+
+if TYPE_CHECKING:
+    from rehydrate.prompt.originals import Originals
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """The conversation, its sources, what had no room, and what an answer may cost."""
+
+    view: ModelView
+    originals: Originals
+    retriever: Retriever
+    remainders: Remainders
+    timezone: tzinfo
+    budget_tokens: int
+
+    @property
+    def max_tokens(self) -> int:
+        """The limit for the items of any answer, however empty the turn is."""
+        return self.budget_tokens - ANSWER_WORDS_TOKENS
+
+    @property
+    def room_tokens(self) -> int:
+        """The limit for the items of the next answer."""
+        return min(self.max_tokens, self.view.room_tokens() - ANSWER_WORDS_TOKENS)
+
+    def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
+        """Take into the running prompt what is new and fits."""
+        return self.view.splice(call.id, found, self.max_tokens)
+
+
+MAX_EXCERPTS = 1
+"""In one answer, of the most relevant item: dividing a text costs milliseconds, and the source of
+cut parts brings the lines of others. Two bring no more of the names used next (D61)."""
+_SHOWN = "[shown already]"
+
+
+def with_excerpts(context: ToolContext, found: Sequence[Section], query: str) -> list[Section]:
+    """Return the sections, and in place of those that could never come whole their best blocks.
+
+    Blocks are word for word, each gap is marked, and the handle of the whole stands with them. A
+    line that the model sees already is replaced by a mark.
+    """
+    long = [index for index, section in enumerate(found) if is_too_long(context, section)]
+    best = set(sorted(long, key=lambda index: -found[index].relevance)[:MAX_EXCERPTS])
+    return [
+        _excerpt(context, section, query) if index in best else section
+        for index, section in enumerate(found)
+    ]
+
+
+def is_too_long(context: ToolContext, section: Section) -> bool:
+    """Return whether the section would fit into no answer."""
+    return late_tokens(section) > context.max_tokens
+
+
+def handle_of(context: ToolContext, section: Section) -> str | None:
+    """Return a handle of the whole section; None where nothing can keep it."""
+    handle = section.handle or section.metadata.get("handle")
+    if handle:
+        return str(handle)
+    try:
+        return context.originals.put(str(section.content))
+    except Exception:  # the match is answered all the same
+        return None
+
+
+def _excerpt(context: ToolContext, section: Section, query: str) -> Section:
+    if not is_divisible(section):
+        return section
+    handle = handle_of(context, section)
+    if handle is None:
+        return section
+    unseen = _marking_lines(str(section.content), context.view.text().lines)
+    if not unseen.replace(_SHOWN, "").strip():
+        return section
+    limit = excerpt_tokens(context.max_tokens)
+    asked = WeightedQuery(query) if query else None
+    cut = cut_to(replace(section, content=unseen), asked, limit)
+    if is_too_long(context, cut) and is_divisible(cut):  # of megabytes one block may be too long
+        cut = cut_to(cut, asked, limit)
+    return section if is_too_long(context, cut) else replace(cut, handle=handle)
+
+
+def _marking_lines(text: str, visible: Collection[str]) -> str:
+    """Return the text with a mark for each line that is visible already, so that line numbers stay
+    those of the whole."""
+    return "\n".join(
+        [
+            _SHOWN if line in visible and len(line.strip()) >= SHORTEST_QUOTE else line
+            for line in text.split("\n")
+        ]
+    )
+
 
 MAX_LONG_ITEMS_NAMED = 3
 
@@ -99,7 +199,7 @@ def format_items(sections: Sequence[Section], timezone: tzinfo) -> str:
 
 def as_texts(sections: Sequence[Section]) -> list[Section]:
     """Return the sections as an answer shows them: messages become who said what, and tokens are
-    those of the words alone, since no title stands above them."""
+    those of the words alone, since no title is above them."""
     texts = [
         section.content if isinstance(section.content, str) else text_of(section, "auto")
         for section in sections
@@ -149,7 +249,7 @@ def _heading(
     section: Section, timezone: tzinfo, before: tuple[str, str]
 ) -> tuple[str, tuple[str, str]]:
     """Return an item's name and time, and its day and time. Only what differs from the day and time
-    ``before`` it stands in the heading."""
+    ``before`` it is in the heading."""
     provenance = section.provenance
     _, _, name = section.id.partition(":")
     words = ["message", name] if provenance.source == "conversation" else [name or section.id]

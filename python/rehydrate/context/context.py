@@ -54,10 +54,10 @@ class Context:
     """One conversation: add what happens, ask for the next prompt.
 
     It is append-only: each prompt extends the one before, byte for byte, so that the provider's
-    cache holds. So does the model's thinking, which newer models accept only behind the prefix that
+    cache holds. So does the model's thinking, which newer models accept only after the prefix that
     it was made under. Sections that a turn got from memory stay where they were sent. Only a
     compaction, or a tool offered later, breaks the prefix. `prefix` then says what that cost, and
-    thinking that the ``model`` would refuse behind the break is dropped (``thinking="keep"`` leaves
+    thinking that the ``model`` would refuse after the break is dropped (``thinking="keep"`` leaves
     it). A compaction keeps the best blocks of long texts and results; each gap names the handle of
     the whole. With ``granularity="message"`` it drops whole messages only. Nothing that was added
     is lost: `history` has all of it.
@@ -73,7 +73,7 @@ class Context:
     each has the number of a message, by which the model can read it (docs/outline.md).
 
     ``embedder`` is as in `compact_context`. A compaction and a `ContextJIT` of this context compare
-    messages by it. Your own is asked about the best fifth, beside the built-in one. Where it fails
+    messages by it. Your own is asked about the best fifth, besides the built-in one. Where it fails
     the work goes on without it, and ``ir.meta.degraded`` says so (for an answer of the JIT, its
     own `degraded`).
 
@@ -328,7 +328,7 @@ class Context:
 
         Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own.
         Whatever it raises, also when interrupted, the context is as it was before: the same query
-        can be asked again, and stands in the history once.
+        can be asked again, and is in the history once.
         """
         with self._thread.lock:
             return self._prompt(query, time_range, PromptCall())
@@ -560,7 +560,7 @@ class Context:
 
     @property
     def originals(self) -> Originals:
-        """The store of the wholes of what was shortened: ``originals.get(handle)``."""
+        """The store of the whole texts of what was shortened: ``originals.get(handle)``."""
         return self._builder.originals
 
     @property

@@ -68,7 +68,7 @@ class Entries:
         return len(self._entries)
 
     def extend(self, entries: Sequence[Any], at: float) -> None:
-        """Add all entries or none; raises InvalidMessageError for what is no message.
+        """Add all entries or none; raises InvalidMessageError for what is not a message.
 
         ``at`` is their time in seconds since 1970, unless they have one of their own.
         """
@@ -260,7 +260,7 @@ def _differing(
 ) -> Iterator[PartlyShown]:
     try:
         was, now = (formats.parse([one], format).messages for one in (original, entry))
-    except RehydrateError:  # a line that has a meaning only beside others
+    except RehydrateError:  # a line that has a meaning only with others
         return
     if not was:
         return

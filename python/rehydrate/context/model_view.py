@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from rehydrate.context.other_threads import OtherThreads
 from rehydrate.context.prompt_builder import PromptBuilder
-from rehydrate.context.remainders import Remainders
+from rehydrate.context.stored_thread import OtherThreads
 from rehydrate.context.thread import Thread
+from rehydrate.context.thread_originals import Remainders
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import Section

@@ -10,26 +10,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from rehydrate.context.late_binding import unseen
-from rehydrate.context.thread import PromptState, Thread, was_pruned
+from rehydrate.context.prompt_state import PromptState, unseen, was_pruned
+from rehydrate.context.thread import Thread
 from rehydrate.context.usage import INLINE_MS, prompt_ms
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
+from rehydrate.prompt.content import Meta, Outcome
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import Meta, Outcome
 from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
 from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Section, Stability
+from rehydrate.prompt.section import Section, Stability, ToolDef
 from rehydrate.prompt.sources.arguments import sources_of
-from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
@@ -220,7 +219,7 @@ class PromptBuilder:
         missing = state.missing_hot or ()
         asked = [each for each in sources if each.kind != "hot" or each.name in missing]
         found = hydrate(later, asked, timeout=self.timeout).replace(request=request)
-        # Hot memory that is late stands before the turn that it came in, so the prefix holds.
+        # Hot memory that is late is before the turn that it came in, so the prefix holds.
         hot = _hot_names(sources)
         sections = [
             replace(section, stability=Stability.DYNAMIC)

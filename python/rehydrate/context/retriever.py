@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.context.late_binding import ANSWER_WORDS_TOKENS
-from rehydrate.context.other_threads import other_threads
+from rehydrate.context.prompt_state import ANSWER_WORDS_TOKENS
+from rehydrate.context.stored_thread import other_threads
 from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, UnknownHandleError
 from rehydrate.memory.tools import LoadMemory

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.history import Entries
-    from rehydrate.context.remainders import Remainders
-    from rehydrate.context.thread import PromptState
-    from rehydrate.context.thread_originals import ThreadOriginals
+    from rehydrate.context.prompt_state import PromptState
+    from rehydrate.context.thread_originals import Remainders, ThreadOriginals
     from rehydrate.memory.store import ThreadStore
     from rehydrate.prompt.section import Section
 

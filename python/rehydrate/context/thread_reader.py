@@ -61,7 +61,7 @@ class ThreadReader:
     ) -> None:
         """Read the thread; raises UnknownThreadError, and StoreError.
 
-        ``sources`` are asked beside it. An answer has at most ``budget_tokens``. What answers of
+        ``sources`` are asked besides it. An answer has at most ``budget_tokens``. What answers of
         the reader ``before`` had no room for is still there under its handles.
         """
         where = threads.namespace_for(namespace, "ThreadReader")

@@ -1,7 +1,7 @@
 """Records of a thread on disk: what each kind holds, and the state of a thread from all of them.
 
 A thread is an append-only log. Its first record says what its entries are. Each entry is a record;
-so is each change of what the next prompt extends. Such a state names only what is new beside the
+so is each change of what the next prompt extends. Such a state names only what is new besides the
 one before, so a turn's record does not grow with the conversation.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rehydrate._text import as_json
 from rehydrate.context.history import Entries, StoredEntry
-from rehydrate.context.thread import PromptState
+from rehydrate.context.prompt_state import PromptState
 from rehydrate.errors import InvalidArgumentError, UnreadableIRError
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.entries import History
@@ -43,7 +43,7 @@ class Kind(IntEnum):
     WAITING = 3
     """Sections in answers to tool calls whose results no prompt has shown yet: all of them."""
     ORIGINAL = 4
-    """A text behind a handle that is no text of an entry."""
+    """A text behind a handle that is not a text of an entry."""
     REMAINDER = 5
     """What an answer had no room for, behind its handle."""
     OPERATIONS = 7
@@ -138,7 +138,7 @@ _COUNTS = ("seen", "turn", "job_tokens", "prompts", "compactions")
 
 
 def state_record(state: PromptState, before: PromptState, entries: Entries, time: float) -> Record:
-    """Return the record of a state, beside the one that was recorded before it.
+    """Return the record of a state, compared with the one that was recorded before it.
 
     The trace of the passes is left out: nothing goes on from it.
     Raises UnreadableIRError for content that JSON cannot hold.

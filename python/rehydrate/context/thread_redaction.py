@@ -1,4 +1,4 @@
-"""Redaction of a thread: texts that must go, wherever they stand in its records.
+"""Redaction of a thread: texts that must go, wherever they are in its records.
 
 The operations of the context store hold no texts, but spans of entries, which move with what goes
 before them, and keys, which are texts in small letters.
@@ -64,7 +64,7 @@ def redacted_records(records: Sequence[Record], texts: Sequence[str]) -> list[Re
 def _moved(
     operation: dict[str, Any], was: Sequence[str], now: Sequence[str], texts: Sequence[str]
 ) -> dict[str, Any]:
-    """Return an operation with its span where its text stands now, and with its key."""
+    """Return an operation with its span where its text is now, and with its key."""
     span, key = Span(*operation["span"]), operation["key"]
     if was == now or span.piece >= min(len(was), len(now)):
         return {**operation, "key": _key_without(key, texts)}

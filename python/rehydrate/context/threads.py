@@ -109,7 +109,7 @@ class Threads:
     ) -> Self:
         """Open the file, or create it; raises StoreError where it cannot be used.
 
-        ``path`` may be a URL, ``postgresql://user@host/database``: then the threads lie on a
+        ``path`` may be a URL, ``postgresql://user@host/database``: then the threads are on a
         server, as those of `Memory.open` do.
         """
         where = verify_place(path)
@@ -181,7 +181,7 @@ class Threads:
         format: str = "anthropic",  # noqa: A002  the field's word
         namespace: str | None = None,
     ) -> str:
-        """Keep a whole text beside a thread's entries, and return its handle for `fetch_whole`.
+        """Keep a whole text with a thread's entries, and return its handle for `fetch_whole`.
 
         A thread that is not there yet is made, for entries in this format. The text is stored as it
         is. Raises StoreConflictError where others write to the thread all the time.
@@ -261,7 +261,7 @@ class Threads:
     def redact(
         self, thread: str, texts: str | Iterable[str], *, namespace: str | None = None
     ) -> int:
-        """Replace these texts by ``[redacted]`` wherever they stand in a thread, to the last byte.
+        """Replace these texts by ``[redacted]`` wherever they are in a thread, to the last byte.
 
         Return the number of records that were changed. A `Context` of the thread is to be opened
         again. Its next prompt starts a new prefix where the last one showed one of the texts.

@@ -13,8 +13,7 @@ import re
 import unicodedata
 from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
 
-from rehydrate.context.time_words import WEEKDAYS, TimeWords, UnreadableError
-from rehydrate.context.wall_clock import WallClock, zone_of
+from rehydrate.context.time_words import WEEKDAYS, TimeWords, UnreadableError, WallClock, zone_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
 

@@ -5,10 +5,178 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone as fixed_zone, tzinfo
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone as fixed_zone, tzinfo
+from zoneinfo import ZoneInfo
 
-from rehydrate.context.wall_clock import TICK, NoSuchTimeError, WallClock, midnight, month_number
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
+
+TICK = timedelta(microseconds=1)
+"""The resolution of `datetime`: a range that includes a moment ends one tick after it."""
+
+
+class NoSuchTimeError(Exception):
+    """A time that no clock of the zone ever showed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """The clock of one zone, at one moment.
+
+    >>> noon = datetime(2026, 3, 29, 12, tzinfo=UTC)
+    >>> after, before = WallClock.of(noon, "Europe/Berlin").days(date(2026, 3, 29))
+    >>> before - after  # the clocks are put forward that night
+    datetime.timedelta(seconds=82800)
+    """
+
+    now: datetime
+    zone: tzinfo
+
+    @classmethod
+    def of(cls, now: datetime, timezone: tzinfo | str) -> WallClock:
+        """Make it from an aware datetime, and a zone or its name; raises InvalidArgumentError."""
+        zone = zone_of(timezone)
+        if not isinstance(now, datetime) or now.tzinfo is None:
+            raise InvalidArgumentError(
+                f"now is {now!r}, which names no zone; pass datetime.now(datetime.UTC)"
+            )
+        return cls(now.astimezone(zone), zone)
+
+    @property
+    def name(self) -> str:
+        """The zone's name."""
+        return str(self.zone)
+
+    @property
+    def today(self) -> date:
+        """The current date in the zone."""
+        return self.now.date()
+
+    def between(self, first: datetime, end: datetime) -> TimeRange:
+        """Return the range from one clock time to another, which it excludes.
+
+        A clock time that occurs twice gives the longer range. One that the clock skips means the
+        moment of the skip. Raises NoSuchTimeError where the whole range is skipped.
+        """
+        after, before = self._instant(first), self._instant(end, last=True)
+        if before <= after:
+            raise NoSuchTimeError(f"the clocks of {self.name} skipped it")
+        return TimeRange(after, before)
+
+    def days(self, first: date, count: int = 1) -> TimeRange:
+        """Return whole days, from midnight to midnight."""
+        return self.between(midnight(first), midnight(first + timedelta(count)))
+
+    def week(self, day: date) -> TimeRange:
+        """Return the week of a day, Monday to Sunday."""
+        return self.days(day - timedelta(day.weekday()), 7)
+
+    def month(self, number: int) -> TimeRange:
+        """Return the month of a number; see `month_number`."""
+        return self.between(midnight(first_of(number)), midnight(first_of(number + 1)))
+
+    def year(self, year: int) -> TimeRange:
+        """Return a year."""
+        return self.between(datetime(year, 1, 1), datetime(year + 1, 1, 1))
+
+    def back(self, count: int, unit: str) -> datetime:
+        """Return the moment ``count`` units ago.
+
+        Days and longer units count by the calendar, shorter ones by elapsed time. A month before
+        the 31st is the last day of a shorter month.
+        """
+        if unit in ("second", "minute", "hour"):
+            return self.now.astimezone(UTC) - timedelta(**{f"{unit}s": count})
+        day = self.today
+        if unit in ("day", "week"):
+            day -= timedelta(count * (7 if unit == "week" else 1))
+        else:
+            number = month_number(day) - count * (12 if unit == "year" else 1)
+            first = first_of(number)
+            day = first.replace(day=min(day.day, monthrange(first.year, first.month)[1]))
+        wall = datetime.combine(day, self.now.time())
+        return self._instant(wall, last=bool(self.now.fold))
+
+    def around(self, moment: datetime, unit: str) -> TimeRange:
+        """Return the calendar unit in which a moment is."""
+        wall = moment.astimezone(self.zone)
+        if unit == "week":
+            return self.week(wall.date())
+        if unit == "month":
+            return self.month(month_number(wall.date()))
+        if unit == "year":
+            return self.year(wall.year)
+        if unit == "day":
+            return self.days(wall.date())
+        seconds = wall.second if unit == "minute" else wall.minute * 60 + wall.second
+        if unit == "second":
+            seconds = 0
+        after = moment.astimezone(UTC) - timedelta(seconds=seconds, microseconds=wall.microsecond)
+        return TimeRange(after, after + timedelta(**{f"{unit}s": 1}))
+
+    def _instant(self, wall: datetime, *, last: bool = False) -> datetime:
+        """Return when the clock shows this time; ``last``: the second time it does."""
+        first, second = (
+            wall.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1)
+        )
+        if first <= second:
+            return second if last else first
+        # Never shown: the two candidates are on either side of the jump. Bisect to find it.
+        low, high = second, first
+        offset = low.astimezone(self.zone).utcoffset()
+        while high - low > TICK:
+            middle = low + (high - low) // 2
+            if middle.astimezone(self.zone).utcoffset() == offset:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def zone_of(timezone: tzinfo | str) -> tzinfo:
+    """Return the zone, given itself or its IANA name; raises InvalidArgumentError.
+
+    >>> zone_of("Europe/Berlin")
+    zoneinfo.ZoneInfo(key='Europe/Berlin')
+    """
+    # pytz gives its zones with the offset of the nineteenth century unless they are localized.
+    name = getattr(timezone, "zone", timezone)
+    if isinstance(name, str):
+        if name == "UTC":  # a machine without the list of zones has it too
+            return UTC
+        try:
+            return ZoneInfo(name)
+        except (OSError, ValueError, LookupError):
+            raise InvalidArgumentError(
+                f"timezone is {name[:60]!r}, which is no zone that is known here; pass a name such "
+                "as 'Europe/Berlin' (on Windows: pip install tzdata), or a tzinfo"
+            ) from None
+    if not isinstance(timezone, tzinfo):
+        raise InvalidArgumentError(
+            f"timezone is of type {type(timezone).__name__}; pass a tzinfo or a name"
+        )
+    return timezone
+
+
+def midnight(day: date) -> datetime:
+    """Return the start of a day, as a clock time."""
+    return datetime.combine(day, time())
+
+
+def month_number(day: date) -> int:
+    """Return the number of its month, counted from year 0.
+
+    >>> first_of(month_number(date(2026, 1, 31)) - 1)
+    datetime.date(2025, 12, 1)
+    """
+    return day.year * 12 + day.month - 1
+
+
+def first_of(number: int) -> date:
+    """Return the first day of the month with this number."""
+    return date(number // 12, number % 12 + 1, 1)
+
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = (
@@ -46,7 +214,7 @@ _CLOCK_PARTS = ("hour", "minute", "second")
 
 
 class UnreadableError(Exception):
-    """A text that is no time; its message says why."""
+    """A text that is not a time; its message says why."""
 
 
 class TimeWords:
@@ -140,7 +308,7 @@ class TimeWords:
         return today - timedelta(back or (7 if found["which"] == "last" else 0))
 
     def _named_weekday(self, found: re.Match[str]) -> date | None:
-        """Read a date behind its weekday: both have to be right."""
+        """Read a date after its weekday: both have to be right."""
         day = self._find_day(found["rest"])
         if day and WEEKDAYS[day.weekday()][:3] != found[0][:3]:
             raise UnreadableError(f"{day} is a {WEEKDAYS[day.weekday()].title()}")

@@ -183,7 +183,7 @@ class Answered(NamedTuple):
     content: str
     is_error: bool = False
     sections: tuple[Section, ...] = ()
-    """Late-bound: they stand in `content`, word for word."""
+    """Late-bound: they are in `content`, word for word."""
     remaining: int = 0
     """How many more items were found and had no room."""
     query: str = ""

@@ -17,7 +17,7 @@ class ContextUsage(NamedTuple):
     hard_tokens: int
     """Of one request."""
     job_tokens: int
-    """The new tokens that this job has sent: of each prompt, those behind the prefix it shares with
+    """The new tokens that this job has sent: of each prompt, those after the prefix it shares with
     the one before, since the cache has the rest."""
     max_job_tokens: int | None
     """None: no limit."""

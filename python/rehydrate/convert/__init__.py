@@ -18,15 +18,4 @@ if TYPE_CHECKING:
         convert as convert,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "conversion": "Conversion convert",
-    },
-    internal={
-        "bert": "Architecture expected_shapes",
-        "graph": "quantize_rows",
-        "source": "locate read_tokenizer",
-        "verify": "Check Reference TEXTS",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -22,7 +22,7 @@ _COMPLETE = "get the model's folder whole, as sentence-transformers saves it"
 
 
 class Architecture(NamedTuple):
-    """The values that the graph needs beside the weights."""
+    """The values that the graph needs besides the weights."""
 
     layers: int
     heads: int

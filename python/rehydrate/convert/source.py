@@ -89,7 +89,7 @@ def read_tokenizer(folder: Path, architecture: Architecture, max_tokens: int) ->
     """Read the tokenizer of a model folder.
 
     Raises:
-        ConversionError: there is none, it is no WordPiece, or it does not fit the model.
+        ConversionError: there is none, it is not WordPiece, or it does not fit the model.
     """
     file = folder / "tokenizer.json"
     if file.exists():

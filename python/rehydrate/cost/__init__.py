@@ -37,11 +37,4 @@ if TYPE_CHECKING:
         worth_compacting as worth_compacting,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "prefix": "Break PrefixReport prefix_report",
-        "prices": "AS_OF MINIMUM_PREFIX PRICES Price Ttl Usage cost minimum_prefix price_of",
-        "simulation": "Simulation Worth simulate worth_compacting",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

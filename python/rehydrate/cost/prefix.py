@@ -84,7 +84,7 @@ def prefix_report(
     """Compare a prompt with the one that was sent before it.
 
     ``price``, or that of ``model``, or that of the current prompt's model if the table has it,
-    gives the cost of a break. Cache marks are no part of a prefix: they may move without breaking
+    gives the cost of a break. Cache marks are not part of a prefix: they may move without breaking
     it.
 
     >>> rules = Segment("rules", "system", 900, "a1", "static")

@@ -21,25 +21,4 @@ if TYPE_CHECKING:
         Model as Model,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "embedder": "Embedder",
-        "locations": "installed_models",
-        "onnx": "OnnxModel load_model",
-        "protocol": "Model",
-    },
-    internal={
-        "cache": "SHARED VectorCache",
-        "cached_rows": "ask",
-        "choice": "model_of",
-        "embedder": "MAX_ABANDONED _functions of_function",
-        "locations": (
-            "FILES cached_snapshot find_model find_model_folder hub_cache model_folder models_home "
-        ),
-        "model_files": "Manifest Precision read_model_files",
-        "onnx": "NamedModel OVERRIDE onnxruntime_library",
-        "protocol": "MAX_DIMENSIONS",
-        "resilient": "Breaker",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

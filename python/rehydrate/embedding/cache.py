@@ -18,7 +18,7 @@ DEFAULT_CAPACITY_BYTES = 64 << 20
 """Room for about 40,000 vectors of 384 dimensions."""
 
 _ENTRY_BYTES = 256
-"""Bytes of an entry beside its numbers: key, array head, link in the order (measured)."""
+"""Bytes of an entry besides its numbers: key, array head, link in the order (measured)."""
 
 _Key = tuple[str, bytes]
 
@@ -51,7 +51,7 @@ class VectorCache:
         return found
 
     def put(self, space: str, texts: Sequence[str], rows: Iterable[Row]) -> None:
-        """Cache the rows of these texts; rows of zeros are no vectors and are skipped."""
+        """Cache the rows of these texts; rows of zeros are not vectors and are skipped."""
         # Copies: a view would keep the whole batch alive.
         kept = [
             (key, row.copy())

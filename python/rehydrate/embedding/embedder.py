@@ -262,7 +262,7 @@ class Embedder:
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Rows:
         """Return vectors of the texts, shape (texts, dimensions), float32, each of length 1.
 
-        A row of zeros is no vector: not returned, not a number, or not reached by `deadline`, an
+        A row of zeros is not a vector: not returned, not a number, or not reached by `deadline`, an
         instant of ``time.monotonic``. Raises EmbedderError where there is no vector at all.
         """
         attempt = self.attempt(texts, deadline=deadline)

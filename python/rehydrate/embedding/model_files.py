@@ -1,6 +1,6 @@
 """The files of a model folder: graph, tokenizer, maximum tokens and pooling.
 
-It reads three layouts: ours (`rehydrate model convert`), a plain `model.onnx` beside
+It reads three layouts: ours (`rehydrate model convert`), a plain `model.onnx` next to
 `tokenizer.json`, and that of sentence-transformers with its graph under `onnx/`.
 """
 

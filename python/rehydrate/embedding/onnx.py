@@ -175,12 +175,12 @@ class OnnxModel:
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> NDArray[np.float32]:
         """Return vectors of texts, shape (len(texts), dim), float32, rows of length 1.
 
-        A row of zeros is no vector: the text has no token, or was not reached by `deadline`, an
+        A row of zeros is not a vector: the text has no token, or was not reached by `deadline`, an
         instant of ``time.monotonic``. With a deadline, texts are embedded in the order given;
         without one, the longest first. The GIL is released meanwhile, and Ctrl-C works.
 
         Raises:
-            InvalidArgumentError: something in `texts` is no string.
+            InvalidArgumentError: something in `texts` is not a string.
             ModelError: the model failed.
         """
         import numpy as np

@@ -26,7 +26,7 @@ class Model(Protocol):
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Rows:
         """Return vectors of the texts, shape (texts, dimensions), float32, each row of length 1.
 
-        A row of zeros is no vector: the model has none for the text, or did not reach it by
+        A row of zeros is not a vector: the model has none for the text, or did not reach it by
         `deadline`, an instant of ``time.monotonic``; texts come most important first. Raises if it
         cannot work at all.
         """
@@ -59,7 +59,7 @@ def unit_rows(found: Any, texts: int) -> tuple[Rows, int]:
     """
     import numpy as np
 
-    for step in ("detach", "cpu"):  # a tensor on a device, or with a gradient, is no array yet
+    for step in ("detach", "cpu"):  # a tensor on a device, or with a gradient, is not an array yet
         if callable(ready := getattr(found, step, None)):
             found = ready()
     rows = np.asarray(found, dtype=np.float64)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate.integrations.adapter import AdapterOptions as AdapterOptions
     from rehydrate.integrations.host_thread import (
         HostReport as HostReport,
         HostThread as HostThread,
@@ -14,11 +15,4 @@ if TYPE_CHECKING:
     )
     from rehydrate.integrations.prefix_threads import PrefixThreads as PrefixThreads
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "host_thread": "HostReport HostThread RehydrateWarning",
-        "prefix_threads": "PrefixThreads",
-    },
-    internal={"host_thread": "Shown shown_messages"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

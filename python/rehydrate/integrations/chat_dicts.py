@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Entry(NamedTuple):
+    """One chat dict, and where it is from."""
+
+    chat: dict[str, Any]
+    message: int
+    """The index of the host's message."""
+    part: Any = None
+    """The index of its part in the message, or a slice of parts; None: it is the whole message."""
 
 
 def text_part(text: str) -> dict[str, Any]:

@@ -14,16 +14,15 @@ from operator import eq
 from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.waiting_lock import WaitingLock
+from rehydrate._concurrency.hybrid_lock import WaitingLock
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT
 from rehydrate.entry_id import EntryId
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.prompt.compiled import CompiledPrompt
-from rehydrate.prompt.counting import upper_bound
+from rehydrate.prompt.counting import fenced, text_of, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.fencing import fenced, text_of
 from rehydrate.prompt.laying_out import BEGINNING
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
@@ -51,7 +50,7 @@ class HostReport(NamedTuple):
     """Whether what was sent extends what was sent before."""
     compactions: int = 0
     tokens: int = 0
-    """Of the prompt, with what the host sends beside its messages."""
+    """Of the prompt, with what the host sends besides its messages."""
     failure: str = ""
     """Why the messages were passed through as they are; "" where they were not."""
 
@@ -113,7 +112,7 @@ class HostThread:
         """Return what to send: messages of the host's own, the very objects, with sections of
         context between them as user messages in its format.
 
-        ``reserved_tokens`` are those of what the host sends beside its messages: its system text
+        ``reserved_tokens`` are those of what the host sends besides its messages: its system text
         and its tools, without those of the `ContextJIT`.
 
         It raises nothing: where something fails the messages are returned as they are, with a
@@ -269,7 +268,7 @@ def _with_user_first(shown: list[Shown], history: History) -> list[Shown]:
 def _own_messages(prompt: CompiledPrompt) -> Iterator[Shown]:
     """Yield the messages of a prompt whose history is in the provider's own format."""
     segments = [segment for segment in prompt.segments if segment.kind != "tool"]
-    if prompt.provider == "anthropic":  # its system text is no message
+    if prompt.provider == "anthropic":  # its system text is not a message
         sections = _sections(prompt)
         for segment in segments:
             if segment.kind == "system" and (section := sections.get(segment.id)) is not None:

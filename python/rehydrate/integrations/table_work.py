@@ -22,8 +22,8 @@ CACHE_BYTES = 64 << 20
 class TableWork:
     """A function of `rehydrate.batch` that takes pyarrow tables and returns pyarrow tables.
 
-    ``column`` is the column it reads beside ``id``. ``keep`` names columns that come along
-    unchanged behind the result's own. In a worker, which is where it comes out of a pickle, the
+    ``column`` is the column it reads besides ``id``. ``keep`` names columns that come along
+    unchanged after the result's own. In a worker, which is where it comes out of a pickle, the
     process keeps at most ``cache_bytes`` of analyses of texts. Elsewhere the cache is the caller's.
     """
 

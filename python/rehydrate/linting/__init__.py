@@ -24,10 +24,4 @@ if TYPE_CHECKING:
         Text as Text,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "linter": "RULES lint",
-        "subject": "Finding SEVERITIES Severity Subject Text",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

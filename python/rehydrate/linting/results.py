@@ -16,12 +16,12 @@ from typing import Any
 
 from rehydrate.linting.subject import Finding, Subject, Text, token_count
 from rehydrate.messages import PieceKind
-from rehydrate.prompt.caps.kinds import Kind, kind_of
+from rehydrate.prompt.caps.results import Kind, kind_of
 
 DUMP_TOKENS = 4_000
 """Minimum tokens of the whole files in one answer."""
 WHOLE_TOKENS = 1_000
-"""A hit of this size is no snippet: Rehydrate's own snippets have 200."""
+"""A hit of this size is not a snippet: Rehydrate's own snippets have 200."""
 WHOLE_LINES = 300
 """Unbroken lines that count as a whole file, where nothing marks the ends of files."""
 

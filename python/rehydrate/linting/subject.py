@@ -16,7 +16,7 @@ from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_r
 from rehydrate.prompt.compiled import CompiledPrompt, Segment
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import Budget
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.section import ToolDef
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
@@ -82,7 +82,7 @@ class Subject:
     budget: Budget
     model: str
     begins: int
-    """Index of the first text of the current prompt: a transcript goes on behind a compaction."""
+    """Index of the first text of the current prompt: a transcript goes on after a compaction."""
     marks_cache: bool
     """Whether the prompt is a whole one for a provider that caches only what is marked."""
     systems: tuple[Text, ...] = ()

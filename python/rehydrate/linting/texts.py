@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from rehydrate.linting.subject import Finding, Subject, Text, token_count
 from rehydrate.messages import PieceKind
 from rehydrate.prompt.caps import LOG_LINES
-from rehydrate.prompt.caps.kinds import Kind, kind_of
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.caps.results import Kind, kind_of
+from rehydrate.prompt.section import ToolDef
 
 WORTH_TOKENS = 500
 """Less than this is not worth a reader's time."""

@@ -42,25 +42,4 @@ if TYPE_CHECKING:
         Imported as Imported,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "folder": "SyncReport",
-        "items": (
-            "Added Filters Fusion Hit MemoryLimits Link MemoryItem MemoryStats Recalled Redaction "
-            "Tier Vectors VerifyReport "
-        ),
-        "memory": "Memory",
-        "redaction": "Redactor secrets_in",
-        "store": "MemoryStore",
-        "tools": "LoadMemory",
-        "transfer": "Imported",
-    },
-    internal={
-        "folder": "CHARS_A_TOKEN CHUNK_TOKENS Chunk MAX_FILE_BYTES chunks split_front_matter",
-        "items": "FUSIONS TIERS",
-        "local": "LocalStore",
-        "secrets": "SECRETS",
-        "transfer": "from_line to_line",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

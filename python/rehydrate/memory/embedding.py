@@ -1,4 +1,4 @@
-"""A memory's embedder beside the built-in model, and the vector space that each namespace holds.
+"""A memory's embedder besides the built-in model, and the vector space that each namespace holds.
 
 The built-in model takes over where the embedder fails.
 """
@@ -61,7 +61,7 @@ class Embedding:
         """
         if self._model is None or not texts:
             return None
-        from rehydrate.embedding.cached_rows import ask
+        from rehydrate.embedding.choice import ask
 
         attempt = ask(self._model, texts)
         if attempt.troubles:

@@ -106,9 +106,9 @@ class Memory:
         read_only: bool = False,
         language: str | None = None,
     ) -> Self:
-        """Open a memory's file, or create it; the index lies in a folder beside it.
+        """Open a memory's file, or create it; the index is in a folder next to it.
 
-        ``path`` may be a URL, ``postgresql://user@host/database``: then the items lie on a server,
+        ``path`` may be a URL, ``postgresql://user@host/database``: then the items are on a server,
         for many processes and machines (``pip install 'rehydrate[postgres]'``). ``language`` is for
         a server only: the text search configuration of new namespaces, "english" unless given.
 

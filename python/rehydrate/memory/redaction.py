@@ -102,7 +102,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         if isinstance(value, str):
             return self(value).text
         if isinstance(value, Mapping):
-            # {"name": "DB_PASSWORD", "value": "..."}: the value's name stands beside it.
+            # {"name": "DB_PASSWORD", "value": "..."}: the value's name is next to it.
             called = value.get("name", value.get("key")) if "value" in value else None
             return {
                 self(name).text: self._entry(

@@ -151,7 +151,7 @@ class ThreadStore(Protocol):
     def append_records(
         self, namespace: str, name: str, expected: int, records: Sequence[tuple[int, float, str]]
     ) -> ThreadRow:
-        """Add records behind the `expected` ones; a thread of none is made.
+        """Add records after the `expected` ones; a thread of none is made.
 
         Raises StoreConflictError where the thread has another number of records.
         """
@@ -173,7 +173,7 @@ class ThreadStore(Protocol):
 class ItemWriter(Protocol):
     """The methods of `Memory` that a folder sync and an import call.
 
-    It is no part of `MemoryStore`: a store neither removes secrets nor embeds.
+    It is not part of `MemoryStore`: a store neither removes secrets nor embeds.
     """
 
     def as_stored(self, item: MemoryItem) -> MemoryItem:

@@ -69,8 +69,6 @@ def from_line(line: str) -> MemoryItem:
     if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
         raise InvalidArgumentError('it is no item; an item is an object with a "text"')
     given = dict(fields)
-    if "session" in given:  # the key in exports before 0.2
-        given.setdefault("thread", given.pop("session"))
     if unknown := sorted(given.keys() - set(_FIELDS)):
         raise InvalidArgumentError(f"an item has no {unknown[0]!r}")
     for name in _TIMES:

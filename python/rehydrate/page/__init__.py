@@ -26,17 +26,4 @@ if TYPE_CHECKING:
         inspector_page as inspector_page,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "comparison": "side_by_side",
-        "context_store": "store_page",
-        "evaluation": "evaluation_page",
-        "inspector": "inspector_page",
-    },
-    internal={
-        "charts": "MAX_SESSIONS",
-        "html": "escaped",
-        "pairing": "rows",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

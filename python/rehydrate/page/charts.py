@@ -1,4 +1,4 @@
-"""The charts of an evaluation: shares kept by ratio, by session, and beside agents' summaries."""
+"""The charts of an evaluation: shares kept by ratio, by session, and next to agents' summaries."""
 
 from __future__ import annotations
 
@@ -6,14 +6,51 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
 from rehydrate.page.html import colours, name, percent
-from rehydrate.page.values import kept, kept_interval, measure, shown_name
-from rehydrate.retention import Evaluation
+from rehydrate.retention import Evaluation, Interval
 from rehydrate.retention.evaluation import SUMMARY, Row
 
 Scale = Callable[[float], float]
 WIDTH, HEIGHT = 520, 330
 LEFT, RIGHT, TOP, BOTTOM = 54, 22, 12, 46
 """The margins around the plot, which hold the labels of the axes."""
+_NAMES = {
+    "keep last": "the last messages",
+    "trim_messages": "LangChain trim_messages",
+    "compact_context": "compact_context",
+    "excerpts": "compact_context, excerpts",
+    "outline": "compact_context, outline",
+    SUMMARY: "the agent's own summary",
+}
+
+
+def shown_name(strategy: str) -> str:
+    """Return a strategy's name for readers."""
+    return name(_NAMES.get(strategy, strategy), 60)
+
+
+def kept(row: Row) -> float:
+    """Return the deciding measure: later use, or answers where no session was cut."""
+    value = row.answers if row.used_later is None else row.used_later
+    return value or 0.0
+
+
+def kept_interval(row: Row) -> Interval | None:
+    """Return the interval of the deciding measure."""
+    return row.answers_interval if row.used_later is None else row.used_later_interval
+
+
+def measure(found: Evaluation) -> str:
+    """Return what the share refers to."""
+    if found.cuts:
+        return "of the names used later, the share still there"
+    return "of the messages that answer the questions, the share still there"
+
+
+def share(value: float | None) -> str:
+    """Return a share in two digits, a dash for none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
 MAX_SESSIONS = 24
 
 

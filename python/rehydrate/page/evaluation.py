@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from rehydrate._text import plural
-from rehydrate.page.charts import by_ratio, by_session, legend, own_summaries
+from rehydrate.page.charts import (
+    by_ratio,
+    by_session,
+    legend,
+    measure,
+    own_summaries,
+    share,
+    shown_name,
+)
 from rehydrate.page.html import document, escaped, name
-from rehydrate.page.values import measure, share, shown_name
 from rehydrate.retention import Evaluation, Interval, Loss
 from rehydrate.retention.evaluation import Row
-
-__all__ = ["evaluation_page"]
-
 
 MAX_SKIPPED = 40
 

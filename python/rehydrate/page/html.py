@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from rehydrate.messages import PieceKind
 
-# Control characters, half surrogate pairs, code points that are no characters; and all of the
+# Control characters, half surrogate pairs, code points that are not characters; and all of the
 # higher planes, since only the last two of each are none.
 _UNFIT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\U0001fffe-\U0010ffff]"
@@ -91,7 +91,7 @@ NAME_CHARACTERS = 200
 
 
 def name(text: str, limit: int = NAME_CHARACTERS) -> str:
-    """Return a foreign name, isolated so that its direction marks move nothing beside it."""
+    """Return a foreign name, isolated so that its direction marks move nothing next to it."""
     shown = text if len(text) <= limit else text[: limit - 1] + "…"
     return f"<bdi>{escaped(' '.join(shown.split()) or '–')}</bdi>"
 
@@ -151,7 +151,7 @@ def percent(part: float, whole: float) -> str:
 
 
 def opening(title: str, *styles: str, body: str = "<body>") -> Iterator[str]:
-    """Yield the lines up to the body's tag; `styles` are files beside this one."""
+    """Yield the lines up to the body's tag; `styles` are files next to this one."""
     own = files(__package__)
     style = "".join(own.joinpath(file).read_text("utf-8") for file in ("style.css", *styles))
     yield "<!doctype html>"

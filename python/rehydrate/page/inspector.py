@@ -19,9 +19,6 @@ from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.explain import PromptExplanation, PromptRow
 from rehydrate.prompt.ir import PromptIR
 
-__all__ = ["inspector_page"]
-
-
 _MARGIN = 1.04
 """Width of the bar, relative to its last mark."""
 _LAWS_SHOWN = 12

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rehydrate._text import plural
-from rehydrate.context.background.swapping import SUMMARY_ID
+from rehydrate.context.background.history import SUMMARY_ID
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse

@@ -14,12 +14,21 @@ if TYPE_CHECKING:
     from rehydrate.prompt.compiled import (
         USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
         CompiledPrompt as CompiledPrompt,
+        ProviderSummary as ProviderSummary,
         Segment as Segment,
     )
     from rehydrate.prompt.compiler import (
         DEFAULT_PASSES as DEFAULT_PASSES,
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
+    )
+    from rehydrate.prompt.content import (
+        DroppedSection as DroppedSection,
+        Meta as Meta,
+        Outcome as Outcome,
+        SourceReport as SourceReport,
+        SourceStatus as SourceStatus,
+        Trace as Trace,
     )
     from rehydrate.prompt.diff import (
         Change as Change,
@@ -43,14 +52,7 @@ if TYPE_CHECKING:
         Law as Law,
         verify as verify,
     )
-    from rehydrate.prompt.meta import (
-        DroppedSection as DroppedSection,
-        Meta as Meta,
-        Outcome as Outcome,
-        SourceReport as SourceReport,
-        SourceStatus as SourceStatus,
-        Trace as Trace,
-    )
+    from rehydrate.prompt.laying_out import BEGINNING as BEGINNING
     from rehydrate.prompt.originals import (
         HeldOriginals as HeldOriginals,
         MemoryOriginals as MemoryOriginals,
@@ -62,8 +64,6 @@ if TYPE_CHECKING:
     from rehydrate.prompt.passes.echo import (
         RemoveEchoes as RemoveEchoes,
     )
-    from rehydrate.prompt.provider_summary import ProviderSummary as ProviderSummary
-    from rehydrate.prompt.rendering import BEGINNING as BEGINNING
     from rehydrate.prompt.request import (
         Budget as Budget,
         ContextRequest as ContextRequest,
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         Provenance as Provenance,
         Section as Section,
         Stability as Stability,
+        ToolDef as ToolDef,
     )
     from rehydrate.prompt.sources.source import (
         Found as Found,
@@ -88,56 +89,5 @@ if TYPE_CHECKING:
         Pass as Pass,
         Target as Target,
     )
-    from rehydrate.prompt.tool_def import ToolDef as ToolDef
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "caps": "Caps",
-        "compiler": "DEFAULT_PASSES acompile compile",
-        "compiled": "CompiledPrompt Segment USUAL_MINIMUM_PREFIX",
-        "diff": "Change IRDiff",
-        "explain": "PromptExplanation PromptRow",
-        "entries": "History",
-        "hydration": "HydrateOptions ahydrate ahydrate_source hydrate hydrate_source",
-        "rehydrate.messages": "PROVIDERS Provider",
-        "ir": "PromptIR",
-        "laws": "BrokenLaw Law verify",
-        "meta": "DroppedSection Meta Outcome SourceReport SourceStatus Trace",
-        "originals": "HeldOriginals MemoryOriginals Originals",
-        "passes.cap": "CapToolResults",
-        "passes.echo": "RemoveEchoes",
-        "provider_summary": "ProviderSummary",
-        "rendering": "BEGINNING",
-        "request": "Budget ContextRequest ContextStrategy TimeRange",
-        "section": "CompositionMode FULL_TRUST Position Priority Provenance Section Stability",
-        "sources.source": "Found HydrationSource SourceRequest",
-        "target": "Pass Target",
-        "tool_def": "ToolDef",
-    },
-    internal={
-        "caps": "cap_text",
-        "caps.cutting": "NOTICE_TOKENS boundary notice",
-        "caps.kinds": "Kind kind_of",
-        "caps.results": "ToolNames texts_of",
-        "counting": "COUNTER counted prompt_tokens room text_tokens upper_bound",
-        "converted": "ConvertedHistory",
-        "digests": "digest_of",
-        "fencing": "fence fenced",
-        "originals": "About",
-        "passes.cap": "cap_tool_results",
-        "passes.deduplicate": "deduplicate",
-        "passes.echo": "remove_echoes",
-        "passes.breakpoints": "place_breakpoints",
-        "passes.order": "by_edges order",
-        "passes.repeats": "AnchorIndex SeenLines TextSource",
-        "passes.tool_inputs": "input_strings",
-        "render_cache": "RenderCache",
-        "sources.given": "history system tools",
-        "sources.knowledge": "FOLDER_SUFFIXES",
-        "sources.memory": "MIN_RELEVANCE hot relevant_hits semantic temporal",
-        "sources.running": "MAX_ABANDONED",
-        "sources.source": "TIMEOUT",
-        "splicing": "heading_tokens splice",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

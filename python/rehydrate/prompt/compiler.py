@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_type
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.compact.arguments import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import BudgetExceededError
+from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
+from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import PROVIDERS, Provider
-from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt
+from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment
 from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.laying_out import lay_out
+from rehydrate.prompt.layout import Layout
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.cap import cap_tool_results
@@ -27,9 +31,81 @@ from rehydrate.prompt.passes.echo import remove_echoes
 from rehydrate.prompt.passes.order import order
 from rehydrate.prompt.passes.prune import prune
 from rehydrate.prompt.render_cache import RenderCache
-from rehydrate.prompt.rendering import render_prompt
 from rehydrate.prompt.stale_thinking import checked_policy, first_change, without_stale_thinking
 from rehydrate.prompt.target import Pass, Target, pass_name, traced
+
+
+def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPrompt:
+    """Render the IR for the target's provider, and validate the result.
+
+    ``original`` is the history before the passes. A violation that it has too goes into
+    ``ir.meta.degraded``; any other raises InternalError. Raises InvalidArgumentError for a prompt
+    without a message.
+    """
+    cache, provider = target.render_cache, target.provider
+    layout = lay_out(ir, target)
+    tools, system = layout.tools, layout.tools + layout.system
+    if len(layout.values) == system:
+        raise InvalidArgumentError(
+            "the prompt has no message; pass a history, or a query in the request"
+        )
+    segments, values, breakpoints = _with_marks(layout, ir)
+    request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
+    unmarked = layout.values[tools:]
+    body = request["input" if provider == "openai_responses" else "messages"]
+    start = cache.first_unvalidated(unmarked) - (len(unmarked) - len(body))
+    violations = _violations(body, target, original, start)
+    degraded = (*ir.meta.degraded, *layout.notes, *violations)
+    cache.commit(layout, () if degraded else unmarked)
+    ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
+    return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
+
+
+def _with_marks(layout: Layout, ir: PromptIR) -> tuple[list[Segment], list[Any], tuple[str, ...]]:
+    """Set cache marks at the breakpoints; return the segments, their values and the breakpoints
+    that were set."""
+    segments, values = list(layout.segments), list(layout.values)
+    done: list[str] = []
+    for name in ir.breakpoints:
+        last = layout.index_of(name)
+        if last is None:
+            continue
+        marked = RENDERERS[layout.provider].mark(values[last])
+        if marked is not None:
+            segments[last] = segments[last]._replace(breakpoint=True)
+            values[last] = marked
+            done.append(name)
+    return segments, values, tuple(done)
+
+
+def _violations(
+    messages: Sequence[Any], target: Target, original: History, start: int
+) -> tuple[str, ...]:
+    """Validate the prompt; return the violations that came in with the original history.
+
+    All before ``start`` was validated with the last prompt, together with what follows it. Raises
+    InternalError for a rule that only the prompt breaks.
+    """
+    provider = target.provider
+    if start > 0:
+        later = formats.validate(messages[start:], provider)
+        # Only this part begins with the assistant: the whole prompt does not.
+        is_valid = all(v.rule == "first_not_user" for v in later)
+        if is_valid and not target.render_cache.repeats_calls(original):
+            return ()
+    found = formats.validate(messages, provider)
+    if not found:
+        return ()
+    came_in: list[Violation] = formats.validate(original.entries, original.format)
+    rules = {violation.rule for violation in came_in}
+    new = [each for each in found if each.rule not in rules]
+    if new and (original.format == provider or not came_in):
+        raise InternalError(
+            f"the compiled prompt breaks a rule that the history keeps: {new[0]}; "
+            "please report this"
+        )
+    return tuple([f"history: as it came in: {violation}" for violation in came_in])
+
 
 DEFAULT_PASSES: tuple[Pass, ...] = (
     cap_tool_results,
@@ -64,13 +140,13 @@ def compile(  # noqa: A001  the contract's word
     The ``passes`` (``DEFAULT_PASSES``) change the IR, and the result is rendered. The history stays
     the caller's own: in the provider's own format its entries are the very same objects, except
     where one gets a cache mark. In another format it is converted, and ``ir.meta.degraded`` lists
-    what could not be converted. Content that is not fully trusted stands in fences in the user
+    what could not be converted. Content that is not fully trusted is in fences in the user
     role. ``originals`` stores the whole of what a pass shortens. ``minimum_prefix`` is the model's:
     a cache breakpoint on fewer tokens has no effect. With one ``render_cache`` for all prompts of a
     conversation, a turn takes time for its new messages only; messages must not be changed
     meanwhile.
 
-    ``sent`` is the last prompt of this conversation that was sent. Thinking behind the first
+    ``sent`` is the last prompt of this conversation that was sent. Thinking after the first
     difference from it (system and tools included) is left out for a ``model`` that refuses it
     there. Without ``sent``, the first entry that was left out counts as the difference.
     `THINKING_MODELS` lists these models, and a Claude without a name counts as one. In an open

@@ -212,7 +212,7 @@ class History:
         return made
 
     def followed_by(self, new: Self) -> Self:
-        """Return this history with new entries behind it; nothing is parsed again."""
+        """Return this history with new entries after it; nothing is parsed again."""
         both = type(self)(
             self.entries + new.entries,
             self.format,
@@ -249,7 +249,7 @@ class _LightMessages(NamedTuple):
         return not self.incomplete or self.incomplete[-1] < len(self.messages) - count
 
     def followed_by(self, new: Iterable[Message]) -> Self:
-        """Return these messages with new ones behind them."""
+        """Return these messages with new ones after them."""
         return self._replace(messages=(*self.messages, *new))
 
     def shrunk(self) -> Self:

@@ -13,8 +13,7 @@ from rehydrate.formats import parse
 from rehydrate.prompt.laws import TOOLS
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.content import PromptContent
-    from rehydrate.prompt.meta import DroppedSection, SourceReport, Trace
+    from rehydrate.prompt.content import DroppedSection, PromptContent, SourceReport, Trace
     from rehydrate.prompt.request import Budget
     from rehydrate.prompt.section import Section
 
@@ -395,5 +394,5 @@ def _clipped(text: str, width: int) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Replace line breaks and other characters that would move the text beside it."""
+    """Replace line breaks and other characters that would move the text next to it."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 from rehydrate._check import check_timeout
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.prompt.content import DroppedSection, Meta, SourceReport
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import DroppedSection, Meta, SourceReport
 from rehydrate.prompt.request import ContextRequest
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.sources.arguments import check_names, sources_of
 from rehydrate.prompt.sources.given import history, system as system_of, tools as tools_of
 from rehydrate.prompt.sources.running import SourceOutcome, run_sources
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
-from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.prompt.sources.arguments import Given, Source
@@ -78,7 +77,7 @@ def hydrate(
     conversation.
 
     Raises InvalidArgumentError for an argument outside its limits and for two sources of one name,
-    InvalidMessageError for what is no message, and MissingNamespaceError for a memory without a
+    InvalidMessageError for what is not a message, and MissingNamespaceError for a memory without a
     namespace where the request has no namespace.
 
     >>> ir = hydrate("Which port?", lambda request: "Staging listens on 8443.", timeout=None)

@@ -32,7 +32,7 @@ class PromptIR(PromptContent):
         return laws.verify(self, violations=violations)
 
     def explain(self) -> PromptExplanation:
-        """Return a table: where each part stands, its cost and source, what was left out and why.
+        """Return a table: where each part is, its cost and source, what was left out and why.
 
         >>> from rehydrate.prompt import Provenance, Section
         >>> notes = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)

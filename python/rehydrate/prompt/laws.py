@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import parse, validate
-from rehydrate.prompt.meta import Outcome
+from rehydrate.prompt.content import Outcome
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ class Law(StrEnum):
     """There are at most 4 breakpoints, each once, in the order of the prompt, each on a static
     end."""
     ONCE = "once"
-    """Ids are unique. No item, and no part of one, stands in two sections, late-bound ones
-    included. A late-bound section stands in a result that the history has."""
+    """Ids are unique. No item, and no part of one, is in two sections, late-bound ones
+    included. A late-bound section is in a result that the history has."""
     PROVENANCE = "provenance"
     """All content has a provenance."""
     TRUST = "trust"
     """A derived section has no more trust than the least trusted of its parents."""
     ROLES = "roles"
-    """Content that is not fully trusted never stands in the system role."""
+    """Content that is not fully trusted is never in the system role."""
 
 
 class BrokenLaw(NamedTuple):
@@ -115,7 +115,7 @@ class _Facts:
 
     @cached_property
     def conversation(self) -> Conversation | None:
-        """The history, parsed; None where some entry is no message."""
+        """The history, parsed; None where some entry is not a message."""
         if self.given_conversation is not None:
             return self.given_conversation
         history = self.ir.history
@@ -328,7 +328,7 @@ def _end_of(mark: str, facts: _Facts) -> tuple[int, int] | None:
 def _is_static_end(mark: str, facts: _Facts) -> bool:
     """Whether everything up to the breakpoint is the same in the next turn.
 
-    A dynamic section without an anchor stands before the last user turn, so it moves in the next
+    A dynamic section without an anchor is before the last user turn, so it moves in the next
     prompt. Nothing from there on is static.
     """
     section = facts.sections.get(mark)
@@ -374,7 +374,7 @@ def _once(facts: _Facts) -> Iterator[BrokenLaw]:
 
 
 def _results_present(facts: _Facts) -> Iterator[BrokenLaw]:
-    """Check that the history has the result that each late-bound section stands in."""
+    """Check that the history has the result that each late-bound section is in."""
     late_bound, conversation = facts.ir.late_bound, facts.conversation
     if not late_bound or conversation is None:
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from operator import lt
 from typing import Any, Literal, NamedTuple
 
@@ -18,15 +19,89 @@ from rehydrate.formats.neutral import RenderedMessage
 from rehydrate.formats.rendering import RENDERERS, Rendered
 from rehydrate.messages import PROVIDER_OF, Provider, normal_role
 from rehydrate.prompt.compiled import Segment
-from rehydrate.prompt.counting import entry_tokens, section_tokens
+from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.fencing import fenced, text_of
-from rehydrate.prompt.insertions import insertion_point, insertions
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.layout import Layout
+from rehydrate.prompt.render_cache import same_objects, shared_entries
 from rehydrate.prompt.section import Section, Stability
-from rehydrate.prompt.settled import same_objects, shared_entries
 from rehydrate.prompt.target import Target
+
+
+def insertions(
+    dynamic: Sequence[Section],
+    history: History,
+    messages: Sequence[RenderedMessage],
+    target: Target,
+) -> dict[int, list[Section]]:
+    """Return the sections by the index of the message that they are before."""
+    last_turn = _last_user_turn(history)
+    by_anchor: dict[int | None, list[Section]] = {}
+    for section in dynamic:
+        anchor = last_turn if section.anchor is None else section.anchor
+        by_anchor.setdefault(anchor, []).append(section)
+    entry_indices = [
+        history.entry_index(each.sources[0]) if each.sources else -1 for each in messages
+    ]
+    highest = list(accumulate(entry_indices, max))  # up to and with each message
+    values = [each.message for each in messages]
+    inserted: dict[int, list[Section]] = {}
+    for anchor, group in by_anchor.items():
+        before = len(messages) if anchor is None else bisect_left(highest, anchor)
+        index = insertion_point(values, before, target)
+        inserted.setdefault(index, []).extend(group)
+    return inserted
+
+
+def _last_user_turn(history: History) -> int | None:
+    """Return the entry index of the last user turn."""
+    for message in reversed(history.light_messages):
+        if message.is_user_turn:
+            return history.entry_index(message.index)
+    return None
+
+
+def insertion_point(messages: Sequence[Any], index: int, target: Target) -> int:
+    """Return this index, or the nearest one before it where a section may stand.
+
+    It may not be between a call and its results, nor after thinking that ends a message: then
+    it is before the call. Messages after the index do not count, because they were not there
+    when the section came in.
+    """
+    while index and (start := _inseparable_start(messages, index, target)) is not None:
+        index = start
+    return index
+
+
+def _inseparable_start(messages: Sequence[Any], index: int, target: Target) -> int | None:
+    """Return the index of the message that must not be separated from what follows `index`.
+
+    It is a message with an open call, or one that ends in thinking, in the last turn before
+    `index`. None: there is no such message.
+    """
+    answered: set[str] = set()
+    has_spoken = False
+    for n in range(index - 1, -1, -1):
+        message = messages[n]
+        parsed = target.render_cache.parsed(message, target.provider)
+        if n == index - 1 and _ends_in_thinking(message):
+            return n
+        if (has_spoken or not parsed.answers) and parsed.role != "assistant":
+            return None  # a turn before the last that had calls, or the user's words
+        answered.update(parsed.answers)
+        if not answered.issuperset(parsed.calls):
+            return n
+        has_spoken = parsed.role == "assistant"
+    return None
+
+
+def _ends_in_thinking(message: Any) -> bool:
+    if message.get("type") == "reasoning":
+        return True
+    content = message.get("content")
+    last = content[-1] if isinstance(content, (list, tuple)) and content else None
+    return isinstance(last, dict) and last.get("type") in ("thinking", "redacted_thinking")
+
 
 BEGINNING = "(Earlier messages are not shown.)"
 """The first user message where the provider requires one and the assistant would be first."""
@@ -49,11 +124,11 @@ class _Added(NamedTuple):
 
     sections: Sequence[Section]
     position: int
-    """The position of the entry that they stand before."""
+    """The position of the entry that they are before."""
 
 
 def _extended(last: Layout, ir: PromptIR, added: _Added, target: Target) -> Layout:
-    """Return the last prompt's layout with what is new behind it."""
+    """Return the last prompt's layout with what is new after it."""
     history = ir.history
     own = RENDERERS[target.provider].own
     sections = [_message_of(section, ir, target) for section in added.sections]
@@ -142,7 +217,7 @@ class _Piece(NamedTuple):
     segment: Segment
     value: Any
     names: Sequence[str]
-    """A breakpoint with one of these names stands on its end."""
+    """A breakpoint with one of these names is on its end."""
 
 
 def _whole(ir: PromptIR, target: Target) -> Layout:
@@ -169,7 +244,7 @@ def _can_go_on(ir: PromptIR, rendered: Rendered, provider: Provider) -> bool:
     """Whether new entries leave the parts of this prompt as they are.
 
     They do not where the history is converted, where a system entry of Anthropic's may move, and
-    where a section stands before an entry that is still to come.
+    where a section is before an entry that is still to come.
     """
     history = ir.history
     if history.format != provider or not rendered.messages or not _ascend(history.indices):
@@ -242,7 +317,7 @@ def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Pi
     is_static = True
     for index, (message, cost) in enumerate(messages):
         here = inserted.get(index, ())
-        # A section without an anchor moves in the next prompt, with all behind it.
+        # A section without an anchor moves in the next prompt, with all after it.
         is_static = is_static and all(section.anchor is not None for section in here)
         pieces += [_message_of(section, ir, target) for section in here]
         pieces.append(_history_piece(message, "message", cost, ir, target, is_static=is_static))

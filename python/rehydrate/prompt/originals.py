@@ -1,7 +1,7 @@
 """Originals: stores the whole of each shortened text, and returns it byte for byte.
 
 A text is stored before a notice names its handle, so every handle in a notice works. A handle is
-valid only where it was given out. One that stands in some content by chance or by malice is only
+valid only where it was given out. One that is in some content by chance or by malice is only
 text: asking for it raises UnknownHandleError.
 """
 

@@ -3,19 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import compress, count
+from operator import is_not
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from rehydrate import formats
 from rehydrate.formats import anthropic_writing
-from rehydrate.messages import Message
-from rehydrate.prompt.converted import ConvertedHistory
-from rehydrate.prompt.digests import digest_and_mark
-from rehydrate.prompt.settled import Growing, Settled, same_objects
+from rehydrate.formats.neutral import NO_ID_CHARACTER
+from rehydrate.formats.rendering import Rendered, render_history
+from rehydrate.messages import PROVIDER_OF, Message, Provider
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.layout import digest_and_mark
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.entries import History
     from rehydrate.prompt.ir import PromptIR
     from rehydrate.prompt.layout import Layout
+    from rehydrate.prompt.section import Section
+
+
+T = TypeVar("T")
+
+
+def same_objects(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Return how many values both begin with that are the very same objects.
+
+    >>> same_objects((None, True, 7), (None, True, 8, 9))
+    2
+    """
+    return next(compress(count(), map(is_not, one, other)), min(len(one), len(other)))
+
+
+def shared_entries(entries: tuple[Any, ...], history: History) -> int:
+    """Return how many of these entries the history begins with."""
+    return len(entries) if history.begins_with(entries) else same_objects(entries, history.entries)
+
+
+def can_grow(history: History) -> bool:
+    """Whether an entry means the same whatever follows it.
+
+    A line of a transcript depends on other lines, and "auto" on all entries.
+    """
+    return history.format not in (*PROVIDER_OF, "auto")
+
+
+class Settled(NamedTuple):
+    """The entries that a pass got last, of which it would leave the first ones as they are."""
+
+    entries: tuple[Any, ...] = ()
+    format: str = ""
+    late_bound: tuple[Section, ...] = ()
+    originals: Any = None
+    end: int = 0
+    """How many entries, from the first one on, the pass would leave as they are again."""
+    value: Any = None
+    """A note of the pass's own about them."""
+
+    @classmethod
+    def of(cls, ir: PromptIR, originals: Any, end: int, value: Any = None) -> Self:
+        """Note this of the history that a pass got; the first ``end`` entries are settled."""
+        history = ir.history
+        return cls(history.entries, history.format, ir.late_bound, originals, end, value)
+
+    def within(self, ir: PromptIR, originals: Any) -> Settled:
+        """Return what holds for this IR too.
+
+        Nothing does after a change of the format, of the store of originals, or of the late-bound
+        sections that were there.
+        """
+        is_alike = (
+            ir.history.format == self.format
+            and can_grow(ir.history)
+            and originals is self.originals
+            and same_objects(self.late_bound, ir.late_bound) == len(self.late_bound)
+        )
+        if not is_alike:
+            return Settled()
+        return self._replace(end=min(self.end, shared_entries(self.entries, ir.history)))
+
+
+class Growing(Generic[T]):
+    """A value made from all entries of a history; it is extended where the history was."""
+
+    __slots__ = ("_empty", "_entries", "_format", "_value")
+
+    def __init__(self, empty: T) -> None:
+        """Start with the value of an empty history."""
+        self._empty = self._value = empty
+        self._entries: tuple[Any, ...] = ()
+        self._format = ""
+
+    def of(self, history: History, extend: Callable[[T, History, int], T]) -> T:
+        """Return the value of this history.
+
+        ``extend`` returns a value with the entries from a position on; it changes nothing.
+        """
+        entries, format_ = history.entries, history.format
+        known, value = len(self._entries), self._value
+        is_longer = format_ == self._format and shared_entries(self._entries, history) == known
+        if not (is_longer and can_grow(history)):
+            known, value = 0, self._empty
+        if known < len(entries):
+            value = extend(value, history, known)
+        self._entries, self._format, self._value = entries, format_, value
+        return value
+
 
 _IDS = ("uuid", "id")
 
@@ -190,3 +281,89 @@ def _with_positions(
 
 def _role(message: Any) -> Any:
     return message.get("role") if isinstance(message, Mapping) else None
+
+
+_BY_MESSAGE = frozenset({"anthropic", "langchain", "openai_chat", "plain"})
+"""Formats of which each entry has one role wherever it is sent."""
+
+
+class ConvertedHistory:
+    """The last history that was converted. One that goes on from it is converted from the last
+    turn that both have: the messages before that turn are the very same objects again.
+
+    A turn begins where the assistant speaks after others, or the user after the assistant, and
+    all calls before it are answered before it. Nothing after it changes how what is before it is
+    sent.
+    """
+
+    __slots__ = ("_entries", "_for", "_rendered")
+
+    def __init__(self) -> None:
+        """Start with nothing known."""
+        self._entries: tuple[Any, ...] = ()
+        self._for: tuple[str, str] = ("", "")
+        """Format and provider."""
+        self._rendered = Rendered([], [])
+
+    def of(self, history: History, provider: Provider) -> Rendered:
+        """Return what `render_history` returns for this history."""
+        entries, asked = history.entries, (history.format, provider)
+        if history.format == provider:
+            return render_history(entries, history.format, provider)
+        known = shared_entries(self._entries, history) if asked == self._for else 0
+        if known < len(self._entries):
+            # What came after the last entry that both have may be in one message with it.
+            known = max(known - 1, 0)
+        is_by_message = history.format in _BY_MESSAGE
+        start = _last_turn(history.light_messages, known) if known and is_by_message else 0
+        rendered = render_history(entries[start:], history.format, provider, start)
+        if start:
+            rendered = _joined(self._rendered, rendered, start)
+        self._entries, self._for, self._rendered = entries, asked, rendered
+        return rendered
+
+
+def _joined(earlier: Rendered, later: Rendered, start: int) -> Rendered:
+    """Return the earlier messages before an entry, and the later ones."""
+    end = len(earlier.messages)
+    while end and max(earlier.messages[end - 1].sources, default=0) >= start:
+        end -= 1
+    lost = {what: {n for n in places if n < start} for what, places in earlier.lost.items()}
+    for what, places in later.lost.items():
+        lost.setdefault(what, set()).update(places)
+    return Rendered(
+        earlier.system,
+        [*earlier.messages[:end], *later.messages],
+        {what: frozenset(places) for what, places in lost.items() if places},
+    )
+
+
+def _last_turn(messages: Sequence[Message], known: int) -> int:
+    """Return the index of the entry that begins the last turn among the first ``known`` entries; 0
+    where it is not certain that what is before it stays as it is."""
+    calls = [call for message in messages for call in message.calls]
+    all_calls = set(calls)
+    if len(all_calls) < len(calls) or any(map(NO_ID_CHARACTER.search, calls)):
+        return 0  # ids of calls are changed
+    pending = set[str]()
+    """Calls before a turn that are not answered before it."""
+    for message in messages:
+        pending.update(message.calls)
+        if not pending.issuperset(all_calls.intersection(message.answers)):
+            return 0  # answered twice, or before it was made
+        pending.difference_update(message.answers)
+    start = 0
+    for before, message in zip(messages[-2::-1], messages[:0:-1], strict=True):
+        pending.update(message.answers)
+        pending.difference_update(message.calls)
+        if message.role == "system" and before.role != "system":
+            return 0  # one that comes late may be moved
+        if not start and message.index <= known and not pending.intersection(all_calls):
+            start = message.index if _begins_turn(message, before) else 0
+    return start
+
+
+def _begins_turn(message: Message, before: Message) -> bool:
+    if message.role == "assistant":
+        return before.role in ("user", "tool")
+    return message.role == "user" and not message.answers and before.role == "assistant"

@@ -29,9 +29,6 @@ IR_KIND, COMPILED_KIND = "prompt_ir", "compiled_prompt"
 KIND_KEY = "rehydrate"
 """The key whose value is the kind of the document. It tells an IR from a conversation."""
 
-_OLD_NAMES = {"carrier": "tool_call_id", "places": "entry_indices"}
-"""Fields as they were called in documents that are already written."""
-
 _LANGCHAIN, _OPENAI_CHAT = "langchain", "openai_chat"
 
 
@@ -277,7 +274,6 @@ def _record(kind: Any, value: Any, path: str) -> Any:
     if not isinstance(value, Mapping):
         raise _other_type(path, value, "an object")
     fields = _fields_of(kind)
-    value = {_OLD_NAMES[k] if _OLD_NAMES.get(k) in fields else k: one for k, one in value.items()}
     unknown = [str(name) for name in value if name not in fields]
     if unknown:
         names = ", ".join(map(repr, unknown))

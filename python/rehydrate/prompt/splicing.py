@@ -13,7 +13,7 @@ from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import Section, changed, free_ids
 
 SHORTEST_QUOTE = 40
-"""Characters. A shorter item may stand in the history word for word by chance."""
+"""Characters. A shorter item may be in the history word for word by chance."""
 
 DAY_TOKENS, TIME_TOKENS = 9, 4
 """The cost of a day and of a time. Each is written only where it differs from the item before."""
@@ -60,8 +60,8 @@ def splice(
 
     ``tool_call_id`` is the call whose result will show them. ``visible`` are the items that the
     model sees, by `Provenance.items`; ``visible_text`` is the text of the visible history, and
-    ``visible_sections`` are the sections beside it. A section is visible too if its whole text
-    stands in one of these, or in another section that was found. A section with some new items
+    ``visible_sections`` are the sections next to it. A section is visible too if its whole text
+    is in one of these, or in another section that was found. A section with some new items
     keeps only those in its provenance.
     """
     new = _new_sections(found, budget_tokens, visible, visible_text, visible_sections)
@@ -137,7 +137,7 @@ def late_tokens(section: Section) -> int:
 
 
 def _tokens_behind(before: Section | None, section: Section) -> int:
-    """Return the cost of a section behind another one, whose day and time are not repeated."""
+    """Return the cost of a section after another one, whose day and time are not repeated."""
     previous = None if before is None else before.provenance.time
     return late_tokens(section) - _saved_tokens(previous, section.provenance.time)
 

@@ -12,12 +12,11 @@ from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF
-from rehydrate.prompt.compiled import CompiledPrompt, shared_segments
+from rehydrate.prompt.compiled import CompiledPrompt, shared_segments, valid_until
+from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import DroppedSection
-from rehydrate.prompt.provider_summary import valid_until
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.target import Target, traced
 
@@ -41,7 +40,7 @@ def checked_policy(thinking: object) -> str:
 
 
 def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:
-    """Return what the history's thinking is bound to; nothing where it is not sent as it stands."""
+    """Return what the history's thinking is bound to; nothing where it is not sent as it is."""
     history, model = ir.history, UNBOUND
     if target.thinking == "auto" and history.format in _own_formats(target):
         model = thinking_model(target.model, history.format, history.entries)
@@ -59,7 +58,7 @@ def waits_for_the_turn(
     """Whether a prompt can be cut to these units only after the turn has ended.
 
     ``cut`` are the positions of entries that are kept in part. It must wait if the model may refuse
-    its open tool loop both with the thinking behind the change and without it.
+    its open tool loop both with the thinking after the change and without it.
     """
     binding = binding_of(ir, target)
     if binding.model.open_loop == "any" or not binding.model.refuses_changed_prefix:
@@ -68,7 +67,7 @@ def waits_for_the_turn(
 
 
 def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int | None:
-    """Return the position of the first history entry that stands behind a change; None for none.
+    """Return the position of the first history entry that is after a change; None for none.
 
     With ``sent``, a change is the first segment that differs from the prompt that was sent. Without
     it, a change is the first entry that prune left out.
@@ -104,7 +103,7 @@ def _new_summary(compiled: CompiledPrompt, sent: CompiledPrompt) -> Section | No
 def _only_swaps(
     summary: Section, compiled: CompiledPrompt, sent: CompiledPrompt, shared: int
 ) -> bool:
-    """Whether all behind the summary followed, in the prompt that was sent, right behind the
+    """Whether all after the summary followed, in the prompt that was sent, right after the
     messages that it is of. Then the API accepts what was thought under them
     (https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks)."""
     head = len(compiled.segments) - len(compiled.messages)

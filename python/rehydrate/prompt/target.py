@@ -9,8 +9,8 @@ from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
+from rehydrate.prompt.content import Trace
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import Trace
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.render_cache import RenderCache
 
@@ -26,7 +26,7 @@ class Target:
     minimum_prefix: int = USUAL_MINIMUM_PREFIX
     """Tokens. The provider does not cache a shorter prefix."""
     thinking: str = "auto"
-    """How to treat the model's thinking behind a change: "auto" leaves it out where the model
+    """How to treat the model's thinking after a change: "auto" leaves it out where the model
     refuses it there, "keep" keeps it."""
     granularity: str = "message"
     """How prune treats an entry: "message" keeps or drops it whole, "excerpt" may keep some of its

@@ -80,13 +80,11 @@ if TYPE_CHECKING:
     )
     from rehydrate.retention.sampling import (
         Sample as Sample,
-        sample_cases as sample_cases,
-    )
-    from rehydrate.retention.sessions import (
         Sessions as Sessions,
         read_session as read_session,
         read_session_file as read_session_file,
         read_sessions as read_sessions,
+        sample_cases as sample_cases,
     )
     from rehydrate.retention.strategies import (
         Strategy as Strategy,
@@ -96,38 +94,4 @@ if TYPE_CHECKING:
         standard_strategies as standard_strategies,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "baselines": "keep_last keep_random oracle",
-        "datasets": "Conversation Question Summary read_claude_code read_locomo read_tau_bench",
-        "evaluation": "Evaluation evaluate",
-        "judging": "ajudge judge",
-        "losses": "Loss",
-        "measure": (
-            "CODING_CUTS CUT_RATIOS Compact Cut Interval Kept QUESTION_RATIOS Retention "
-            "SUPPORT_CUTS Score cut_sessions measure_cuts measure_questions"
-        ),
-        "reading": "estimate_cost lines_in names_in steps",
-        "recommendation": "Recommendation",
-        "sampling": "Sample sample_cases",
-        "sessions": "Sessions read_session read_session_file read_sessions",
-        "strategies": "Strategy compacted exact_cost named_strategy standard_strategies",
-    },
-    internal={
-        "baselines": "Measure Turns best_cover cover indices_of to_langchain trim trim_messages",
-        "datasets": "locomo_turns",
-        "evaluation": "SUMMARY",
-        "judging": "Judged Judgement planned_requests",
-        "losses": "TOO_OLD",
-        "measure": "by_session mean_by_session score_cut score_question",
-        "reading": (
-            "Message binding_instructions instructions_kept is_system payload text_of tool_inputs "
-            "user_text without_marks"
-        ),
-        "recommendation": "ANSWERS GOAL NEAR_GOAL USED_LATER recommend",
-        "sampling": "too_short",
-        "sessions": "evenly session_files",
-        "strategies": "checked",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

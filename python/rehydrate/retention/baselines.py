@@ -238,7 +238,7 @@ def _text(parsed: Parsed, kind: PieceKind) -> str:
 
 
 def _calls(parsed: Parsed) -> list[Any]:
-    """Return its tool calls; an input that is no JSON object is under `raw`."""
+    """Return its tool calls; an input that is not a JSON object is under `raw`."""
     inputs = [piece.text for piece in parsed.pieces if piece.kind is PieceKind.TOOL_INPUT]
     calls = []
     for tool_call_id, text in zip_longest(parsed.calls, inputs[: len(parsed.calls)], fillvalue=""):

@@ -25,8 +25,7 @@ from rehydrate.retention.measure import (
 )
 from rehydrate.retention.reading import count_messages
 from rehydrate.retention.recommendation import GOAL, Recommendation, recommend
-from rehydrate.retention.sampling import QuestionCase, Sample, sample_cases
-from rehydrate.retention.sessions import Sessions, Skipped
+from rehydrate.retention.sampling import QuestionCase, Sample, Sessions, Skipped, sample_cases
 from rehydrate.retention.strategies import Strategy, exact_cost, standard_strategies
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)

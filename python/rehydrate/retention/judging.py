@@ -1,7 +1,7 @@
 """judge: how many questions a model answers from a conversation before and after compaction.
 
 The only measure that calls a model. It asks a dataset's own questions if there are any. For other
-sessions the model first writes questions that the agent must be able to answer behind a cut.
+sessions the model first writes questions that the agent must be able to answer after a cut.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Loss:
     before: str
     """Some text before the name in that message."""
     after: str
-    """Some text behind it."""
+    """Some text after it."""
     why: str
     """Why that message was removed."""
     used: int
@@ -52,25 +52,23 @@ class Loss:
     """Names needed after this cut."""
 
 
-def find_losses(
-    cuts: Sequence[Cut], compact: Compact, ratio: float, limit: int = MAX_LOSSES
-) -> tuple[Loss, ...]:
-    """Return at most `limit` lost names: the most used one of each session, then the second of
+def find_losses(cuts: Sequence[Cut], compact: Compact, ratio: float) -> tuple[Loss, ...]:
+    """Return at most `MAX_LOSSES` lost names: the most used one of each session, then the second of
     each, the session with the largest loss first.
 
     For each session, only the cut with the largest loss counts.
     """
     worst: dict[str, list[Loss]] = {}
     for cut in cuts:
-        found = _lost_at(cut, compact, ratio, limit)
+        found = _lost_at(cut, compact, ratio)
         if found and found[0].lost > (worst[cut.session][0].lost if cut.session in worst else 0):
             worst[cut.session] = found
     groups = sorted(worst.values(), key=lambda group: (-group[0].lost, group[0].session))
-    in_turn = [group[rank] for rank in range(limit) for group in groups if rank < len(group)]
-    return tuple(in_turn[:limit])
+    in_turn = [group[rank] for rank in range(MAX_LOSSES) for group in groups if rank < len(group)]
+    return tuple(in_turn[:MAX_LOSSES])
 
 
-def _lost_at(cut: Cut, compact: Compact, ratio: float, limit: int) -> list[Loss]:
+def _lost_at(cut: Cut, compact: Compact, ratio: float) -> list[Loss]:
     kept = compact(list(cut.messages), None, ratio)
     lost = cut.needed - cut.mentioned(kept)
     if not lost:
@@ -89,7 +87,7 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float, limit: int) -> list[Loss]
     )
     return [
         _loss(cut, name, texts, indices, reasons, uses[name], len(lost))
-        for name in _without_overlaps(ranked)[:limit]
+        for name in _without_overlaps(ranked)[:MAX_LOSSES]
     ]
 
 
@@ -134,7 +132,7 @@ def _loss(
 
 
 def _context(text: str, name: str) -> tuple[str, str]:
-    """Return some text before and behind the last occurrence of a name."""
+    """Return some text before and after the last occurrence of a name."""
     start = text.rindex(name)
     end = start + len(name)
     before = single_spaced(text[max(0, start - CONTEXT_CHARS) : start])

@@ -90,7 +90,7 @@ _Object = Mapping[str, Any]
 
 _ITEM_CALLS = ("function_call", "custom_tool_call")
 _ITEM_RESULTS = ("function_call_output", "custom_tool_call_output")
-# Text that a harness writes into the user's messages, around or beside the user's own.
+# Text that a harness writes into the user's messages, around or next to the user's own.
 _HARNESS = re.compile(r"<(/?)(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>")
 
 
@@ -129,7 +129,7 @@ def is_system(message: Message) -> bool:
 def text_of(message: Message) -> str:
     """Return all text of the message: text, tool calls with their inputs, tool results.
 
-    Thinking is left out, since providers drop it, and so is every payload that is no text.
+    Thinking is left out, since providers drop it, and so is every payload that is not text.
     """
     return "\n".join(_texts(payload(message)))
 
@@ -279,7 +279,7 @@ def _calls(body: _Object) -> list[_Object]:
 
 
 def _arguments(function: _Object) -> Any:
-    """Return the arguments of a call, decoded; the raw text where it is no JSON."""
+    """Return the arguments of a call, decoded; the raw text where it is not JSON."""
     raw = function.get("arguments", function.get("input"))
     if not isinstance(raw, str):
         return raw

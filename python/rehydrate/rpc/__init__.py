@@ -19,14 +19,4 @@ if TYPE_CHECKING:
         serve as serve,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "server": "Server serve",
-    },
-    internal={
-        "server": "PROTOCOL_VERSION PROTOCOL_VERSIONS",
-        "splitter": "Malformed Parsed Splitter",
-        "tool": "ARGUMENTS NOT_SERVED call describe",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

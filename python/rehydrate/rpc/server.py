@@ -2,7 +2,7 @@
 
 | code | when |
 |---|---|
-| -32700 | the input is no JSON |
+| -32700 | the input is not JSON |
 | -32600 | JSON, but no request of JSON-RPC 2.0 |
 | -32601 | no such method, or no such tool |
 | -32602 | params or a tool's arguments are wrong |
@@ -79,7 +79,7 @@ class Server:
         return self._answer_one(value)
 
     def refuse(self, reason: str) -> str:
-        """Return the reply to input that is no JSON."""
+        """Return the reply to input that is not JSON."""
         return _refusal(None, PARSE_ERROR, f"this is no JSON: {reason}")
 
     def _answer_one(self, request: object) -> str | None:
@@ -151,7 +151,7 @@ class Server:
 
 
 def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call; refuse what is no call of the tool at all."""
+    """Return the arguments of a call; refuse what is not a call of the tool at all."""
     name = params.get("name", _MISSING)
     if not isinstance(name, str):
         given = "missing" if name is _MISSING else _json_type(name)
@@ -181,7 +181,7 @@ def _failed(message: str) -> dict[str, Any]:
 
 
 def _problem(request: Mapping[str, Any], identity: object) -> str | None:
-    """Return why an object is no request; None if it is one."""
+    """Return why an object is not a request; None if it is one."""
     if request.get("jsonrpc") != "2.0":
         given = _json_type(request["jsonrpc"]) if "jsonrpc" in request else "missing"
         return f"jsonrpc is {given}; send the string '2.0'"

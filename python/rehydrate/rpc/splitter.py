@@ -4,7 +4,7 @@ Values may be pretty-printed, concatenated, a line each or several a line, with 
 `Content-Length` headers. A value ends where its own brackets do, so nothing else is needed to find
 the next one. Only the value being read is held in memory.
 
-Input that is no JSON is reported once and skipped. A truncated request is detected early, by a
+Input that is not JSON is reported once and skipped. A truncated request is detected early, by a
 bracket that cannot be there or a line end inside a string. Reading goes on at the next line that
 begins a value and is indented no deeper than the broken one. Whole requests inside the broken one
 are found again, line by line. Every byte is read at most a fixed number of times.
@@ -46,7 +46,7 @@ class Parsed(NamedTuple):
 
 
 class Malformed(NamedTuple):
-    """Input between values that is no JSON; `reason` says what is wrong."""
+    """Input between values that is not JSON; `reason` says what is wrong."""
 
     reason: str
 

@@ -16,13 +16,4 @@ if TYPE_CHECKING:
         check_all as check_all,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "scripted_model": "ScriptedCall ScriptedModel call",
-        "store_conformance": "check_all",
-    },
-    internal={
-        "store_conformance": "CHECKS check_namespaces_know_nothing_of_each_other",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
-from rehydrate.agent.models import clients
+from rehydrate.agent.models import sdk
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
 from tests.agent.models.fake_transport import FakeTransport, ask, events, openai, prompt
 from tests.agent.models.test_openai_chat import chunks
@@ -197,6 +197,6 @@ def test_the_time_limit_goes_to_the_request():
     ("kind", "extra"), [(AnthropicModel, "anthropic"), (OpenAIResponsesModel, "openai")]
 )
 def test_without_the_sdk_the_extra_is_named(kind, extra, monkeypatch):
-    monkeypatch.setattr(clients, "find_spec", lambda name: None)
+    monkeypatch.setattr(sdk, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=rf"pip install rehydrate\[{extra}\]"):
         kind("m")

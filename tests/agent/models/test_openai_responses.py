@@ -3,7 +3,8 @@
 import pytest
 
 from rehydrate import validate
-from rehydrate.agent import ENCRYPTED, OpenAIResponsesModel
+from rehydrate.agent import OpenAIResponsesModel
+from rehydrate.agent.models.openai_responses import ENCRYPTED
 from rehydrate.cost import Usage
 from rehydrate.errors import (
     ContextOverflowError,

@@ -4,7 +4,8 @@ import anyio
 import pytest
 
 from rehydrate import Context, validate
-from rehydrate.agent import model_of, without_lone_surrogates
+from rehydrate.agent import model_of
+from rehydrate.agent.models.model import without_lone_surrogates
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import ToolDef

@@ -12,7 +12,7 @@ import pytest
 
 from rehydrate import Budget, Context, ContextJIT, Memory, validate
 from rehydrate.memory import MemoryItem
-from rehydrate.prompt import text_tokens
+from rehydrate.prompt.counting import text_tokens
 from tests.context.jit.test_jit import NOON, answer_of, call, fetch
 
 NEEDLE = "record 5456: the harbour master's private phone is +49-30-7788, call only at night"

@@ -9,7 +9,7 @@ import pytest
 
 from rehydrate import Budget, Context, ContextJIT, Memory, count_tokens
 from rehydrate.memory import MemoryItem
-from rehydrate.prompt import heading_tokens
+from rehydrate.prompt.splicing import heading_tokens
 from tests.context.jit.test_jit import call
 
 BEGUN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from rehydrate import Budget, Context, ContextJIT, Memory
 from rehydrate.memory import MemoryItem
-from rehydrate.prompt import text_tokens
+from rehydrate.prompt.counting import text_tokens
 from tests.context.jit.test_jit import NOON, answer_of, call, long_conversation
 
 FIRST = ("Alder", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Juniper", "Larch")

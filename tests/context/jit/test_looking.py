@@ -10,7 +10,8 @@ from rehydrate import Context, Memory
 from rehydrate.context import ContextJIT
 from rehydrate.errors import MissingNamespaceError
 from rehydrate.memory import MemoryItem
-from rehydrate.prompt import HydrationSource, semantic
+from rehydrate.prompt import HydrationSource
+from rehydrate.prompt.sources.memory import semantic
 
 SLUIS = "The harbour master of Sluis is called Anneke van Dam."
 VEERE = "The harbour master of Veere is called Pieter de Wit."

@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.context import MAX_CHARACTERS, WallClock, describe, parse_time_range
+from rehydrate.context import parse_time_range
+from rehydrate.context.time_range import MAX_CHARACTERS, describe
+from rehydrate.context.time_words import WallClock
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import TimeRange
 

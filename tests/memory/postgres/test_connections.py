@@ -23,7 +23,9 @@ from rehydrate.errors import (
     StoreError,
     StoreReadOnlyError,
 )
-from rehydrate.memory.postgres import PostgresStore, shown, verify_version
+from rehydrate.memory.postgres import PostgresStore
+from rehydrate.memory.postgres.connections import verify_version
+from rehydrate.memory.postgres.failures import shown
 from tests.memory.stress.postgres import check_kills
 from tests.postgres_server import server
 

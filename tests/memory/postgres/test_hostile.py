@@ -12,7 +12,8 @@ from rehydrate import Memory
 from rehydrate.context import Threads
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory import MemoryItem
-from rehydrate.memory.postgres import TABLES, PostgresStore
+from rehydrate.memory.postgres import PostgresStore
+from rehydrate.memory.postgres.schema import TABLES
 
 psycopg = pytest.importorskip("psycopg")
 

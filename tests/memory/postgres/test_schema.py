@@ -17,7 +17,9 @@ from rehydrate.errors import (
     StoreError,
     StoreReadOnlyError,
 )
-from rehydrate.memory.postgres import STEPS, TABLES, PostgresStore, is_passing, refused
+from rehydrate.memory.postgres import PostgresStore
+from rehydrate.memory.postgres.failures import is_passing, refused
+from rehydrate.memory.postgres.schema import STEPS, TABLES
 
 psycopg = pytest.importorskip("psycopg")
 

@@ -10,7 +10,7 @@ import pytest
 
 from rehydrate import Embedder, Memory
 from rehydrate.memory import MemoryItem
-from rehydrate.memory.postgres import decoded, encoded
+from rehydrate.memory.postgres.failures import decoded, encoded
 
 pytest.importorskip("psycopg")
 

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from rehydrate import Memory
-from rehydrate.memory.postgres import Connections, PostgresStore
+from rehydrate.memory.postgres import PostgresStore
+from rehydrate.memory.postgres.connections import Connections
 
 psycopg = pytest.importorskip("psycopg")
 

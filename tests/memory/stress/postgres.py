@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import Memory
 from rehydrate.memory import MemoryItem
-from rehydrate.memory.postgres import TABLES
+from rehydrate.memory.postgres.schema import TABLES
 from tests.memory.stress.tenants import TENANTS, check
 from tests.postgres_server import server
 

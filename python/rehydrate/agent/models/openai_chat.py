@@ -1,26 +1,86 @@
-"""OpenAIChatModel: chat completions of OpenAI, and of servers that speak the same wire format.
+"""OpenAIModel, the base of both OpenAI clients, and OpenAIChatModel for chat completions.
 
-These servers differ from OpenAI: arguments are an object or an empty string, calls have no id or
-all the same, the content is null, the usage is missing. A `Reply` always has OpenAI's documented
-form.
+Servers that speak the same wire format differ from OpenAI: arguments are an object or an empty
+string, calls have no id or all the same, the content is null, the usage is missing. A `Reply`
+always has OpenAI's documented form.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.agent.models.model import Reply, Stop
-from rehydrate.agent.models.openai import OpenAIModel, is_json
-from rehydrate.agent.models.sdk import StreamAccumulator
+from rehydrate.agent.models.sdk import SdkModel, StreamAccumulator
 from rehydrate.agent.models.sdk_errors import error_from_body
-from rehydrate.agent.models.streams import EventStream
+from rehydrate.agent.models.streams import EventStream, ResponseStream
 from rehydrate.cost.prices import Usage
 from rehydrate.formats.openai_chat import state_blocks
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+class OpenAIModel(SdkModel):
+    """A model that is asked through an AsyncOpenAI client."""
+
+    _package = "openai"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        client: AsyncOpenAI | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> None:
+        """Take the model's name; raises MissingPackageError without the SDK."""
+        super().__init__(
+            name,
+            client=client,
+            api_key=api_key,
+            base_url=base_url,
+            timeout=timeout,
+            options=self._with_defaults(options),
+        )
+
+    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of each request."""
+        return options
+
+    def _make_client(self) -> Any:
+        """Return a client. A server of your own may need no key, but the SDK insists on one."""
+        from openai import AsyncOpenAI
+
+        api_key, base_url = self._api_key, self._base_url
+        if api_key is None and base_url is not None and not os.environ.get("OPENAI_API_KEY"):
+            api_key = "none"
+        return AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0)
+
+    async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        raw = await resource.with_raw_response.create(**arguments)
+        return ResponseStream(self._provider, raw.http_response)
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text is JSON; the arguments of a call that was cut off are none.
+
+    >>> is_json('{"berth": 4}'), is_json('{"ber')
+    (True, False)
+    """
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
 
 _STOPS: Mapping[str, Stop] = {"length": "length", "content_filter": "refusal"}
 # The API returns these fields of a message and refuses them in a request.

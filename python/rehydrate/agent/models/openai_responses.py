@@ -7,7 +7,7 @@ from typing import Any
 
 from rehydrate import formats
 from rehydrate.agent.models.model import OnText, Reply, Stop, check_compiled_for
-from rehydrate.agent.models.openai import OpenAIModel, is_json
+from rehydrate.agent.models.openai_chat import OpenAIModel, is_json
 from rehydrate.agent.models.sdk import StreamAccumulator
 from rehydrate.agent.models.sdk_errors import (
     error_from_body,
@@ -15,9 +15,8 @@ from rehydrate.agent.models.sdk_errors import (
     unreadable_answer,
 )
 from rehydrate.errors import RequestRefusedError
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt, ProviderSummary
 from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.provider_summary import ProviderSummary
 
 ENCRYPTED = "reasoning.encrypted_content"
 _NOT_ENCRYPTED = "encrypted content is not supported"

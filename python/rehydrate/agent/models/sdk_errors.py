@@ -37,7 +37,7 @@ _OVERFLOW = re.compile(
             r"maximum context length",  # OpenAI, vLLM, DeepSeek, Mistral, OpenRouter
             r"exceeds? the context window",  # OpenAI Responses
             r"input tokens exceed the configured limit",  # OpenAI
-            # OpenAI and Groq: a request above the limit per minute never fits; waiting is no help.
+            # OpenAI and Groq: a request above the limit per minute never fits.
             r"request too large for .{0,300}tokens per min",
             r"longer than the maximum model length",  # vLLM, an image in the prompt
             r"context length is only",  # vLLM

@@ -55,7 +55,7 @@ class SdkStream:
 
 
 class ResponseStream:
-    """The events as they stand in the HTTP response.
+    """The events as they are in the HTTP response.
 
     OpenAI's SDK (3.54) leaves its generators unfinished at ``[DONE]``. Use `SdkStream` once it
     finishes them.

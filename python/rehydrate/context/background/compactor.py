@@ -21,27 +21,31 @@ from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.completion import completion_of
-from rehydrate.context.background.proposer import ProposalJob, StoreProposer
-from rehydrate.context.background.summaries import Summary, summarised
-from rehydrate.context.background.swapping import (
+from rehydrate.context.background.history import (
     first_kept,
     head_of,
     is_summary,
     summarised_until,
     swapped,
 )
-from rehydrate.context.background.writers import ProviderWriter, SummaryRequest, writer_of
+from rehydrate.context.background.summaries import Summary, summarised
+from rehydrate.context.background.writers import (
+    ProposalJob,
+    ProviderWriter,
+    StoreProposer,
+    SummaryRequest,
+    completion_of,
+    writer_of,
+)
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.thread import LeftOut
+from rehydrate.context.prompt_state import LeftOut
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.counting import prompt_tokens, section_tokens, upper_bound
-from rehydrate.prompt.fencing import text_of
+from rehydrate.prompt.compiled import ProviderSummary
+from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.provider_summary import ProviderSummary
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
@@ -307,9 +311,9 @@ class BackgroundCompactor:
             self._tell("ready", job, degraded, before=job.tokens, after=tokens)
 
     def _valid_until(self) -> int:
-        """Return the index of the first entry whose thinking is refused behind the summary.
+        """Return the index of the first entry whose thinking is refused after the summary.
 
-        It is that of the next entry: its thinking may be made after the summary, and not behind it.
+        It is that of the next entry: its thinking may be made before the summary is sent.
         0 where the summary is of another model than the conversation's.
         """
         writer, builder = self._writer, self._builder

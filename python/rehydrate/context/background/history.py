@@ -2,17 +2,186 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rehydrate import formats
-from rehydrate.context.background.summaries import summarised
-from rehydrate.context.background.swapping import begins_user_turn, tail_start
+from rehydrate.compact.outline import ID as OUTLINE_ID
+from rehydrate.context.background.summaries import Summary, summarised
 from rehydrate.context.background.writers import SummaryRequest, user_text, writer_of
 from rehydrate.context.context_store.rendering import SUMMARY
 from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.history import Entries
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.counting import entry_tokens
+from rehydrate.messages import Provider, Unit
+from rehydrate.prompt.compiled import section_of
+from rehydrate.prompt.content import Meta
+from rehydrate.prompt.counting import counted_sections, entry_tokens
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
+
+SUMMARY_ID = "summary"
+ADDED_ID = "summary:added"
+"""What is added to a summary of the provider's own."""
+_UNTIL = "summarised_until"
+TRUST = 0.5
+"""Of a summary: tools and others may have written what it is of."""
+
+
+def first_kept(history: History, keep_last: int, least_tokens: int = 0) -> int | None:
+    """Return the entry index from which on entries stay: at least the last ``keep_last`` messages,
+    and at least so many tokens.
+
+    They begin with a plain user turn; where no such turn has anything before it, as in a long job,
+    with a message of the assistant. No tool pair is split. None where that leaves nothing before,
+    or where the provider needs what is before.
+    """
+    units = history.conversation.units
+    position = None
+    for can_begin in (begins_user_turn, _begins_step):
+        if position is None:
+            position = tail_start(units, keep_last, can_begin, history.tokens, least_tokens)
+    if position is None:
+        return None
+    before = units[:position]
+    bound = set(history.conversation.bound)
+    if not any(not unit.is_system for unit in before):
+        return None
+    if any(member in bound for unit in before for member in unit.members):
+        return None
+    return history.entry_index(units[position].members[0])
+
+
+def tail_start(
+    units: Sequence[Unit],
+    keep_last: int,
+    can_begin: Callable[[Unit], bool],
+    tokens: Sequence[int] = (),
+    least_tokens: int = 0,
+) -> int | None:
+    """Return the number of the unit with which the last ``keep_last`` messages, or more, begin.
+
+    With ``tokens``, those of each entry, they have at least ``least_tokens`` together.
+    """
+    messages = counted = 0
+    for number in range(len(units) - 1, 0, -1):
+        messages += len(units[number].messages)
+        if least_tokens:
+            counted += sum(tokens[member] for member in units[number].members)
+        is_enough = messages >= keep_last and counted >= least_tokens
+        if is_enough and can_begin(units[number]):
+            return number
+    return None
+
+
+def begins_user_turn(unit: Unit) -> bool:
+    """Return whether a unit begins with what the user says."""
+    return unit.is_user_turn and unit.opens_with_user
+
+
+def _begins_step(unit: Unit) -> bool:
+    return unit.role == "assistant"
+
+
+def is_summary(section: Section) -> bool:
+    """Return whether a section is a summary, or what was added to one."""
+    return section.id in (SUMMARY_ID, ADDED_ID)
+
+
+def summarised_until(ir: PromptIR) -> int:
+    """Return the index of the first entry that the prompt's summary is not of."""
+    return max([each.metadata.get(_UNTIL, 0) for each in ir.sections], default=0)
+
+
+def head_of(ir: PromptIR, until: int) -> PromptIR:
+    """Return the IR of the entries before the index ``until`` alone, as they were sent."""
+    shown = ir.history
+    history = shown.select([n for n, index in enumerate(shown.indices) if index < until])
+    sections = [
+        section
+        for section in ir.sections
+        if section.is_static or (section.anchor is not None and section.anchor < until)
+    ]
+    return ir.replace(
+        history=history,
+        sections=tuple(sections),
+        late_bound=_answered(ir, history),
+        breakpoints=(),
+        meta=Meta(),
+    )
+
+
+def swapped(
+    ir: PromptIR, entries: Entries, until: int, summary: Summary, provider: Provider, valid: int
+) -> PromptIR:
+    """Return the IR with a summary instead of the entries before the index ``until``.
+
+    System entries stay. So do sections that stand later or always; what was among the replaced
+    entries goes, an earlier summary and an outline too. A summary of the provider's own stands
+    before all, and what is added to it before the last user turn; the provider accepts thinking
+    after it in entries before the index ``valid``.
+    """
+    shown = ir.history
+    system = {
+        shown.entry_index(message.index)
+        for message in shown.light_messages
+        if message.role == "system"
+    }
+    kept = [
+        position
+        for position, index in enumerate(shown.indices)
+        if index >= until or index in system
+    ]
+    history = shown.select(kept)
+    # What was shortened refers to what goes.
+    history = entries.with_texts_of(history.indices, history)
+    sections = [
+        section
+        for section in ir.sections
+        if not is_summary(section)
+        and section.id != OUTLINE_ID
+        and (section.is_static or section.anchor is None or section.anchor >= until)
+    ]
+    if summary.native is None:
+        made = [_section(SUMMARY_ID, summary.text, "What was said before", until)]
+    else:
+        made = [section_of(summary.native, SUMMARY_ID, provider, TRUST, valid)]
+        if summary.text:
+            title, turn = "Word for word, of what was said before", len(entries) - 1
+            made.append(_section(ADDED_ID, summary.text, title, turn))
+    made[0] = replace(made[0], metadata={**made[0].metadata, _UNTIL: until})
+    made = counted_sections(made)
+    return ir.replace(
+        history=history,
+        sections=(
+            *[each for each in sections if each.is_static],
+            *made,
+            *[each for each in sections if not each.is_static],
+        ),
+        late_bound=_answered(ir, history),
+        breakpoints=(),
+    )
+
+
+def _answered(ir: PromptIR, history: History) -> tuple[Section, ...]:
+    """Return the late-bound sections whose calls are answered in the history."""
+    answered = {call for message in history.messages for call in message.answers}
+    return tuple([each for each in ir.late_bound if each.tool_call_id in answered])
+
+
+def _section(id_: str, text: str, title: str, anchor: int) -> Section:
+    return Section(
+        id_,
+        text,
+        Provenance(SUMMARY_ID, trust=TRUST),
+        priority=Priority.HIGH,
+        mode=CompositionMode.ADDITIVE,
+        title=title,
+        anchor=anchor,
+    )
+
 
 KEEP_LAST = 12
 SIZE = 0.04

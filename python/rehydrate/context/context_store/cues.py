@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_SENTENCE = 400
-"""Characters. A longer one is no sentence."""
+"""Characters. A longer one is not a sentence."""
 
 _DECISION = re.compile(
     r"""\b(?: (?:we|i) (?:'ve|\shave)? \s (?: decided | chose | settled \s on | agreed )
@@ -110,7 +110,7 @@ def sentences(text: str) -> Iterator[Cued]:
 
 
 def whole_sentences(text: str, start: int, end: int) -> Cued:
-    """Return the sentences that a part of a text stands in: a word before it may turn it round.
+    """Return the sentences that a part of a text is in: a word before it may turn it round.
 
     Where they are longer than MAX_SENTENCE, what is returned is longer too.
 

@@ -50,7 +50,7 @@ class Status(StrEnum):
 
 
 class Span(NamedTuple):
-    """Where a text stands in the thread, word for word."""
+    """Where a text is in the thread, word for word."""
 
     entry: int
     """The index of the entry in `Context.history`."""

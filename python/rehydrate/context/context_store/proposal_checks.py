@@ -1,6 +1,6 @@
 """Checks of a model's proposals, in code: what holds becomes operations of the context store.
 
-A quote must stand in the entry, word for word. Trust follows the source, so a text that somebody
+A quote must be in the entry, word for word. Trust follows the source, so a text that somebody
 smuggled into a tool's result becomes no preference, no decision and no task, and settles nothing
 that the user said. What is permanent is superseded, with a link, and never goes otherwise.
 """
@@ -220,7 +220,7 @@ class _Checks:
         return item
 
     def _same(self, item: Item) -> Item | None:
-        """Return the item that holds already and says the same, or stands where this one does."""
+        """Return the item that holds already and says the same, or is where this one is."""
         known = self._items.find(item.heading, item.key)
         if known is not None and known.status in (Status.LIVE, Status.FADED):
             return known
@@ -254,7 +254,7 @@ class _Checks:
         return message
 
     def _quoted(self, heading: Heading, proposal: Proposal) -> tuple[Span, str, Source]:
-        """Return where a quote stands, in whole sentences, and who said it: the most trusted of
+        """Return where a quote is, in whole sentences, and who said it: the most trusted of
         those who may."""
         message, quote = self._message(proposal.entry), proposal.quote.strip()
         if len(quote) > MAX_SENTENCE:
@@ -298,7 +298,7 @@ class _Checks:
         """Return who speaks in a message."""
         if message.role == "assistant":
             return Source.ASSISTANT
-        # Beside results, and where it is no user turn, a harness may have written the text.
+        # Beside results, and where it is not a user turn, a harness may have written the text.
         is_user = message.is_user_turn and not message.answers
         return Source.USER if is_user else Source.TOOL
 

@@ -79,7 +79,7 @@ class Answer(NamedTuple):
 
     proposals: list[Proposal]
     unreadable: int
-    """Lines, or members of a list, that are no proposal."""
+    """Lines, or members of a list, that are not proposals."""
 
 
 class ProposalRequest(NamedTuple):

@@ -6,13 +6,136 @@ not its words summarised again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rehydrate.context.context_store.commands import Command
+from rehydrate.compact.outline import NameIndex, OutlineName, write_outline
+from rehydrate.context.context_store.cues import exit_code, first_error
 from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
-from rehydrate.context.context_store.tool_table import CHANGES
+from rehydrate.context.context_store.tool_table import CHANGES, RAN, subjects
+from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import text_tokens
+
+_MAX_COMMAND = 80
+"""Characters of a command that are shown, and of what it came to."""
+
+
+class Command(NamedTuple):
+    """The last run of one command."""
+
+    text: str
+    """Its first line."""
+    outcome: str
+    """The first line of its error, the number that it exited with, or ok."""
+    answered: int
+    """The entry of its result."""
+
+
+def commands_of(messages: Iterable[Message], visible: Collection[int]) -> list[Command]:
+    """Return the commands that were run, in the order of their last results.
+
+    Those whose result is one of the ``visible`` entries are left out, and secrets.
+    """
+    from rehydrate.memory.redaction import Redactor  # slow to load
+
+    redactor = Redactor()
+    calls: dict[str, str] = {}
+    ran: dict[str, Command] = {}
+    for message in messages:
+        asked = iter(message.calls)
+        for text, kind in message.pieces:
+            if kind is PieceKind.TOOL_INPUT:
+                told = [each.text for each in subjects(text) if each.use == RAN]
+                calls[next(asked, "")] = told[0] if told else ""
+        for answer, result in _results(message):
+            if command := calls.pop(answer, ""):
+                ran.pop(command, None)
+                ran[command] = Command(command, _outcome(result), message.index)
+    return [
+        Command(_first_line(redactor(command).text), redactor(outcome).text, answered)
+        for command, outcome, answered in ran.values()
+        if answered not in visible
+    ]
+
+
+def _results(message: Message) -> Iterable[tuple[str, str]]:
+    """Return what a message answers with the results; none where an empty one leaves it open which
+    is whose."""
+    texts = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
+    if len(message.answers) == 1:
+        return [(message.answers[0], "\n".join(texts))]
+    return zip(message.answers, texts, strict=True) if len(message.answers) == len(texts) else ()
+
+
+def _first_line(command: str) -> str:
+    first, *others = command.splitlines()
+    return f"{first[: _MAX_COMMAND - 1]}…" if others or len(first) > _MAX_COMMAND else first
+
+
+def _outcome(result: str) -> str:
+    code, error = exit_code(result), first_error(result)
+    if code != 0 and error is not None:
+        return " ".join(error.text.split())[:_MAX_COMMAND]
+    return f"exit {code}" if code else "ok"
+
+
+MAX_PRICE = 1.5
+"""Characters of a line, at most, by those of its names in a list."""
+_MAX_LINE = 300
+
+_Lines = Mapping[OutlineName, str]
+"""The lines of the names that are shown in one."""
+
+
+def write_names(index: NameIndex, tokens: int) -> str:
+    """Return the best names that are not visible, and lines of them, in at most so many tokens."""
+    names = _fitting(index.best(max(tokens, 0)), {}, tokens)
+    lines = _cheap_lines(names, index.hidden_texts())
+    return _written(_fitting(names, lines, tokens), lines)
+
+
+def _fitting(names: Sequence[OutlineName], lines: _Lines, tokens: int) -> Sequence[OutlineName]:
+    most = bisect_right(
+        range(1, len(names) + 1),
+        tokens,
+        key=lambda count: sum(text_tokens([_written(names[:count], lines)])),
+    )
+    return names[:most]
+
+
+def _cheap_lines(names: Sequence[OutlineName], texts: Mapping[str, str]) -> _Lines:
+    """Return the last line of each name in the text of its reference, of those that cost little."""
+    shared: dict[tuple[str, str], list[OutlineName]] = {}
+    folded = {
+        reference: "\n".join(["", *(" ".join(line.split()) for line in text.splitlines()), ""])
+        for reference, text in texts.items()
+    }
+    for each in names:
+        text = folded.get(each.reference, "")
+        at = text.rfind(each.name)
+        if at >= 0:
+            line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
+            shared.setdefault((each.reference, line), []).append(each)
+    return {
+        each: line
+        for (_, line), of_line in shared.items()
+        if len(line) <= min(MAX_PRICE * sum(len(each.name) + 2 for each in of_line) - 3, _MAX_LINE)
+        and (len(of_line) > 1 or any(map(str.isalnum, line.replace(of_line[0].name, ""))))
+        for each in of_line
+    }
+
+
+def _written(names: Sequence[OutlineName], lines: _Lines) -> str:
+    """Return the names by what they were used for, then the lines by where they were."""
+    listed = write_outline([each for each in names if each not in lines], "", lambda _: True)
+    quoted: dict[str, dict[str, None]] = {}
+    for each in names:
+        if each in lines:
+            quoted.setdefault(f"{each.reference}:", {})[f"> {lines[each]}"] = None
+    by_reference = ["\n".join([reference, *of_it]) for reference, of_it in quoted.items()]
+    return "\n".join([*listed.split("\n")[1:], *by_reference])
+
 
 ITEMS_SHARE = 0.8
 """Of the budget for what was laid down, done and left open; names take what is left."""
@@ -30,9 +153,6 @@ SUMMARY = "[compacted history summary]"
 """The first line of a summary that takes the place of messages."""
 WORD_FOR_WORD = "Also, word for word:"
 """The line before what a model's summary lacked."""
-_LABELS = {"[ ]": "plan", "open error:": "error"} | {
-    f"{kind}:": kind for kind in ("preference", "decision", "file")
-}
 _LONGEST_PREFACE = 200
 
 WriteNames = Callable[[int, str], str]

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from rehydrate._check import check_choice
 from rehydrate.compact.outline import NameIndex
-from rehydrate.context.context_store.commands import commands_of
-from rehydrate.context.context_store.name_lines import write_names
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
@@ -20,7 +18,7 @@ from rehydrate.context.context_store.operations import (
 )
 from rehydrate.context.context_store.proposal_checks import Applied, apply_proposals
 from rehydrate.context.context_store.proposals import Proposal, ProposalRequest
-from rehydrate.context.context_store.rendering import render
+from rehydrate.context.context_store.rendering import commands_of, render, write_names
 from rehydrate.context.context_store.updater import Updater
 from rehydrate.messages import Conversation, Message
 

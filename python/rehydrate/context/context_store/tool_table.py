@@ -18,7 +18,7 @@ class ToolUse(NamedTuple):
     use: str
     """edited, created, read, deleted, ran, planned."""
     arguments: tuple[str, ...] = ("file_path", "path", "filename", "notebook_path", "target_file")
-    """Where its subject stands, the first that is there."""
+    """Where its subject is, the first that is there."""
 
 
 EDITED, CREATED, READ, DELETED, RAN, PLANNED, LOOKED_UP = (
@@ -83,7 +83,7 @@ class Subject(NamedTuple):
 
     use: str
     text: str
-    """A path, a command, or the steps of a plan, as they stand in the call's input."""
+    """A path, a command, or the steps of a plan, as they are in the call's input."""
 
 
 def subjects(tool_input: str) -> Iterator[Subject]:

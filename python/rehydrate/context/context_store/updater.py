@@ -37,7 +37,7 @@ from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
 
 ASSISTANT_TRUST = 0.75
-"""Of what the model said: it is no instruction, and it may be wrong."""
+"""Of what the model said: it is not an instruction, and it may be wrong."""
 FADES_AFTER = 120
 """Entries without a reference, after which an open error or a task fades."""
 SAME_SUBJECT = 0.34
@@ -106,7 +106,7 @@ class Updater:
                 yield from self._of_result(message, number, piece, next(answers, ""))
             elif piece.kind is PieceKind.TEXT and message.role != "system":
                 yield from self._of_text(message, number, piece)
-        for call in answers:  # with nothing: such a result is no piece
+        for call in answers:  # with nothing: such a result is not a piece
             yield from self._of_result(message, 0, Piece("", PieceKind.TOOL_RESULT), call)
 
     # Text
@@ -173,7 +173,7 @@ class Updater:
             yield from self._add_once(replace(laid_down, strength=strength))
 
     def _notes(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
-        """What the user labelled, and is no rule: a fact, a goal."""
+        """What the user labelled, and is not a rule: a fact, a goal."""
         for start, text in labelled(piece.text):
             laid_down = (
                 self._items.find(Heading.PREFERENCES, key_of(each.text)) for each in sentences(text)

@@ -20,11 +20,4 @@ if TYPE_CHECKING:
         RehydrateWarning as RehydrateWarning,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "provider": "RehydrateProvider",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-    internal={"messages": "Entry entries_of picked"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -18,11 +18,4 @@ if TYPE_CHECKING:
     )
     from rehydrate.integrations.host_thread import RehydrateWarning as RehydrateWarning
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "hooks": "RehydrateHooks",
-        "session_store": "RehydrateSessionStore",
-        "rehydrate.integrations.host_thread": "RehydrateWarning",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -15,7 +15,7 @@ from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import safe_error_text
-from rehydrate.integrations.claude_agent_sdk.missing import MISSING
+from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.claude_code.events import EVENTS, TIMEOUT, answer
 from rehydrate.integrations.claude_code.home import Home, project_of
 from rehydrate.integrations.host_thread import RehydrateWarning
@@ -26,6 +26,10 @@ from rehydrate.integrations.mcp_server.tools import TOOLS, answer as answer_tool
 if TYPE_CHECKING:
     from claude_agent_sdk import HookMatcher, SdkMcpTool
     from claude_agent_sdk.types import HookEvent, McpSdkServerConfig
+
+
+MISSING = MissingPackageError("rehydrate[claude-agent-sdk]", "brings the Claude Agent SDK")
+
 
 SERVER = "rehydrate"
 ASKING_BACK = ("request_context", "fetch_whole", "search_memory")
@@ -40,7 +44,7 @@ class RehydrateHooks:
     long result of a tool is shown in part, with a handle of the whole. The model asks for the rest
     by ``request_context``, ``fetch_whole`` and ``search_memory``, which run in this process.
 
-    All of it lies in ``folder`` (`Home.of()`, unless it is given), which the plugin and the command
+    All of it is in ``folder`` (`Home.of()`, unless it is given), which the plugin and the command
     line share. ``cwd`` is the agent's working folder, and tells which project it works on. A hook
     that fails or takes longer than ``timeout`` seconds leaves the session as it is, with a
     `RehydrateWarning`. `close` it after the last session.

@@ -12,7 +12,7 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate.context.stored_entries import StoredEntries
 from rehydrate.context.threads import Threads
-from rehydrate.integrations.claude_agent_sdk.missing import MISSING
+from rehydrate.integrations.claude_agent_sdk.hooks import MISSING
 
 if TYPE_CHECKING:
     from claude_agent_sdk import (

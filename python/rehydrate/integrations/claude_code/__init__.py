@@ -35,21 +35,4 @@ if TYPE_CHECKING:
         Records as Records,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "events": "EVENTS answer",
-        "home": "Home",
-        "install": "Installation WAYS",
-        "records": "Compacted CompactionRow Records",
-    },
-    internal={
-        "home": "project_of",
-        "install": "PLUGIN",
-        "put_back": "MAX_CHARS",
-        "sessions": "Session",
-        "settings_text": "with_hooks without_hooks",
-        "transcript": "last_turns said",
-        "names": "used_names",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -7,19 +7,19 @@ PostCompact, which alone knows the summary.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import safe_error_text
-from rehydrate.integrations.claude_code.hook_input import (
+from rehydrate.integrations.claude_code.events import (
     HookInput,
     Reply,
     additional_context,
     within,
 )
-from rehydrate.integrations.claude_code.names import used_names
 from rehydrate.integrations.claude_code.put_back import (
     STORE_TOKENS,
     excerpts_of,
@@ -30,9 +30,32 @@ from rehydrate.integrations.claude_code.put_back import (
 )
 from rehydrate.integrations.claude_code.records import Compacted, Records
 from rehydrate.integrations.claude_code.transcript import last_turns
+from rehydrate.retention.reading import is_tool_result, names_in, text_of, tool_inputs
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
+
+
+MAX_NAMES = 2_000
+_LABEL = re.compile(r"\[redacted:\w+\]")
+"""Where a secret was."""
+
+
+def used_names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the names in what was said and in what tools were called with, in their order.
+
+    Names that only results hold are left out: nobody has used them.
+
+    >>> used_names([{"role": "user", "content": "Fix parse_row in src/rows.py."}])
+    ('parse_row', 'src/rows.py')
+    """
+    found: dict[str, None] = {}
+    for entry in entries:
+        message = dict(entry)
+        text = tool_inputs(message) if is_tool_result(message) else text_of(message)
+        found |= dict.fromkeys(sorted(names_in(_LABEL.sub(" ", text))))
+    return tuple(found)[-MAX_NAMES:]
+
 
 RATIO = 0.4
 _MEMORY_SECONDS = 0.8

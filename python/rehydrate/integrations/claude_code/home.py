@@ -18,7 +18,7 @@ _MAX_PARENTS = 64
 
 
 class Home(NamedTuple):
-    """The folder, and what lies in it. Nothing is made before it is written to.
+    """The folder, and what is in it. Nothing is made before it is written to.
 
     >>> Home.of({"REHYDRATE_HOME": "/data"}).memory.as_posix()
     '/data/memory.db'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rehydrate.integrations.claude_code.hook_input import HookInput, Reply, additional_context
+from rehydrate.integrations.claude_code.events import HookInput, Reply, additional_context
 
 MAX_QUERY_CHARS = 2_000
 MAX_MEMORIES = 5

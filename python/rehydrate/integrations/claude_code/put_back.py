@@ -106,7 +106,7 @@ def mark(row: CompactionRow) -> str:
 def is_still_there(row: CompactionRow, path: Path | None) -> bool:
     """Return whether the model of a resumed session sees what was put back.
 
-    The transcript has it behind the compaction then; a later compaction has another mark.
+    The transcript has it after the compaction then; a later compaction has another mark.
     """
     if path is None:
         return False
@@ -160,7 +160,7 @@ def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int)
 
 
 def room_for_excerpts(store: str) -> int:
-    """Return the characters that are left beside a context store."""
+    """Return the characters that are left besides a context store."""
     marked = len(store) + _MARK_CHARS * (store.count("\n") + 1)
     return max(MAX_CHARS - _HEADING_CHARS - marked, 0)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rehydrate.integrations.claude_code.hook_input import HookInput, Reply
+from rehydrate.integrations.claude_code.events import HookInput, Reply
 
 CAP_TOKENS = 8_000
 MIN_CAPPED_CHARS = 8_000
@@ -23,7 +23,7 @@ def post_tool(given: HookInput) -> Reply:
     """
     tool = given.text("tool_name")
     response = given.payload.get("tool_response")
-    # Our own tools answer within a budget, and with wholes when they are asked for.
+    # Our own tools answer within a budget, and with whole texts when they are asked for.
     if "rehydrate" in tool or not _has_long_text(response):
         return None
     from rehydrate.prompt.caps import cap_text

@@ -43,7 +43,7 @@ _CODEX_ITEMS = frozenset({
 
 
 def transcript_path(text: object) -> Path | None:
-    """Return the path of a transcript; None for what is no regular file of JSON Lines.
+    """Return the path of a transcript; None for what is not a regular file of JSON Lines.
 
     A link is not followed, and nothing is read that could wait for a writer.
     """
@@ -57,7 +57,7 @@ def transcript_path(text: object) -> Path | None:
     return path if stat.S_ISREG(status.st_mode) else None
 
 
-def last_turns(path: Path, agent: Agent, turns: int = LAST_TURNS) -> list[dict[str, Any]]:
+def last_turns(path: Path, agent: Agent) -> list[dict[str, Any]]:
     """Return the last lines that were said, oldest first; raises OSError.
 
     Broken lines are left out, and so are results whose calls are not there.
@@ -70,9 +70,9 @@ def last_turns(path: Path, agent: Agent, turns: int = LAST_TURNS) -> list[dict[s
         found = list(said(reader.objects(size - begin), agent))
         if agent != "claude_code":
             found = [found[line.index] for line in codex.spoken_lines(found)]
-        if len(found) >= turns or not begin:
+        if len(found) >= LAST_TURNS or not begin:
             break
-    return paired(found[-turns:], agent)
+    return paired(found[-LAST_TURNS:], agent)
 
 
 def said(
@@ -158,7 +158,7 @@ def _link(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
     """Return the entries without results whose calls are missing, and without calls that were
-    never answered, where others were made behind them."""
+    never answered, where others were made after them."""
     if agent != "claude_code":
         items = [entry["payload"] for entry in entries]
         asked = {item.get("call_id") for item in items if not _is_output(item)}
@@ -179,7 +179,7 @@ def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
 
 
 def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what counts of a line; Claude Code keeps the whole result a second time beside it."""
+    """Return what counts of a line; Claude Code keeps the whole result a second time next to it."""
     if not is_seen(line) or any(line.get(key) for key in _UNSEEN):
         return None
     content = content_of(line)
@@ -195,7 +195,7 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
         entry["attachment"] = {"type": "queued_command", "prompt": content, "commandMode": "prompt"}
     else:
-        # A line without its role is no message; the type says the same.
+        # A line without its role is not a message; the type says the same.
         own = _own_words(content) if line["type"] == "user" else content
         body = {"role": line["type"], "content": own}
         message_id = line["message"].get("id")

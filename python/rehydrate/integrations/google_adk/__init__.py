@@ -18,11 +18,4 @@ if TYPE_CHECKING:
         RehydrateWarning as RehydrateWarning,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "plugin": "RehydratePlugin",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-    internal={"contents": "Entry entries_of picked"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

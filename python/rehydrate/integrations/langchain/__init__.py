@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         HostReport as HostReport,
         RehydrateWarning as RehydrateWarning,
     )
-    from rehydrate.integrations.langchain.edit import RehydrateEdit as RehydrateEdit
     from rehydrate.integrations.langchain.middleware import (
+        RehydrateEdit as RehydrateEdit,
         RehydrateMiddleware as RehydrateMiddleware,
     )
     from rehydrate.integrations.langchain.summaries import (
@@ -28,12 +28,4 @@ if TYPE_CHECKING:
         ExtractiveSummarizer as ExtractiveSummarizer,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "edit": "RehydrateEdit",
-        "middleware": "RehydrateMiddleware",
-        "summaries": "ChatModelWriter ExtractiveSummarizer",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

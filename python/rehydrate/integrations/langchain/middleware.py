@@ -6,25 +6,24 @@ The graph's state stays as it is. What the model gets is made from it in each ca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, PassiveOptions
 from rehydrate.integrations.chat_dicts import is_same_list
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    HostThread,
-    warn_passed_through,
-)
+from rehydrate.integrations.host_thread import HostThread, warn_passed_through
 from rehydrate.integrations.langchain.summaries import Summarizer, background_with
-from rehydrate.integrations.langchain.threads import MISSING, AgentThreads, running_config
-from rehydrate.integrations.langchain.tools import tools_for
-from rehydrate.prompt.caps import Caps
+from rehydrate.integrations.langchain.threads import (
+    MISSING,
+    AgentThreads,
+    running_config,
+    scope_of,
+    tools_for,
+)
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.request import Budget
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -33,63 +32,44 @@ except ImportError:
     raise MISSING from None
 
 if TYPE_CHECKING:
+    from langchain_core.messages import AnyMessage, BaseMessage
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
 
-    from rehydrate.prompt.sources.arguments import Given
 
-
-class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
+class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
     """Keep an agent's prompts within a budget, without breaking the provider's cache.
 
     Each conversation has a persistent `Context`. Its prompts extend one another byte for byte; only
     a compaction breaks the prefix. The state keeps all messages. System text and tools count too.
 
     The agent's model gets the tools of a `ContextJIT`, by which it brings back what its prompt does
-    not show (``asks_back=False``: none). A tool's result over its cap (``caps``) is shown in part,
-    with a handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in
-    each user turn. ``summarizer`` writes summaries meanwhile, in a thread of its own: a chat model,
-    its name, a Runnable or a function of the messages; ``background`` says when and how.
-    ``options`` are other arguments of `Context`, such as ``outline`` or ``granularity``;
-    ``provider`` and ``model`` are those of the first model that is called, unless given.
+    not show. ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results,
+    background summaries, and others of `Context`. ``provider`` and ``model`` are those of the first
+    model that is called, unless given. ``summarizer`` writes summaries meanwhile, in a thread of
+    its own: a chat model, its name, a Runnable or a function of the messages.
 
     Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
     `report` says what became of the last call.
 
+    >>> from rehydrate.prompt import Budget
     >>> middleware = RehydrateMiddleware(budget=Budget(soft_tokens=60_000))
     >>> [tool.name for tool in middleware.tools]
     ['request_context', 'fetch_whole']
     """
 
+    _threads: AgentThreads
+
     def __init__(
-        self,
-        *,
-        budget: Budget = Budget(),  # noqa: B008  it is frozen
-        sources: Given = (),
-        summarizer: Summarizer | None = None,
-        background: BackgroundCompaction | None = None,
-        caps: Caps | None = None,
-        asks_back: bool = True,
-        max_threads: int = MAX_THREADS,
-        **options: Any,
+        self, *, summarizer: Summarizer | None = None, **options: Unpack[AdapterOptions]
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        given = {
-            "budget": budget,
-            "sources": sources,
-            "background": background_with(background, summarizer),
-            **options,
-        }
-        self._threads = AgentThreads(given, caps=caps, asks_back=asks_back, max_threads=max_threads)
-        self.tools: Sequence[BaseTool] = tools_for(self._threads) if asks_back else []
+        options["background"] = background_with(options.get("background"), summarizer)
+        self._threads = AgentThreads(options)
+        self.tools: Sequence[BaseTool] = tools_for(self._threads)
         self._own = {tool.name for tool in self.tools}
         self._counted = _Counted((), 0)
-
-    @property
-    def report(self) -> HostReport:
-        """What became of the last call's messages, of any thread."""
-        return self._threads.report
 
     def thread(self, config: RunnableConfig, messages: Sequence[Any]) -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
@@ -97,7 +77,7 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
 
         ``config`` is the one that the agent is invoked with, ``messages`` are those of its state.
         """
-        return self._threads.find(config, messages)
+        return self._threads.find(messages, scope_of(config))
 
     def wrap_model_call(
         self,
@@ -122,7 +102,8 @@ class RehydrateMiddleware(AgentMiddleware[Any, Any, Any]):
         try:
             self._threads.suit(request.model)
             reserved = self._reserved_tokens(request)
-            prompted = self._threads.prompt(config, request.messages, reserved_tokens=reserved)
+            scope = scope_of(config)
+            prompted = self._threads.prompt(request.messages, scope, reserved_tokens=reserved)
         except Exception as error:
             warn_passed_through(safe_error_text(error, "rehydrate"))
             return request
@@ -155,3 +136,38 @@ def _definition(tool: Any) -> Mapping[str, Any]:
 def _name_of(tool: Any) -> str:
     name = tool.get("name") if isinstance(tool, Mapping) else tool.name
     return str(name)
+
+
+class RehydrateEdit(Adapter):
+    """A `ContextEdit`: the messages of each conversation become its `Context`'s prompt.
+
+    It is for agents that have a ContextEditingMiddleware already. An edit offers no tools, so the
+    model cannot ask back; `RehydrateMiddleware` lets it. With ``token_count_method="model"`` the
+    system text and the tools count too.
+
+    Pass it as ``ContextEditingMiddleware(edits=[edit])``.
+
+    >>> from rehydrate.prompt import Budget
+    >>> edit = RehydrateEdit(budget=Budget(soft_tokens=60_000))
+    >>> edit.report.compactions
+    0
+    """
+
+    def __init__(self, **options: Unpack[PassiveOptions]) -> None:
+        """Take the options of each `Context`; raises InvalidArgumentError as it does."""
+        self._threads = AgentThreads({"provider": "openai_chat", **options}, can_ask=False)
+
+    def apply(
+        self, messages: list[AnyMessage], *, count_tokens: Callable[[Sequence[BaseMessage]], int]
+    ) -> None:
+        """Replace the messages, in place, by the prompt of their conversation."""
+        reserved = 0
+        with suppress(Exception):  # a counter of the host's, for a list without messages
+            reserved = count_tokens([])
+        try:
+            scope = scope_of(running_config())
+            prompted = self._threads.prompt(messages, scope, reserved_tokens=reserved)
+        except Exception as error:
+            warn_passed_through(safe_error_text(error, "rehydrate"))
+            return
+        messages[:] = prompted.messages

@@ -13,8 +13,11 @@ import anyio
 from rehydrate import formats
 from rehydrate._check import check_whole
 from rehydrate.context.background.compactor import BackgroundCompaction
-from rehydrate.context.background.completion import UnfinishedReplyError
-from rehydrate.context.background.writers import SummaryRequest, summary_prompt
+from rehydrate.context.background.writers import (
+    SummaryRequest,
+    UnfinishedReplyError,
+    summary_prompt,
+)
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.langchain.threads import MISSING

@@ -1,24 +1,32 @@
-"""Threads of LangChain's agents: the conversation that a run is of, and its HostThread."""
+"""Threads of LangChain's agents: the one that a run is of, and the tools that ask it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
-from rehydrate.integrations.host_thread import HostReport, HostThread
-from rehydrate.integrations.prefix_threads import PrefixThreads, Prompted
-from rehydrate.integrations.tool_caps import passes_with
+from rehydrate.integrations.adapter import AdapterThreads, context_of
 from rehydrate.messages import Provider
-from rehydrate.prompt.caps import Caps
 
 MISSING = MissingPackageError("rehydrate[langchain]", "brings LangChain's agents")
+
+try:
+    from langchain.tools import ToolRuntime
+    from langchain_core.tools import BaseTool, StructuredTool
+except ImportError:
+    raise MISSING from None
+
+
 NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
 """Of LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
 
 
-class AgentThreads:
+class AgentThreads(AdapterThreads):
     """The threads of an agent's conversations.
 
     A conversation is a list of messages that goes on, within the thread's id and the agent's place
@@ -26,28 +34,9 @@ class AgentThreads:
     agent that is a tool. Ids of messages do not count: a caller may pass them or not.
     """
 
-    def __init__(
-        self,
-        options: Mapping[str, Any],
-        *,
-        caps: Caps | None,
-        asks_back: bool,
-        max_threads: int,
-    ) -> None:
+    def __init__(self, options: Mapping[str, Any], *, can_ask: bool = True) -> None:
         """Take the options of each `Context`; raises InvalidArgumentError as it does."""
-        self._options = dict(options)
-        if caps is not None:
-            self._options["passes"] = passes_with(caps)
-        self._threads = PrefixThreads(
-            self._context, asks_back=asks_back, max_threads=max_threads, same=is_same_message
-        )
-        self.empty = self._context("")
-        """A context that shows what the options make."""
-
-    @property
-    def report(self) -> HostReport:
-        """What became of the last list of messages, of any conversation."""
-        return self._threads.report
+        super().__init__(options, "", can_ask=can_ask, same=is_same_message)
 
     def suit(self, model: Any) -> None:
         """Take provider and model of the first model that is asked, where none was named."""
@@ -56,18 +45,7 @@ class AgentThreads:
             self._options.setdefault("model", name)
             self._options["provider"] = _provider_of(model, name)
 
-    def prompt(
-        self, config: Mapping[str, Any], messages: Sequence[Any], *, reserved_tokens: int = 0
-    ) -> Prompted:
-        """Return what to send of a run's messages. It raises nothing but for a broken config."""
-        scope = scope_of(config)
-        return self._threads.prompt(messages, scope, reserved_tokens=reserved_tokens)
-
-    def find(self, config: Mapping[str, Any], messages: Sequence[Any]) -> HostThread | None:
-        """Return the thread that a run's messages go on from; None: there is none."""
-        return self._threads.find(messages, scope_of(config))
-
-    def answer(
+    def answer_in(
         self,
         config: Mapping[str, Any],
         messages: Sequence[Any],
@@ -79,14 +57,15 @@ class AgentThreads:
 
         A run may go on in another process than the one that called the model.
         """
-        asking = self._threads.asking(messages, scope_of(config))
+        scope = scope_of(config)
+        asking = self.asking(messages, scope)
         if asking is None:
-            asking = self.prompt(config, _before_reply(messages))
-        return self._threads.answer(asking, name, arguments, call_id)
+            asking = self.prompt(_before_reply(messages), scope)
+        return self.answer(asking, name, arguments, call_id)
 
     def _context(self, scope: str) -> Context:
         thread = {"thread": scope.partition("\n")[0]}
-        return Context(**{**thread, **self._options, "format": "langchain"})
+        return context_of({**thread, **self._options, "format": "langchain"})
 
 
 def _before_reply(messages: Sequence[Any]) -> Sequence[Any]:
@@ -144,3 +123,36 @@ def _provider_of(model: Any, name: str) -> Provider:
     """Return the provider whose counts and rules hold for a model; OpenAI's where it is unknown."""
     kind = f"{type(model).__name__} {getattr(model, '_llm_type', '')} {name}".lower()
     return "anthropic" if "anthropic" in kind or "claude" in kind else "openai_chat"
+
+
+def tools_for(threads: AgentThreads) -> list[BaseTool]:
+    """Return the tools of a context's JIT, answered by the thread of the run that calls them."""
+    return [_tool(definition, threads) for definition in threads.definitions]
+
+
+def _tool(definition: Mapping[str, Any], threads: AgentThreads) -> BaseTool:
+    name = definition["name"]
+
+    def run(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return _answer(name, arguments, runtime, threads)
+
+    async def arun(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return await hand_over(partial(_answer, name, arguments, runtime, threads))
+
+    return StructuredTool(
+        name=name,
+        description=definition["description"],
+        args_schema=dict(definition["input_schema"]),
+        func=run,
+        coroutine=arun,
+    )
+
+
+def _answer(
+    name: str, arguments: Mapping[str, Any], runtime: ToolRuntime[Any, Any], threads: AgentThreads
+) -> str:
+    messages, call_id = runtime.state["messages"], runtime.tool_call_id or name
+    try:
+        return threads.answer_in(runtime.config, messages, name, arguments, call_id)
+    except Exception as error:  # it must not end the agent's run
+        return f"{name}: {safe_error_text(error, name)}; answer with what you have"

@@ -12,4 +12,4 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.integrations.langgraph.store import RehydrateStore as RehydrateStore
 
-__all__, __dir__, __getattr__ = front(__name__, {"store": "RehydrateStore"})
+__all__, __dir__, __getattr__ = front(__name__)

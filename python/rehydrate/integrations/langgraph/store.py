@@ -1,7 +1,7 @@
 """RehydrateStore: LangGraph's long-term store over a Memory.
 
 An item of the store is an item of the memory: its namespace's labels, joined by dots, are the
-memory's namespace, its key is the thread, its value stands in the metadata, and the text is what
+memory's namespace, its key is the thread, its value is in the metadata, and the text is what
 searches read of the value.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.waiting_lock import WaitingLock
+from rehydrate._concurrency.hybrid_lock import WaitingLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.langgraph.conditions import fits, matches, text_of
@@ -162,7 +162,7 @@ class RehydrateStore(BaseStore):
     def _replace(
         self, namespace: str, held: Mapping[str, Sequence[MemoryItem]], new: Sequence[MemoryItem]
     ) -> None:
-        """Add new versions beside the old ones, then forget these: at no time there is none."""
+        """Add new versions next to the old ones, then forget these: at no time there is none."""
         versions = [1 + max(map(_version, held[item.thread]), default=0) for item in new]
         while new:
             named = [

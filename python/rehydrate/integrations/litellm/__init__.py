@@ -22,11 +22,4 @@ if TYPE_CHECKING:
         RehydrateProxyHook as RehydrateProxyHook,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "hooks": "RehydrateHook RehydrateProxyHook",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-    internal={"conversations": "Conversation"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

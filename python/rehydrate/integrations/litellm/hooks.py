@@ -5,51 +5,62 @@ The client keeps its messages. What the model gets is made from them before the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self, Unpack
 
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.errors import MissingPackageError
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    warn_passed_through,
-)
-from rehydrate.integrations.litellm.conversations import CALL_TYPES, Conversations
-from rehydrate.prompt.caps import Caps
-from rehydrate.prompt.request import Budget
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.adapter import Adapter, ChatThreads, PassiveOptions
+from rehydrate.integrations.host_thread import warn_passed_through
+from rehydrate.prompt.counting import text_tokens
 
 try:
     from litellm.integrations.custom_logger import CustomLogger
 except ImportError:
     raise MissingPackageError("rehydrate[litellm]", "brings LiteLLM's hooks") from None
 
-if TYPE_CHECKING:
-    from rehydrate.prompt.sources.arguments import Given
+
+CALL_TYPES = frozenset({"completion", "acompletion"})
+"""The calls whose messages are chat's."""
+_NAMES = ("session_id", "conversation_id", "thread_id")
+"""Of a conversation, in a request's metadata. A trace's id is another one in each request."""
 
 
-class _Hook(CustomLogger):
+class Conversation(NamedTuple):
+    """What tells a conversation from others, besides its messages.
+
+    >>> request = {"model": "gpt-5.1", "metadata": {"session_id": "t-42"}, "user": "alice"}
+    >>> Conversation.of(request, "key")
+    Conversation(caller='key', thread='t-42', model='gpt-5.1')
+    """
+
+    caller: str
+    """The key or user that the gateway knows the client by."""
+    thread: str
+    model: str
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any], caller: str = "") -> Self:
+        """Read it from a request: a session's id, else the user; "" where the messages alone
+        decide."""
+        model = str(request.get("model") or "")
+        metadata = [request.get(name) for name in ("metadata", "litellm_metadata")]
+        named = [
+            place.get(name) for place in metadata if isinstance(place, Mapping) for name in _NAMES
+        ]
+        named += [request.get("litellm_session_id"), request.get("user")]
+        return cls(caller, next((str(name) for name in named if name), ""), model)
+
+
+class _Hook(Adapter, CustomLogger):
     """What both hooks share."""
 
-    def __init__(
-        self,
-        *,
-        budget: Budget = Budget(),  # noqa: B008  it is frozen
-        sources: Given = (),
-        background: BackgroundCompaction | None = None,
-        caps: Caps | None = None,
-        max_threads: int = MAX_THREADS,
-        **options: Any,
-    ) -> None:
+    def __init__(self, **options: Unpack[PassiveOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        given = {"budget": budget, "sources": sources, "background": background, **options}
-        self._conversations = Conversations(given, caps=caps, max_threads=max_threads)
-
-    @property
-    def report(self) -> HostReport:
-        """What became of the last request's messages, of any conversation."""
-        return self._conversations.threads.report
+        empty = Conversation("", "", "")
+        self._threads = ChatThreads(options, empty, named=("thread", "model"), can_ask=False)
 
     async def _prepare(self, request: dict[str, Any], call_type: Any, caller: str = "") -> None:
         """Put the thread's prompt into a chat request."""
@@ -58,7 +69,12 @@ class _Hook(CustomLogger):
         if kind not in CALL_TYPES or not isinstance(messages, list) or not messages:
             return
         try:
-            prompted = await self._conversations.prompt(request, caller)
+            tools = [compact_json(tool) for tool in request.get("tools") or ()]
+            prompted = await self._threads.aprompt(
+                messages,
+                Conversation.of(request, caller),
+                reserved_tokens=sum(text_tokens(tools)),
+            )
         except Exception as error:
             warn_passed_through(safe_error_text(error, "rehydrate"))
             return

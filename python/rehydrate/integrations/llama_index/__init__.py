@@ -18,11 +18,4 @@ if TYPE_CHECKING:
     )
     from rehydrate.integrations.llama_index.memory import RehydrateMemory as RehydrateMemory
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "memory": "RehydrateMemory",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-    internal={"messages": "chat_of picked"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

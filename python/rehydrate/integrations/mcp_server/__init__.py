@@ -1,6 +1,6 @@
 """The MCP server: what `rehydrate mcp` offers to agents that speak the Model Context Protocol.
 
-    client -> stdio / http -> server -> tools -> context_tools, memory_tools, session_tools
+    client -> stdio / http -> server -> tools -> session_tools
                                    `-> resources                    |
                                                       stores: a memory, threads, transcripts
 
@@ -18,19 +18,4 @@ if TYPE_CHECKING:
     from rehydrate.integrations.mcp_server.server import make_server as make_server
     from rehydrate.integrations.mcp_server.stores import Stores as Stores
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "server": "make_server",
-        "stores": "Stores",
-    },
-    internal={
-        "http": "MAX_BODY_BYTES",
-        "jobs": "Job run_job",
-        "session_files": "transcript_roots transcripts",
-        "session_index": "SessionIndex",
-        "session_lines": "MAX_LINE_BYTES TranscriptReader",
-        "session_outline": "outline_of",
-        "tools": "TOOLS",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -1,15 +1,46 @@
-"""Arguments: those of one call, read one by one; each mistake says what to send instead."""
+"""Arguments of one call of a tool, read one by one, and its Answer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+from rehydrate._text import as_json, as_unicode
 from rehydrate.context.time_range import parse_time_range
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
+
+
+class Answer(NamedTuple):
+    """The answer to one call."""
+
+    text: str
+    structured: dict[str, Any] | None = None
+    is_error: bool = False
+
+    @classmethod
+    def of(cls, structured: dict[str, Any]) -> Self:
+        """Return the object as itself and as JSON, as the protocol asks of servers.
+
+        >>> Answer.of({"handle": "mem_1"}).text
+        '{"handle":"mem_1"}'
+        """
+        text = as_json(structured, allow_nan=False, separators=(",", ":"))
+        return cls(text, structured)
+
+    @classmethod
+    def of_text(cls, text: str, **more: Any) -> Self:
+        """Return a text for a model; the object holds it too, since some clients show only that."""
+        clean = as_unicode(text)
+        return cls(clean, {"text": clean, **more})
+
+    @classmethod
+    def of_error(cls, text: str) -> Self:
+        """Return an error that the model can read."""
+        return cls(as_unicode(text), None, is_error=True)
+
 
 MAX_QUERY_CHARS = 2_000
 """A query is a question, not a document."""

@@ -18,8 +18,7 @@ from rehydrate._text import as_unicode, safe_error_text, unicode_inside
 from rehydrate.errors import InvalidArgumentError, RehydrateError
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.jobs import run_job
-from rehydrate.integrations.mcp_server.resources import TEMPLATES, list_threads, read
-from rehydrate.integrations.mcp_server.stores import Stores
+from rehydrate.integrations.mcp_server.stores import TEMPLATES, Stores, list_threads, read
 from rehydrate.integrations.mcp_server.tools import TOOLS, ServedTool, answer
 
 INSTRUCTIONS = (

@@ -23,12 +23,15 @@ from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.jobs import Job
-from rehydrate.integrations.mcp_server.session_chunks import READ_CHARS, Chunks, as_time, clean
 from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts
 from rehydrate.integrations.mcp_server.session_lines import (
+    READ_CHARS,
+    Chunks,
     Link,
     Said,
     TranscriptReader,
+    as_time,
+    clean,
     kept,
     project_of,
     said_in,
@@ -181,7 +184,7 @@ class SessionIndex:
     def find(self, session: str) -> SessionFile:
         """Return the transcript of a session, by its id, the beginning of it, or its path.
 
-        Only what lies in the folders of the agents is found; raises InvalidArgumentError.
+        Only what is in the folders of the agents is found; raises InvalidArgumentError.
         """
         files = transcripts(self._roots)
         exact = [file for file in files if session in (file.id, str(file.path))]

@@ -4,21 +4,198 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rehydrate._text import safe_error_text
 from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownHandleError
-from rehydrate.integrations.mcp_server import context_tools, memory_tools, session_tools
-from rehydrate.integrations.mcp_server.answers import Answer
+from rehydrate.formats.calls import ToolCall
+from rehydrate.integrations.mcp_server import session_tools
+from rehydrate.integrations.mcp_server.arguments import Answer, Arguments, check_names
 from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
+from rehydrate.memory.items import TIERS, Hit, Tier
 from rehydrate.memory.tools import (
     ARGUMENTS as LOAD,
     DESCRIPTION as LOAD_DESCRIPTION,
     NAME as LOAD_NAME,
+    LoadMemory,
 )
-from rehydrate.rpc import tool as compaction
+from rehydrate.rpc import tool, tool as compaction
+
+THREAD: dict[str, Any] = {
+    "type": "string",
+    "description": "The name of the stored conversation; the resources of this server list them.",
+}
+REQUEST_ARGUMENTS = {"thread": THREAD, **REQUEST.properties}
+FETCH_ARGUMENTS = {"thread": THREAD, **FETCH.properties}
+ANSWERED: dict[str, dict[str, Any]] = {
+    "text": {"type": "string", "description": "The answer, word for word."},
+    "tokens": {"type": "integer", "description": "Tokens of what was found."},
+    "remaining": {"type": "integer", "description": "How many more items had no room."},
+}
+
+
+def compact_context(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
+    """Answer with the messages that are kept, and figures.
+
+    Where the memory takes what is dropped, long texts are kept in part unless asked otherwise.
+    """
+    check_names(given, tool.ARGUMENTS)
+    if tool.archives(given):
+        given = {"granularity": "excerpt", **given}
+    return Answer.of(tool.call(given, stores.memory() if stores.has_memory else None))
+
+
+def request_context(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
+    """Answer with what a stored thread has about a query."""
+    return _of_thread(stores, REQUEST.name, given, REQUEST_ARGUMENTS)
+
+
+def fetch_whole(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
+    """Answer with the text under a handle of a stored thread, or a part of it."""
+    return _of_thread(stores, FETCH.name, given, FETCH_ARGUMENTS)
+
+
+def _of_thread(
+    stores: Stores, name: str, given: Mapping[str, Any], known: Mapping[str, Any]
+) -> Answer:
+    thread = Arguments(given, known).text("thread", max_chars=MAX_NAME_CHARS, needed=False)
+    reader = stores.reader(thread)
+    rest = {key: value for key, value in given.items() if key != "thread"}
+    answered = reader.answer(name, rest)
+    if answered.is_error:
+        return Answer.of_error(answered.content)
+    return Answer.of_text(answered.content, tokens=answered.tokens, remaining=answered.remaining)
+
+
+MAX_HITS = 50
+MAX_TEXT_CHARS = 100_000
+"""Of one memory. A longer text is a document: rehydrate memory sync."""
+MAX_NAME_CHARS = 1_000
+TRUST = 0.5
+"""Of what a model adds: a tool's result may have told it to."""
+TIERS_TO_ADD: tuple[Tier, ...] = ("warm", "cold")
+"""What is hot is in every prompt, so only the user makes it so: rehydrate memory add."""
+
+SEARCH: dict[str, dict[str, Any]] = {
+    "query": {"type": "string", "description": "What to look for, in words or in meaning."},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 5},
+    "time_range": {
+        "type": "string",
+        "description": "When it was said: 2026-02-17, 2026-02-01..2026-02-17, yesterday (UTC).",
+    },
+    "kinds": {"type": "array", "items": {"type": "string"}},
+    "sources": {"type": "array", "items": {"type": "string"}},
+    "threads": {"type": "array", "items": {"type": "string"}},
+    "tier": {"type": "string", "enum": [*TIERS]},
+}
+SEARCH_RESULT: dict[str, dict[str, Any]] = {
+    "hits": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "handle": {"type": "string", "description": "load_memory reads it whole."},
+                "snippet": {"type": "string"},
+                "score": {"type": "number"},
+                "kind": {"type": "string"},
+                "tier": {"type": "string"},
+                "source": {"type": "string"},
+                "thread": {"type": "string"},
+                "time": {"type": "string"},
+                "trust": {"type": "number"},
+            },
+            "required": ["handle", "snippet", "score"],
+        },
+    }
+}
+ADD: dict[str, dict[str, Any]] = {
+    "text": {"type": "string", "description": "What to remember, to be read by itself later."},
+    "kind": {"type": "string", "description": "As decision, preference or fact; default: note."},
+    "source": {"type": "string", "description": "Where it comes from: a file, an address."},
+    "thread": {"type": "string", "description": "The conversation that it is from."},
+    "tier": {
+        "type": "string",
+        "enum": [*TIERS_TO_ADD],
+        "description": "warm: also loaded by its source's name; cold: found by search only.",
+    },
+}
+ADD_RESULT: dict[str, dict[str, Any]] = {
+    "handle": {"type": "string"},
+    "created": {"type": "boolean", "description": "False: memory had this text already."},
+    "redacted": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Kinds of secrets that were removed before anything was written.",
+    },
+}
+LOAD_RESULT: dict[str, dict[str, Any]] = {"text": {"type": "string"}}
+
+
+def search_memory(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
+    """Answer with the best matches."""
+    arguments = Arguments(given, SEARCH)
+    query = arguments.text("query")
+    limit = arguments.whole("limit", 5, 1, MAX_HITS)
+    span = arguments.time_range()
+    tier = cast("Tier | None", arguments.choice("tier", TIERS))
+    hits = stores.memory().search(
+        query,
+        limit,
+        after=span.after,
+        before=span.before,
+        kinds=arguments.texts("kinds"),
+        sources=arguments.texts("sources"),
+        threads=arguments.texts("threads"),
+        tiers=None if tier is None else [tier],
+    )
+    return Answer.of({"hits": [_shown(hit) for hit in hits]})
+
+
+def _shown(hit: Hit) -> dict[str, Any]:
+    item = hit.item
+    return {
+        "handle": hit.handle,
+        "snippet": hit.snippet,
+        "score": round(hit.score, 4),
+        "kind": item.kind,
+        "tier": item.tier,
+        "source": item.source,
+        "thread": item.thread,
+        "time": "" if item.time is None else item.time.isoformat(),
+        "trust": item.trust,
+    }
+
+
+def add_memory(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
+    """Add one text, and answer with its handle."""
+    arguments = Arguments(given, ADD)
+    text = arguments.text("text", max_chars=MAX_TEXT_CHARS)
+    names = {
+        name: arguments.text(name, max_chars=MAX_NAME_CHARS, needed=False)
+        for name in ("kind", "source", "thread")
+    }
+    tier = cast("Tier | None", arguments.choice("tier", TIERS_TO_ADD))
+    (added,) = stores.memory().add(
+        text,
+        kind=names["kind"] or "note",
+        source=names["source"],
+        thread=names["thread"],
+        tier=tier or "warm",
+        trust=TRUST,
+    )
+    redacted = sorted({redaction.name for redaction in added.redactions})
+    return Answer.of({"handle": added.handle, "created": added.created, "redacted": redacted})
+
+
+def load_memory(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
+    """Answer with passages of a query, or a note whole."""
+    check_names(given, LOAD)
+    loader = LoadMemory(stores.memory())
+    text, is_error = loader.answer(ToolCall("anthropic", "call_1", LOAD_NAME, given))
+    return Answer.of_error(text) if is_error else Answer.of_text(text)
+
 
 _MISTAKES = (InvalidArgumentError, InvalidMessageError, UnknownHandleError)
 """Errors whose message says what to send instead."""
@@ -66,7 +243,7 @@ def _compaction() -> ServedTool:
         arguments=described["inputSchema"]["properties"],
         required=("messages",),
         result=described["outputSchema"]["properties"],
-        run=context_tools.compact_context,
+        run=compact_context,
         reads_only=False,  # with archive it writes to the memory
     )
 
@@ -83,19 +260,19 @@ TOOLS: Mapping[str, ServedTool] = {
                 "actual messages, word for word, with their times, and a handle of what had no "
                 "room."
             ),
-            arguments=context_tools.REQUEST_ARGUMENTS,
+            arguments=REQUEST_ARGUMENTS,
             required=("thread", *REQUEST.required),
-            result=context_tools.ANSWERED,
-            run=context_tools.request_context,
+            result=ANSWERED,
+            run=request_context,
         ),
         ServedTool(
             name=FETCH.name,
             title="Read what a handle stands for",
             description=FETCH.description,
-            arguments=context_tools.FETCH_ARGUMENTS,
+            arguments=FETCH_ARGUMENTS,
             required=("thread", *FETCH.required),
-            result=context_tools.ANSWERED,
-            run=context_tools.fetch_whole,
+            result=ANSWERED,
+            run=fetch_whole,
         ),
         ServedTool(
             name="search_memory",
@@ -104,10 +281,10 @@ TOOLS: Mapping[str, ServedTool] = {
                 "Search long-term memory by words and by meaning, within kinds, sources, threads "
                 "and times. Each hit comes with its handle."
             ),
-            arguments=memory_tools.SEARCH,
+            arguments=SEARCH,
             required=("query",),
-            result=memory_tools.SEARCH_RESULT,
-            run=memory_tools.search_memory,
+            result=SEARCH_RESULT,
+            run=search_memory,
         ),
         ServedTool(
             name="add_memory",
@@ -116,10 +293,10 @@ TOOLS: Mapping[str, ServedTool] = {
                 "Remember a text for later conversations: a decision, a preference, a fact. "
                 "Secrets are removed first. The same text from the same source is kept once."
             ),
-            arguments=memory_tools.ADD,
+            arguments=ADD,
             required=("text",),
-            result=memory_tools.ADD_RESULT,
-            run=memory_tools.add_memory,
+            result=ADD_RESULT,
+            run=add_memory,
             reads_only=False,
         ),
         ServedTool(
@@ -128,8 +305,8 @@ TOOLS: Mapping[str, ServedTool] = {
             description=LOAD_DESCRIPTION,
             arguments=LOAD,
             required=(),
-            result=memory_tools.LOAD_RESULT,
-            run=memory_tools.load_memory,
+            result=LOAD_RESULT,
+            run=load_memory,
         ),
         ServedTool(
             name="search_sessions",

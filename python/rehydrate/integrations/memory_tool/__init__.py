@@ -17,15 +17,7 @@ if TYPE_CHECKING:
         AsyncRehydrateMemoryTool as AsyncRehydrateMemoryTool,
         RehydrateMemoryTool as RehydrateMemoryTool,
     )
-    from rehydrate.integrations.memory_tool.limits import FileLimits as FileLimits
+    from rehydrate.integrations.memory_tool.commands import FileLimits as FileLimits
     from rehydrate.integrations.memory_tool.memory_files import MemoryFiles as MemoryFiles
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "anthropic_tool": "AsyncRehydrateMemoryTool RehydrateMemoryTool",
-        "limits": "FileLimits",
-        "memory_files": "MemoryFiles",
-    },
-    internal={"file_log": "FileLog", "views": "MAX_VIEW_CHARS"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -6,17 +6,192 @@ Commands, answers and errors are those of Anthropic's documentation of the tool
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
+from rehydrate._check import check_whole
 from rehydrate._text import is_utf8
-from rehydrate.integrations.memory_tool.paths import ROOT, checked_path, folders_of
-from rehydrate.integrations.memory_tool.refusal import Refusal
-from rehydrate.integrations.memory_tool.views import (
-    shown_file,
-    shown_folder,
-    snippet,
-)
+
+
+class Refusal(Exception):  # noqa: N818  it is an answer, not an error of the program
+    """Its message is the answer to the model; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """Limits on the files of one namespace. What goes beyond is refused, and nothing is dropped.
+
+    >>> FileLimits(max_files=50).max_file_bytes
+    1000000
+    """
+
+    max_file_bytes: int = 1_000_000
+    max_bytes: int = 10_000_000
+    """Of all files together."""
+    max_files: int = 1_000
+
+    def __post_init__(self) -> None:
+        """Refuse a value that cannot be a limit."""
+        for name in ("max_file_bytes", "max_bytes", "max_files"):
+            check_whole(f"FileLimits: {name}", getattr(self, name), 1)
+
+
+ROOT = "/memories"
+MAX_CHARS = 512
+
+
+def checked_path(path: object, name: str = "path") -> str:
+    """Return a path below /memories without needless slashes; raises Refusal for any other.
+
+    The files are rows of a database, so no path leads out of it. Paths that would lead out of a
+    folder are refused all the same: a model that sends one is wrong, or misled.
+
+    >>> checked_path("/memories//notes/a.md")
+    '/memories/notes/a.md'
+    """
+    if not isinstance(path, str) or not path:
+        raise Refusal(f"Error: `{name}` is {path!r}; send a path such as {ROOT}/notes.md")
+    if len(path) > MAX_CHARS:
+        raise Refusal(f"Error: `{name}` has {len(path)} characters; send at most {MAX_CHARS}")
+    if not path.isprintable() or "\\" in path:
+        raise Refusal(f"Error: Path {path!r} has a character that no file name here may have")
+    parts = [part for part in path.split("/") if part and part != "."]
+    decoded = unquote(unquote(path)).replace("\\", "/").split("/")
+    if not path.startswith("/") or not parts or f"/{parts[0]}" != ROOT:
+        raise Refusal(f"Error: Path must start with {ROOT}, got: {path}")
+    if ".." in parts or ".." in decoded:
+        raise Refusal(f"Error: Path {path} would escape {ROOT} directory")
+    return "/" + "/".join(parts)
+
+
+def folders_of(path: str) -> list[str]:
+    """Return the folders above a file, the outermost first.
+
+    >>> folders_of("/memories/a/b.md")
+    ['/memories', '/memories/a']
+    """
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts))]
+
+
+MAX_LINES = 999_999
+MAX_VIEW_CHARS = 16_000
+"""The tool's description, which the model knows, says that longer views are cut here."""
+_WIDTH = len(str(MAX_LINES))
+_DEPTH = 2
+
+
+def shown_folder(path: str, texts: Mapping[str, str]) -> str:
+    """Return a folder with all that is in it, two levels deep, each with its size."""
+    begin = f"{path}/"
+    sizes: dict[tuple[str, ...], int] = {}
+    folders: set[tuple[str, ...]] = set()
+    total = 0
+    for file, text in texts.items():
+        if not file.startswith(begin):
+            continue
+        size = len(text.encode())
+        total += size
+        names = tuple(file.removeprefix(begin).split("/"))
+        for depth in range(1, min(_DEPTH, len(names)) + 1):
+            if _is_hidden(names[depth - 1]):
+                break
+            above = names[:depth]
+            sizes[above] = sizes.get(above, 0) + size
+            if depth < len(names):
+                folders.add(above)
+    lines = [
+        f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding "
+        "hidden items and node_modules:",
+        f"{human_size(total)}\t{path}",
+    ]
+    for names in sorted(sizes):
+        end = "/" if names in folders else ""
+        lines.append(f"{human_size(sizes[names])}\t{begin}{'/'.join(names)}{end}")
+    return "\n".join(lines)
+
+
+def shown_file(path: str, text: str, view_range: object) -> str:
+    """Return the lines of a file with their numbers, up to `MAX_VIEW_CHARS` of them."""
+    lines = text.split("\n")
+    if len(lines) > MAX_LINES:
+        raise Refusal(f"File {path} exceeds maximum line limit of 999,999 lines.")
+    first, last = _lines_of(view_range, len(lines))
+    shown: list[str] = []
+    room, number = MAX_VIEW_CHARS, first
+    while number <= last and len(line := lines[number - 1]) <= room:
+        shown.append(numbered(number, line))
+        room -= len(line) + 1
+        number += 1
+    if number == first:  # the first line alone is too long
+        shown.append(numbered(number, line[:room]))
+        shown.append(f"[line {number} is cut: it has {len(line):,} characters]")
+        number += 1
+    if number <= last:
+        shown.append(
+            f"[lines {number}-{last} are not shown: view them with view_range [{number}, {last}]]"
+        )
+    return f"Here's the content of {path} with line numbers:\n" + "\n".join(shown)
+
+
+def snippet(text: str, line: int) -> str:
+    """Return a line with the two lines before and after it, with their numbers."""
+    lines = text.split("\n")
+    around = range(max(1, line - 2), min(len(lines), line + 2) + 1)
+    return "\n".join(numbered(number, lines[number - 1][:MAX_VIEW_CHARS]) for number in around)
+
+
+def numbered(number: int, line: str) -> str:
+    r"""Return a line after its number.
+
+    >>> numbered(3, "Hello.")
+    '     3\tHello.'
+    """
+    return f"{number:>{_WIDTH}}\t{line}"
+
+
+def human_size(size: int) -> str:
+    """Return a size as people read it.
+
+    >>> human_size(0), human_size(900), human_size(5_632), human_size(2_097_152)
+    ('0B', '900B', '5.5K', '2M')
+    """
+    value, unit = float(size), "B"
+    for larger in "KMG":
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{int(value)}{unit}" if value == int(value) else f"{value:.1f}{unit}"
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name == "node_modules"
+
+
+def _lines_of(view_range: object, count: int) -> tuple[int, int]:
+    """Return the first and the last line to show."""
+    if view_range is None:
+        return 1, count
+    if (
+        not isinstance(view_range, Sequence)
+        or len(view_range) != 2
+        or not all(type(each) is int for each in view_range)
+    ):
+        raise Refusal(
+            f"Error: Invalid `view_range` parameter: {view_range!r}. It should be "
+            "[start_line, end_line], or [start_line, -1] for the rest of the file."
+        )
+    first = max(1, view_range[0])
+    last = count if view_range[1] == -1 else min(view_range[1], count)
+    if first > count or last < first:
+        raise Refusal(
+            f"Error: Invalid `view_range` parameter: {list(view_range)}. It should be within the "
+            f"range of lines of the file: [1, {count}]"
+        )
+    return first, last
+
 
 _LISTED_LINES = 50
 _QUOTED_CHARS = 2_000

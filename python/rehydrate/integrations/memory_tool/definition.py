@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rehydrate.integrations.memory_tool.commands import NAMES
-from rehydrate.integrations.memory_tool.paths import ROOT
+from rehydrate.integrations.memory_tool.commands import NAMES, ROOT
 
 NAME = "memory"
 DESCRIPTION = (

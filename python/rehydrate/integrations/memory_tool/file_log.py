@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.context.stored_thread import records_of
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
 
 FORMAT = "plain"
-"""Each version of a file is an entry: a message with the file's text and, beside it, its path."""
+"""Each version of a file is an entry: a message with the file's text and, next to it, its path."""
 _SLACK_BYTES = 256 * 1024
 """Old versions are left alone up to so many bytes, and up to twice the size of the files. What is
 left of them, some 80 bytes each, is not looked at again for as many."""
@@ -39,19 +39,11 @@ class FileLog:
     were read. A file's text comes back byte for byte.
     """
 
-    def __init__(
-        self,
-        store: ThreadStore,
-        namespace: str,
-        thread: str,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, store: ThreadStore, namespace: str, thread: str) -> None:
         """Take an open store; nothing is written before the first change."""
         self._store = store
         self._namespace = namespace
         self._thread = thread
-        self._clock = clock
         self._files = Files({})
         self._tidy_bytes = 0
 
@@ -74,7 +66,7 @@ class FileLog:
 
         Return False, with nothing written, where the files are no longer as they were read.
         """
-        now = self._clock()
+        now = time.time()
         records = [_version(path, text, now) for path, text in changes.items()]
         if not files.records:
             records.insert(0, header(FORMAT))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._check import check_share, check_type
@@ -13,18 +13,59 @@ from rehydrate.errors import InvalidArgumentError, RehydrateError, StoreError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.integrations.host_thread import RehydrateWarning
 from rehydrate.integrations.memory_tool import commands
+from rehydrate.integrations.memory_tool.commands import ROOT, FileLimits, Refusal
 from rehydrate.integrations.memory_tool.definition import DESCRIPTION, NAME, SCHEMA
 from rehydrate.integrations.memory_tool.file_log import FileLog, Files
-from rehydrate.integrations.memory_tool.limits import FileLimits
-from rehydrate.integrations.memory_tool.passages import update_passages
-from rehydrate.integrations.memory_tool.paths import ROOT
-from rehydrate.integrations.memory_tool.refusal import Refusal
+from rehydrate.memory.folder import chunks
+from rehydrate.memory.items import MemoryItem
 from rehydrate.memory.tools import memory_of_tool
 
 if TYPE_CHECKING:
     from rehydrate.agent.tools import Tool
     from rehydrate.context.threads import Threads
     from rehydrate.memory.memory import Memory
+
+
+KIND = "memory_file"
+TOOL = "memory"
+
+
+def update_passages(
+    memory: Memory, thread: str, texts: Mapping[str, str], paths: Iterable[str] | None, trust: float
+) -> None:
+    """Add the passages of these files that are new, then forget those that are gone.
+
+    None as paths: all files, and what the memory has of others goes.
+    """
+    sources = None if paths is None else sorted(paths)
+    stored: dict[tuple[str, str], str] = {
+        (item.source, item.text): item.handle
+        for item in memory.list(threads=[thread], sources=sources, limit=None)
+    }
+    wanted = {
+        (item.source, item.text): item
+        for path in (texts if sources is None else sources)
+        if path in texts
+        for item in _passages(memory, path, texts[path], thread, trust)
+    }
+    new = [item for key, item in wanted.items() if key not in stored]
+    gone = [handle for key, handle in stored.items() if key not in wanted]
+    if new:
+        memory.add(new)
+    if gone:
+        memory.forget(gone)
+
+
+def _passages(
+    memory: Memory, path: str, text: str, thread: str, trust: float
+) -> Iterable[MemoryItem]:
+    for chunk in chunks(text):
+        if chunk.body.strip():
+            item = MemoryItem(
+                chunk.text, kind=KIND, source=path, thread=thread, tool=TOOL, trust=trust
+            )
+            yield memory.as_stored(item)
+
 
 TRUST = 0.5
 """A model wrote it, from whatever it had read: it is not the user's word."""
@@ -140,7 +181,7 @@ class MemoryFiles:
         read = ToolCall.of_tool(call, NAME)
         try:
             text, is_error = self.answer(read.arguments())
-        except InvalidArgumentError as error:  # its arguments are no JSON
+        except InvalidArgumentError as error:  # its arguments are not JSON
             text, is_error = f"Error: {error}", True
         except RehydrateError as error:  # the store's: do not show the model its path
             text, is_error = f"{failure_text(error, NAME)}; go on without it", True

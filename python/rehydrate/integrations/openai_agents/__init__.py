@@ -20,11 +20,4 @@ if TYPE_CHECKING:
     from rehydrate.integrations.openai_agents.filter import RehydrateFilter as RehydrateFilter
     from rehydrate.integrations.openai_agents.session import RehydrateSession as RehydrateSession
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "filter": "RehydrateFilter",
-        "session": "RehydrateSession",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -6,37 +6,43 @@ The run's items and its session stay as they are. What the model gets is made fr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.context.context import Context
+from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    HostThread,
-    warn_passed_through,
-)
-from rehydrate.integrations.openai_agents.tools import RUNNING, tools_for
-from rehydrate.integrations.prefix_threads import PrefixThreads
-from rehydrate.integrations.tool_caps import passes_with
-from rehydrate.prompt.caps import Caps
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, AdapterThreads, context_of
+from rehydrate.integrations.host_thread import HostThread, warn_passed_through
+from rehydrate.integrations.prefix_threads import Prompted
+from rehydrate.messages import Provider
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.request import Budget
 
 if TYPE_CHECKING:
     from agents import FunctionTool
     from agents.run import CallModelData, ModelInputData
 
-    from rehydrate.prompt.sources.arguments import Given
-
-FORMAT = "openai_responses"
+FORMAT: Provider = "openai_responses"
 """The format of the SDK's items, whatever model they go to."""
+MISSING = MissingPackageError("rehydrate[openai-agents]", "brings the OpenAI Agents SDK")
+_RUNNING: ContextVar[tuple[AdapterThreads, Prompted] | None] = ContextVar(
+    "rehydrate_running", default=None
+)
+"""What the run's last call of a model got. Its tools run in tasks that this task starts."""
 
 
-class RehydrateFilter:
+class _ItemThreads(AdapterThreads):
+    """The threads of conversations that are lists of the SDK's items."""
+
+    _tool_format = FORMAT
+
+    def _context(self, scope: str) -> Context:
+        return context_of({"thread": scope, "provider": FORMAT, **self._options})
+
+
+class RehydrateFilter(Adapter):
     """Keep the inputs of agents within a budget, without breaking the provider's cache.
 
     Pass it as ``RunConfig(call_model_input_filter=...)``, and its `tools` to the agents. One filter
@@ -45,15 +51,14 @@ class RehydrateFilter:
     ``thread`` names the conversation of a call, as in ``lambda data: data.context.user``: then none
     of it is shared with another name, and sources that ask for the thread know it.
 
-    The model brings back by ``request_context`` and ``fetch_whole`` what its input does not show
-    (``asks_back=False``: none). A tool's output over its cap (``caps``) is shown in part, with a
-    handle of the whole. ``sources`` are a `Memory`, folders or functions that are asked in each
-    user turn. With ``background``, summaries are written meanwhile. ``options`` are other arguments
-    of `Context`. Instructions and the agent's function tools count in the budget.
+    The model brings back by ``request_context`` and ``fetch_whole`` what its input does not show.
+    ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results, background
+    summaries, and others of `Context`.
 
     Where something fails, the model gets the items as they are, with a `RehydrateWarning`. `report`
     says what became of the last call.
 
+    >>> from rehydrate.prompt import Budget
     >>> RehydrateFilter(budget=Budget(soft_tokens=60_000), asks_back=False).report.compactions
     0
     """
@@ -61,34 +66,15 @@ class RehydrateFilter:
     def __init__(
         self,
         *,
-        budget: Budget = Budget(),  # noqa: B008  it is frozen
-        sources: Given = (),
-        background: BackgroundCompaction | None = None,
-        caps: Caps | None = None,
-        asks_back: bool = True,
         thread: Callable[[CallModelData[Any]], str] | None = None,
-        max_threads: int = MAX_THREADS,
-        **options: Any,
+        **options: Unpack[AdapterOptions],
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does, and
         MissingPackageError where it has tools and the SDK is missing."""
-        self._options: dict[str, Any] = {
-            "budget": budget,
-            "sources": sources,
-            "background": background,
-            **options,
-        }
-        self._caps = caps
         self._thread_of = thread
-        self._threads = PrefixThreads(self._context, asks_back=asks_back, max_threads=max_threads)
-        empty = self._context("")  # raises for a wrong option
-        self.tools: list[FunctionTool] = tools_for(empty) if asks_back else []
+        self._threads = _ItemThreads(options, "")
+        self.tools: list[FunctionTool] = [_tool(each) for each in self._threads.definitions]
         self._own = {tool.name for tool in self.tools}
-
-    @property
-    def report(self) -> HostReport:
-        """What became of the last call's items, of any conversation."""
-        return self._threads.report
 
     def thread(self, items: Sequence[Any], name: str = "") -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
@@ -110,17 +96,11 @@ class RehydrateFilter:
             warn_passed_through(safe_error_text(error, "rehydrate"))
             return given
         prompted = await self._threads.aprompt(given.input, name, reserved_tokens=reserved)
-        RUNNING.set((self._threads, prompted))
+        _RUNNING.set((self._threads, prompted))
         return replace(given, input=prompted.messages)
 
-    def _context(self, name: str) -> Context:
-        options = {"thread": name, "provider": FORMAT, **self._options}
-        if self._caps is not None:
-            options["passes"] = passes_with(self._caps)
-        return Context(**options)
-
     def _sent_beside(self, data: CallModelData[Any]) -> list[str]:
-        """Return the texts that the model gets beside the items: instructions and tools."""
+        """Return the texts that the model gets besides the items: instructions and tools."""
         tools = [compact_json(_definition(each)) for each in data.agent.tools if self._counts(each)]
         return [*tools, data.model_data.instructions or ""]
 
@@ -135,3 +115,26 @@ def _definition(tool: Any) -> Mapping[str, Any]:
         "description": tool.description,
         "parameters": tool.params_json_schema,
     }
+
+
+def _tool(definition: Mapping[str, Any]) -> FunctionTool:
+    try:
+        from agents import FunctionTool
+    except ImportError:
+        raise MISSING from None
+    name = definition["name"]
+
+    async def invoke(call: Any, arguments: str) -> str:
+        running = _RUNNING.get()
+        if running is None:
+            return f"{name}: there is nothing to ask; answer with what you have"
+        threads, prompted = running
+        return await threads.aanswer(prompted, name, arguments, call.tool_call_id)
+
+    return FunctionTool(
+        name=name,
+        description=definition["description"],
+        params_json_schema=definition["parameters"],
+        on_invoke_tool=invoke,
+        strict_json_schema=False,
+    )

@@ -11,7 +11,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate.context.stored_entries import StoredEntries
 from rehydrate.context.threads import Threads
-from rehydrate.integrations.openai_agents.tools import MISSING
+from rehydrate.integrations.openai_agents.filter import MISSING
 
 if TYPE_CHECKING:
     from agents.memory import SessionSettings

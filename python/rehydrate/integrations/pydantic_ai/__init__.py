@@ -20,11 +20,4 @@ if TYPE_CHECKING:
         RehydrateCapability as RehydrateCapability,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "capability": "RehydrateCapability",
-        "rehydrate.integrations.host_thread": "HostReport RehydrateWarning",
-    },
-    internal={"messages": "Entry entries_of picked"},
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -20,6 +20,4 @@ if TYPE_CHECKING:
         RetentionBatch as RetentionBatch,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__, {"batches": "CountTokensBatch EmbedBatch RehydrateBatch RetentionBatch"}
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -22,10 +22,4 @@ if TYPE_CHECKING:
         retention_batches as retention_batches,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {
-        "batches": "ArrowBatches compact_batches count_tokens_batches embed_batches "
-        "retention_batches"
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

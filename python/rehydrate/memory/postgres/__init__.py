@@ -11,14 +11,4 @@ if TYPE_CHECKING:
         PostgresStore as PostgresStore,
     )
 
-__all__, __dir__, __getattr__ = front(
-    __name__,
-    {"store": "PostgresStore"},
-    internal={
-        "connections": "Connections verify_version",
-        "failures": "is_passing refused",
-        "server_url": "shown",
-        "schema": "STEPS TABLES",
-        "escapes": "encoded decoded",
-    },
-)
+__all__, __dir__, __getattr__ = front(__name__)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import UnknownHandleError
 from rehydrate.memory.items import MemoryItem, MemoryLimits
-from rehydrate.memory.postgres.escapes import encoded
-from rehydrate.memory.postgres.limits import enforce
-from rehydrate.memory.postgres.namespaces import Namespace
+from rehydrate.memory.postgres.failures import encoded
+from rehydrate.memory.postgres.held import written
+from rehydrate.memory.postgres.namespaces import Namespace, enforce
 from rehydrate.memory.postgres.rows import now_ms, values_of
-from rehydrate.memory.postgres.vectors import written
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
 
 _BATCH_ITEMS = 500
 _BATCH_CHARS = 4_000_000

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from rehydrate import _engine
 from rehydrate.memory.items import MemoryLimits, MemoryStats
-from rehydrate.memory.postgres.escapes import decoded
+from rehydrate.memory.postgres.failures import decoded
+from rehydrate.memory.postgres.held import near_texts, written
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import words_of
-from rehydrate.memory.postgres.vectors import near_texts, written
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
 
 _PAGE = 1_000
 REBUILT = 500
@@ -83,7 +83,7 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
 
 
 def rebuild_some(cursor: Cursor, name: str, last: int, has_vectors: bool) -> list[int]:
-    """Make words and vectors of the items behind an id anew; return their ids."""
+    """Make words and vectors of the items after an id anew; return their ids."""
     row = Namespace.lock(cursor, name)
     if row is None:
         return []

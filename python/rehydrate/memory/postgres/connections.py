@@ -29,16 +29,17 @@ from rehydrate.memory.postgres.failures import (
     is_passing,
     is_starting,
     refused,
+    shown,
     store_error,
+    verify_url,
     was_lost,
 )
-from rehydrate.memory.postgres.server_url import shown, verify_url
 
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg_pool import ConnectionPool
 
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
 
 T = TypeVar("T")
 

@@ -1,15 +1,127 @@
-"""What a server refuses, as errors of a store: what to do, and whether trying again may help."""
+"""What all statements share: the cursor, strings as PostgreSQL takes them, the URL, and errors."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from rehydrate.errors import (
+    InvalidArgumentError,
     StoreBusyError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
 )
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class Cursor(Protocol):
+    """psycopg's cursor, within a transaction.
+
+    psycopg types a statement as a literal. Ours are put together of literals; every value of a
+    caller is a parameter. A statement is sent with the next one whose rows are read, so its own
+    number of rows is not known here: count them by ``RETURNING``.
+    """
+
+    def execute(self, query: str, params: Parameters | None = None) -> object:
+        """Run a statement."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, None at the end."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the rows."""
+
+
+_ESCAPE = "\x1a"
+_WRITTEN = re.compile("[\0\x1a\ud800-\udfff]")
+_READ = re.compile("\x1a(\x1a|[0-9a-f]{4})")
+
+
+def encoded(text: str) -> str:
+    r"""Return the text as it is written to the server.
+
+    >>> encoded("a\0b")
+    'a\x1a0000b'
+    """
+    if _WRITTEN.search(text) is None:
+        return text
+    return _WRITTEN.sub(
+        lambda found: _ESCAPE * 2 if found[0] == _ESCAPE else f"{_ESCAPE}{ord(found[0]):04x}", text
+    )
+
+
+def decoded(text: str) -> str:
+    r"""Return the text that was written.
+
+    >>> decoded(encoded("a\0\x1a \ud800")) == "a\0\x1a \ud800"
+    True
+    """
+    if _ESCAPE not in text:
+        return text
+    return _READ.sub(lambda found: _ESCAPE if found[1] == _ESCAPE else chr(int(found[1], 16)), text)
+
+
+_URL = re.compile(
+    r"(?P<scheme>postgres(?:ql)?://)"
+    r"(?:(?P<user>[^:/?#@]*)(?P<password>:[^/?#@]*)?@)?"
+    r"(?P<place>[^@?#]*)"
+    r"(?P<options>\?.*)?",
+    re.DOTALL,
+)
+
+
+def shown(url: str) -> str:
+    """Return a URL without its password and its options.
+
+    >>> shown("postgresql://app:secret@db:5432/memories?sslmode=require")
+    'postgresql://app@db:5432/memories'
+    >>> shown("postgresql://app:not/escaped@db/memories")
+    'postgresql://***'
+    """
+    parts = _URL.fullmatch(url)
+    if parts is None or not _has_ports(parts["place"]):
+        return f"{url.partition('://')[0]}://***" if url.startswith("postgres") else "***"
+    user = f"{parts['user']}@" if parts["user"] else ""
+    return f"{parts['scheme']}{user}{parts['place']}"
+
+
+def verify_url(url: str) -> str:
+    """Return the URL; raises InvalidArgumentError for one that libpq would misread.
+
+    Its own messages would quote a password that is not escaped.
+    """
+    import psycopg
+
+    problem = f"{shown(url)} is not a URL of PostgreSQL"
+    remedy = (
+        "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in a password %40 for @, %3A for "
+        ": and so on, or leave it to ~/.pgpass"
+    )
+    parts = _URL.fullmatch(url)
+    if parts is None or not _has_ports(parts["place"]):
+        raise InvalidArgumentError(f"{problem}; {remedy}")
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        said = str(error).strip()
+        if "URI query parameter" in said:
+            raise InvalidArgumentError(f"{problem}: {said}; leave it out") from None
+        raise InvalidArgumentError(f"{problem}; {remedy}") from None
+    return url
+
+
+def _has_ports(place: str) -> bool:
+    """Return whether what is in a port's place is one: it may be half of a password."""
+    hosts = re.sub(r"\[[^\]]*\]", "", place.partition("/")[0])
+    ports = [host.partition(":")[2] for host in hosts.split(",") if ":" in host]
+    return "[" not in hosts and all(port.isascii() and port.isdigit() for port in ports)
+
 
 _STARTING = re.compile(
     r"starting up|shutting down|recovery mode|not yet accepting connections"

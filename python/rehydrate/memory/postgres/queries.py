@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.memory.postgres.escapes import encoded
+from rehydrate.memory.postgres.failures import encoded
+from rehydrate.memory.postgres.held import as_vector, near
 from rehydrate.memory.postgres.rows import COLUMNS, Conditions
 from rehydrate.memory.postgres.schema import INDEXED_CHARS
-from rehydrate.memory.postgres.vectors import as_vector, near
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
     from rehydrate.memory.postgres.held import HeldIndex
     from rehydrate.memory.postgres.namespaces import Namespace
 
@@ -37,7 +37,7 @@ _TEXT = f"left(text, {INDEXED_CHARS})"
 
 
 def is_scan(query: str) -> bool:
-    """Return whether words say too little of a query: then texts are searched for it as it stands.
+    """Return whether words say too little of a query: then texts are searched for it as it is.
 
     >>> [is_scan(query) for query in ("go", "c#", "->", "cat")]
     [True, True, True, False]

@@ -16,14 +16,14 @@ from rehydrate.memory.items import (
     MemoryItem,
     Redaction,
 )
-from rehydrate.memory.postgres.escapes import decoded, encoded
+from rehydrate.memory.postgres.failures import decoded, encoded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
 MAX_NAME_BYTES = 4_096
 MAX_NAMESPACE_BYTES = 1_024
-"""A namespace stands in every index, and an entry of an index has 2,700 bytes at most."""
+"""A namespace is in every index, and an entry of an index has 2,700 bytes at most."""
 MAX_TEXT_BYTES = 256 << 20
 _FEW_VALUES = 32
 _WHOLE_CHARS = 50_000

@@ -40,8 +40,8 @@ from rehydrate.memory.postgres.connections import (
     STATEMENT_SECONDS,
     Connections,
 )
-from rehydrate.memory.postgres.escapes import encoded
-from rehydrate.memory.postgres.held import HeldIndexes
+from rehydrate.memory.postgres.failures import encoded
+from rehydrate.memory.postgres.held import HeldIndexes, checked_rows, near_texts
 from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
@@ -54,10 +54,9 @@ from rehydrate.memory.postgres.rows import (
 from rehydrate.memory.postgres.schema import migrate, verify_schema
 from rehydrate.memory.postgres.searching import Searcher, items_of
 from rehydrate.memory.postgres.thread_records import ThreadRecords
-from rehydrate.memory.postgres.vectors import checked_rows, near_texts
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
 
 _PAGE = 1_000
 _NO_VECTORS = (
@@ -446,7 +445,7 @@ class PostgresStore:
         self._connections.close()
 
     def _flush_uses(self, namespace: str) -> None:
-        with suppress(StoreError):  # counts are no promise
+        with suppress(StoreError):  # counts are not a promise
             self._connections.write(namespace, partial(self._uses.write, namespace=namespace))
 
 

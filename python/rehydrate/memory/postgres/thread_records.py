@@ -1,4 +1,4 @@
-"""ThreadRecords: append-only logs of conversations on the server, beside the memories."""
+"""ThreadRecords: append-only logs of conversations on the server, next to the memories."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorruptError
 from rehydrate.memory.postgres.connections import Connections
-from rehydrate.memory.postgres.escapes import decoded, encoded
+from rehydrate.memory.postgres.failures import decoded, encoded
 from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
 from rehydrate.memory.store import ThreadInfo
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.cursor import Cursor
+    from rehydrate.memory.postgres.failures import Cursor
 
 _COLUMNS = "id, name, created, changed, records, bytes"
 _MAX_THREAD_BYTES = 1_024
-"""A thread's name stands in an index, beside its namespace."""
+"""A thread's name is in an index, next to its namespace."""
 
 
 class ThreadRecords:
@@ -56,7 +56,7 @@ class ThreadRecords:
     def append_records(
         self, namespace: str, name: str, expected: int, records: Sequence[tuple[int, float, str]]
     ) -> ThreadInfo:
-        """Add records behind the `expected` ones; a thread of none is made.
+        """Add records after the `expected` ones; a thread of none is made.
 
         Raises StoreConflictError where the thread has another number of records.
         """

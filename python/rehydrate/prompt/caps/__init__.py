@@ -10,7 +10,7 @@ from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.caps import cutting, json_values, texts
 from rehydrate.prompt.caps.cutting import NOTICE_TOKENS, Excerpt, notice
-from rehydrate.prompt.caps.kinds import Kind, kind_of, kind_of_lines
+from rehydrate.prompt.caps.results import Kind, kind_of, kind_of_lines
 from rehydrate.prompt.counting import COUNTER
 
 __all__ = ["Capped", "Caps", "Kind", "cap_text", "kind_of", "notice"]

@@ -1,6 +1,6 @@
 """Cutting a text: where it may be cut, which of its lines fit, and the notice after it.
 
-Nothing ever reads a notice. One that stands in a content is content like any other.
+Nothing ever reads a notice. One that is in a content is content like any other.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ MAX_NAMED_LINES = 5_000
 _MAX_NAME_CHARS = 1_000
 """Characters of a line that are searched for names."""
 _LINE_COST = 40
-"""Characters that a line costs beside its own; with less, single lines are torn out everywhere."""
+"""Characters that a line costs besides its own; with less, single lines are torn out everywhere."""
 _NAME = re.compile(r"[^\W\d][\w./-]{3,}|\d{3,}")
 
 

@@ -75,7 +75,7 @@ def row_number_length(line: str) -> int:
 
 
 def skip(text: str, at: int) -> int:
-    """Return the index of the next character that is no white space."""
+    """Return the index of the next character that is not white space."""
     found = _SPACE.match(text, at)
     return found.end() if found else at
 
@@ -94,7 +94,7 @@ def end_of(text: str, start: int) -> int:
 def members(text: str, start: int) -> Iterator[Member]:
     """Yield the members of the array or object that starts at `start`, in their order.
 
-    Raises ValueError for text that is no JSON, RecursionError for text that is nested too deeply.
+    Raises ValueError for text that is not JSON, RecursionError for text that is nested too deeply.
 
     >>> [member[:3] for member in members('{"a": 1, "b": [2]}', 0)]
     [('a', 6, 7), ('b', 14, 17)]
@@ -151,7 +151,7 @@ _LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F]")
 def cap_json(text: str, limit: int, rows: int) -> Excerpt:
     """Return as much of the value as fits, and below it how much is missing.
 
-    Raises ValueError or RecursionError if the text is no JSON.
+    Raises ValueError or RecursionError if the text is not JSON.
     """
     start = skip(text, 1 if text[:1] == "\ufeff" else 0)
     room = limit - filters_room(limit)
@@ -202,7 +202,7 @@ def _cut_line(line: str, limit: int, rows: int) -> str:
 
 
 def cut_value(source: str, limit: int, rows: int) -> str:
-    """Return one value, cut; if it is no JSON, its first `limit` characters."""
+    """Return one value, cut; if it is not JSON, its first `limit` characters."""
     try:
         return _Cutter(source, rows, limit).cut(skip(source, 0), -1, limit, "", 0)
     except (ValueError, RecursionError, KeyError, IndexError):
@@ -374,7 +374,7 @@ class _Columns:
         """Counts of the values by key; None for a key with too many values."""
 
     def add_source(self, line: str) -> None:
-        """Add a row in JSON; a line that is no object is skipped."""
+        """Add a row in JSON; a line that is not an object is skipped."""
         if len(line) > _MAX_ROW_CHARS or self._rows == _MAX_ROWS:
             self._is_complete = False
             return
@@ -386,7 +386,7 @@ class _Columns:
             return
 
     def add(self, row: Any) -> None:
-        """Add a row; one that is no object is skipped."""
+        """Add a row; one that is not an object is skipped."""
         if not isinstance(row, dict):
             return
         if self._rows == _MAX_ROWS:

@@ -24,7 +24,7 @@ from rehydrate.prompt.caps.cutting import (
     keep_by_new_names,
     short_mark,
 )
-from rehydrate.prompt.caps.kinds import LINE_CHARS, MATCH, NUMBERED, PROBLEM, SIGNATURE
+from rehydrate.prompt.caps.results import LINE_CHARS, MATCH, NUMBERED, PROBLEM, SIGNATURE
 
 _MAX_ROW_CHARS = 400
 _MAX_PATH_CHARS = 1_000
@@ -117,7 +117,7 @@ def cap_log(lines: list[str], limit: int, tail_lines: int) -> Excerpt:
     selection = LineSelection(lines, limit, max_line_characters=_MAX_LOG_LINE_CHARS)
     reserve = round(selection.remaining * (1 - TAIL_SHARE))
     tail_start = end = len(lines)
-    # The empty string after the last line break is no line.
+    # The empty string after the last line break is not a line.
     tail = range(end - 1, max(-1, end - tail_lines - (not lines[-1]) - 1), -1)
     for index in tail:
         if selection.remaining < reserve or not selection.keep(index):

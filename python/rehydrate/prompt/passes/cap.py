@@ -18,7 +18,7 @@ from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About, Originals, text_digest
 from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
-from rehydrate.prompt.settled import Settled
+from rehydrate.prompt.render_cache import Settled
 from rehydrate.prompt.target import Target
 
 __all__ = ["CapToolResults", "cap_tool_results"]

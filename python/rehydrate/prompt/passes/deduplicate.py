@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rehydrate.entry_id import EntryId
+from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.section import Section, free_ids
 from rehydrate.prompt.target import Target, traced

@@ -19,7 +19,7 @@ from rehydrate.prompt.originals import About
 from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource
 from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
 from rehydrate.prompt.passes.tool_inputs import input_strings
-from rehydrate.prompt.settled import Settled, can_grow
+from rehydrate.prompt.render_cache import Settled, can_grow
 from rehydrate.prompt.target import Target, traced
 
 __all__ = ["RemoveEchoes", "remove_echoes"]

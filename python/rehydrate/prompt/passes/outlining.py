@@ -20,8 +20,7 @@ from rehydrate.compact.outline import (
 from rehydrate.compact.outline_plan import outline_slot
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF, Message
-from rehydrate.prompt.counting import counted_sections, section_tokens
-from rehydrate.prompt.fencing import text_of
+from rehydrate.prompt.counting import counted_sections, section_tokens, text_of
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import TRUST
 from rehydrate.prompt.section import Provenance, Section

@@ -17,9 +17,8 @@ from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
-from rehydrate.prompt.counting import COUNTER
+from rehydrate.prompt.counting import COUNTER, fence, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.fencing import fence, text_of
 from rehydrate.prompt.passes.excerpts import (
     Blocks,
     DivisibleMessage,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rehydrate.prompt.sources.conversation import conversation
-from rehydrate.prompt.sources.function import function
-from rehydrate.prompt.sources.given import history, system, tools
+from rehydrate.prompt.sources.given import function, history, system, tools
 from rehydrate.prompt.sources.knowledge import knowledge
 from rehydrate.prompt.sources.memory import hot, semantic, temporal
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.sources.function import function
+from rehydrate.prompt.sources.given import function
 from rehydrate.prompt.sources.knowledge import knowledge
 from rehydrate.prompt.sources.memory import hot, semantic, temporal
 from rehydrate.prompt.sources.source import HydrationSource

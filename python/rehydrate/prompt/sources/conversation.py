@@ -15,6 +15,7 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section, changed
 from rehydrate.prompt.sources.memory import UNRELATED
+from rehydrate.prompt.sources.passages import MIN_CONFIDENCE, prepare, relevances
 from rehydrate.prompt.sources.source import (
     Found,
     HydrationSource,
@@ -22,7 +23,6 @@ from rehydrate.prompt.sources.source import (
     SourceSettings,
     in_time_range,
 )
-from rehydrate.prompt.sources.text_index import MIN_CONFIDENCE, prepare, relevances
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -328,6 +328,6 @@ def _without_calls(message: Message, ids: set[str]) -> Message:
 
 
 def _has_content(message: Message) -> bool:
-    """Whether the message has an image, or a text that is no thinking."""
+    """Whether the message has an image, or a text that is not thinking."""
     pieces = [piece for piece in message.pieces if piece.kind is not PieceKind.THINKING]
     return message.images > 0 or any(piece.text.strip() for piece in pieces)

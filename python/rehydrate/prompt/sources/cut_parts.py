@@ -73,7 +73,6 @@ def cut_parts(
     lookup_tools: Collection[str] = (),
     max_tokens: int,
     whole_tokens: int,
-    name: str = NAME,
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
     """Return a source of the lines that match the query, with their numbers and the handle.
@@ -102,7 +101,7 @@ def cut_parts(
         ]
         return Found(tuple(counted_sections([each for each in sections if each is not None])))
 
-    return HydrationSource(name, run, kind="conversation", blocking=False, **settings)
+    return HydrationSource(NAME, run, kind="conversation", blocking=False, **settings)
 
 
 def _is_in_time_range(text: PartlyShown, time_range: TimeRange | None) -> bool:

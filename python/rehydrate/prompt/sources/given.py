@@ -1,16 +1,20 @@
-"""Sources of what the caller passes with each request: system, tools and history."""
+"""Sources of what the caller passes: system, tools and history, or an answer of its function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from types import NoneType
+from typing import Any, Unpack
 
 from rehydrate import formats
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats import langchain
 from rehydrate.formats._foreign import as_dicts, check_speakers
 from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import Conversation
-from rehydrate.prompt.counting import counted_tools, entry_tokens
+from rehydrate.prompt.content import DroppedSection
+from rehydrate.prompt.counting import counted_sections, counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import (
     CompositionMode,
@@ -19,9 +23,177 @@ from rehydrate.prompt.section import (
     Provenance,
     Section,
     Stability,
+    ToolDef,
 )
-from rehydrate.prompt.sources.source import Found, HydrationSource, Run, SourceKind, SourceRequest
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.sources.memory import section_of, section_of_hit
+from rehydrate.prompt.sources.source import (
+    Found,
+    HydrationSource,
+    Run,
+    SourceKind,
+    SourceRequest,
+    SourceSettings,
+)
+
+DEFAULT_TRUST = 0.8
+"""Trust of content without a trust of its own: data of the caller's, never instructions."""
+
+_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "id": str,
+    "provenance": Provenance,
+    "title": str,
+    "handle": (str, NoneType),
+    "anchor": (int, NoneType),
+    "metadata": Mapping,
+}
+"""Types of the fields that a Section does not check itself; a prompt relies on them."""
+
+
+def function(
+    name: str, run: Run, *, blocking: bool = True, **settings: Unpack[SourceSettings]
+) -> HydrationSource:
+    """Return a source that calls a function of a `SourceRequest`, sync or async.
+
+    The function may return a text, a `Section`, a `Hit`, a `MemoryItem`, messages, a list of one of
+    these, a `Found`, or None. Content without a priority or a trust of its own gets the source's
+    `priority` and trust 0.8 (data, not instructions). The function runs in a thread. With
+    ``blocking=False`` it runs in the caller's thread, and no timeout stops it: for functions that
+    take microseconds.
+
+    >>> async def weather(request):
+    ...     return f"Rain where {request.namespace} is."
+    >>> function("weather", weather, timeout=1).budget_tokens
+    """
+    return HydrationSource(name, run, blocking=blocking, **settings)
+
+
+def as_found(answer: Any, source: HydrationSource) -> Found:
+    """Return a source's answer as a `Found`, with all its tokens counted.
+
+    The answer is a `Found`, a text, a Section, a Hit, a MemoryItem, messages, None, or a sequence
+    of these. Ids of sections start with the source's name, so that no two sources share one;
+    sections of the system keep theirs. Raises InvalidArgumentError for anything else.
+
+    >>> weather = HydrationSource("weather", lambda request: "Rain.")
+    >>> as_found("Rain.", weather).sections[0].id
+    'weather'
+    """
+    if isinstance(answer, Found):
+        found = _checked(answer, source.name)
+    elif answer is None:
+        found = Found()
+    else:
+        found = _checked(Found(_sections(answer, source.name, source.priority)), source.name)
+    sections: Sequence[Section] = found.sections
+    if not source.ignores_budget:
+        sections = _with_own_ids(sections, source.name)
+    # Budgets depend on the counts, and those of a caller's function may be wrong.
+    return found._replace(
+        sections=tuple(counted_sections(sections, again=not source.kind)),
+        tools=tuple(counted_tools(found.tools)),
+    )
+
+
+def _sections(answer: Any, source: str, priority: Priority) -> tuple[Section, ...]:
+    if isinstance(answer, (str, Section)) or not isinstance(answer, Sequence):
+        answer = [answer]
+    if answer and all(_is_message(entry) for entry in answer):
+        formats.parse(answer)  # raises for entries that are not messages
+        answer = [Section(source, tuple(answer), _provenance(source), priority=priority)]
+    sections = []
+    for index, entry in enumerate(answer):
+        if isinstance(entry, str) and not entry.strip():
+            continue
+        sections.append(_answered_section(entry, index, source, priority))
+    return tuple(sections)
+
+
+def _answered_section(entry: Any, index: int, source: str, priority: Priority) -> Section:
+    from rehydrate.memory.items import Hit, MemoryItem
+
+    if isinstance(entry, Section):
+        return entry
+    id_ = f"{source}:{index + 1}" if index else source
+    if isinstance(entry, str):
+        return Section(id_, entry, _provenance(source), priority=priority)
+    if isinstance(entry, Hit):
+        return section_of_hit(entry, source=source, priority=priority)
+    if isinstance(entry, MemoryItem):
+        section = section_of(entry, source=source, priority=priority)
+        if entry.handle:
+            return section
+        return replace(section, id=id_, provenance=replace(section.provenance, items=()))
+    raise InvalidArgumentError(
+        f"source {source!r} returned {_type_name(entry)} at index {index}; return a text, a "
+        "Section, a Hit, a MemoryItem, messages, or a list of one of these"
+    )
+
+
+def _checked(found: Found, source: str) -> Found:
+    """Return the `Found` with its sequences as tuples, if all its values have the right types."""
+    for name, type_ in (
+        ("sections", Section),
+        ("tools", ToolDef),
+        ("dropped", DroppedSection),
+        ("degraded", str),
+    ):
+        for entry in getattr(found, name):
+            if not isinstance(entry, type_):
+                raise InvalidArgumentError(
+                    f"source {source!r} returned {_type_name(entry)} among its {name}; "
+                    f"each is a {type_.__name__}"
+                )
+    for section in found.sections:
+        for name, types in _FIELDS.items():
+            if not isinstance(getattr(section, name), types):
+                raise InvalidArgumentError(
+                    f"source {source!r} returned a Section whose {name} is "
+                    f"{_type_name(getattr(section, name))}"
+                )
+    has_history = found.history is None or (
+        isinstance(found.history, History) and all(type(n) is int for n in found.history.tokens)
+    )
+    if not has_history or not isinstance(found.off, str):
+        raise InvalidArgumentError(
+            f"source {source!r} returned a Found with {_type_name(found.history)} as its history "
+            f"and {_type_name(found.off)} as off; pass a History and a string"
+        )
+    return found._replace(
+        sections=tuple(found.sections),
+        tools=tuple(found.tools),
+        dropped=tuple(found.dropped),
+        degraded=tuple(found.degraded),
+    )
+
+
+def _with_own_ids(sections: Sequence[Section], source: str) -> list[Section]:
+    """Return the sections with unique ids that start with the source's name."""
+    ids: set[str] = set()
+    renamed = []
+    for section in sections:
+        has_prefix = section.id == source or section.id.startswith(f"{source}:")
+        first_choice = id_ = section.id if has_prefix else f"{source}:{section.id}"
+        number = 1
+        while id_ in ids:
+            number += 1
+            id_ = f"{first_choice}~{number}"
+        ids.add(id_)
+        renamed.append(section if id_ == section.id else replace(section, id=id_))
+    return renamed
+
+
+def _provenance(source: str) -> Provenance:
+    return Provenance(source, trust=DEFAULT_TRUST)
+
+
+def _is_message(entry: Any) -> bool:
+    if isinstance(entry, Mapping):
+        return True
+    return not isinstance(entry, (str, Section)) and langchain.detect(entry) > 0
+
+
+def _type_name(value: Any) -> str:
+    return "None" if value is None else f"one of type {type(value).__name__}"
 
 
 def system(*sections: str | Section, name: str = "system") -> HydrationSource:
@@ -66,7 +238,7 @@ def _section(name: str, index: int, given: Any) -> Section:
 def tools(definitions: Iterable[Any]) -> HydrationSource:
     """Return a source of tool definitions in any provider's shape, in the order given.
 
-    Raises InvalidArgumentError for a value that is no tool, and if two have the same name.
+    Raises InvalidArgumentError for a value that is not a tool, and if two have the same name.
 
     >>> tools([{"name": "grep", "input_schema": {"type": "object"}}]).kind
     'tools'
@@ -109,7 +281,7 @@ def history(
 
     All entries are kept, whatever the budget: the compiler's passes decide which ones to drop. The
     last user turn is the query of a request that has none. Raises InvalidMessageError for an entry
-    that is no message.
+    that is not a message.
 
     >>> history([{"role": "user", "content": "Which port?"}]).kind
     'history'

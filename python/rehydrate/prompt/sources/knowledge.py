@@ -27,8 +27,8 @@ from rehydrate.memory.folder import (
     split_front_matter,
 )
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
+from rehydrate.prompt.sources.passages import TextIndex
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest, SourceSettings
-from rehydrate.prompt.sources.text_index import TextIndex
 
 FOLDER_SUFFIXES = SUFFIXES | {".adoc", ".org", ".rst"}
 """Suffixes of the files of a folder that are read; a file whose path is passed may have any."""

@@ -193,7 +193,7 @@ def semantic(
         if not request.query.strip():
             return Found(off="the request has no query to look for")
         searched = in_namespace(memory, request)
-        # Visible items are likely to be found again, but entries of the history are no items.
+        # Visible items are likely to be found again, but entries of the history are not items.
         visible = sum(EntryId.index_of(item) is None for item in request.visible)
         search_filters = Filters(**base_filters)
         if search_filters.get("tiers") is None:

@@ -19,9 +19,9 @@ from rehydrate._concurrency import loops
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import run_in_thread, waiting
 from rehydrate._text import safe_error_text
-from rehydrate.prompt.meta import DroppedSection, SourceReport, SourceStatus
+from rehydrate.prompt.content import DroppedSection, SourceReport, SourceStatus
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.sources.function import as_found
+from rehydrate.prompt.sources.given import as_found
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
 
 MAX_ABANDONED = 32

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from rehydrate._check import check_timeout
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
-from rehydrate.prompt.section import Priority, Section
-from rehydrate.prompt.tool_def import ToolDef
+from rehydrate.prompt.section import Priority, Section, ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
