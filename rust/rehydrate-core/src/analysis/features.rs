@@ -348,7 +348,10 @@ mod tests {
 
     #[test]
     fn a_long_number_is_an_id_and_a_short_one_names_nothing() {
-        assert_eq!(names("order 4711 of item 104829375 for 0.4 on 2024-05-20"), ["4711", "104829375", "2024", "2024-05-20"]);
+        assert_eq!(
+            names("order 4711 of item 104829375 for 0.4 on 2024-05-20"),
+            ["4711", "104829375", "2024", "2024-05-20"]
+        );
     }
 
     #[test]
