@@ -7,7 +7,7 @@ from hypothesis import event, given, strategies as st
 
 from rehydrate import Context, validate
 from rehydrate.agent import Interpreter, Reply, TurnLimits
-from rehydrate.agent.replies import call_ids, repair_reply
+from rehydrate.agent.tool_calls import call_ids, repair_reply
 from tests.agent.script import PROVIDERS, Script, call_reply, results, text_reply
 
 USER = {"role": "user", "content": "Go."}

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.mcp_server.jobs import Job, run_job
+from rehydrate.integrations.mcp_server.arguments import Job, run_job
 from rehydrate.integrations.mcp_server.session_files import transcript_roots, transcripts
 from rehydrate.integrations.mcp_server.session_index import SessionIndex
 from rehydrate.integrations.mcp_server.session_lines import MAX_LINE_BYTES, TranscriptReader

@@ -34,8 +34,14 @@ from rehydrate.agent.events import (
     TurnStarted,
 )
 from rehydrate.agent.models.model import Reply
-from rehydrate.agent.replies import call_ids, repair_reply, violations_of_reply
-from rehydrate.agent.tool_calls import ToolCallBatch, ToolResult, run_tool
+from rehydrate.agent.tool_calls import (
+    ToolCallBatch,
+    ToolResult,
+    call_ids,
+    repair_reply,
+    run_tool,
+    violations_of_reply,
+)
 from rehydrate.context.context import Context
 from rehydrate.context.thread import ToolHandler
 from rehydrate.context.usage import ContextUsage, is_short_to_add

@@ -115,7 +115,7 @@ def model_vectors(
     Those are all messages if the signals are raw or with `embed_all`. With a calibrated query they
     are the best of the ranking. Without a query it is the newest alone, to test the model.
     """
-    from rehydrate.embedding.choice import ask
+    from rehydrate.embedding.cached_rows import ask
 
     texts = [message.text for message in conversation.messages]
     ranked = prepared.rank(query) if calibrated and query else []

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from os import PathLike
 from time import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_choice, check_type
@@ -319,12 +318,7 @@ class Threads:
         """Return it; leaving the block closes it."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Close it."""
         self.close()
 

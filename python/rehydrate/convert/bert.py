@@ -101,15 +101,8 @@ _MODULES = ("Transformer", "Pooling", "Normalize")
 _REMEDY = "choose a model that pools by mean or [CLS] and has no layers behind"
 
 
-class Pooled(NamedTuple):
-    """How token vectors become one, and for how many tokens the model was made."""
-
-    pooling: Pooling
-    max_tokens: int
-
-
-def read_modules(folder: Path, architecture: Architecture) -> Pooled:
-    """Read pooling and length of a sentence-transformers folder.
+def read_modules(folder: Path, architecture: Architecture) -> tuple[Pooling, int]:
+    """Read the pooling of a sentence-transformers folder, and how many tokens it is made for.
 
     Raises:
         ConversionError: a module or a pooling that this converter does not build.
@@ -134,7 +127,7 @@ def read_modules(folder: Path, architecture: Architecture) -> Pooled:
         problem = f"modules are {', '.join(kinds) or 'none'}, expected Transformer, Pooling first"
         raise ConversionError(file, problem, _REMEDY)
     pooling = _pooling(paths["Pooling"] / "config.json", architecture)
-    return Pooled(pooling, _max_tokens(folder, architecture))
+    return pooling, _max_tokens(folder, architecture)
 
 
 def _pooling(file: Path, architecture: Architecture) -> Pooling:

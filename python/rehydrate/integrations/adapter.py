@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import eq
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate._check import check_type
 from rehydrate.context.context import Context
@@ -101,11 +101,8 @@ class ChatThreads(AdapterThreads):
 
     What a scope names (``named``) is given to its `Context`; the options come before it.
 
-    >>> from typing import NamedTuple
-    >>> class Scope(NamedTuple):
-    ...     model: str = ""
-    >>> threads = ChatThreads({}, Scope())
-    >>> threads.prompt([{"role": "user", "content": "Hello."}], Scope("gpt-5.1")).messages
+    >>> threads, scope = ChatThreads({}, AgentScope()), AgentScope(model="gpt-5.1")
+    >>> threads.prompt([{"role": "user", "content": "Hello."}], scope).messages
     [{'role': 'user', 'content': 'Hello.'}]
     >>> [definition["name"] for definition in threads.definitions]
     ['request_context', 'fetch_whole']
@@ -126,6 +123,13 @@ class ChatThreads(AdapterThreads):
     def _context(self, scope: Any) -> Context:
         named = {name: getattr(scope, name) for name in self._named}
         return chat_context({**named, **self._options})
+
+
+class AgentScope(NamedTuple):
+    """What tells an agent's conversation from others, besides its messages."""
+
+    agent: str = ""
+    model: str = ""
 
 
 class Adapter:

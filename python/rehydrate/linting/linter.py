@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.linting import growth, results, texts
+from rehydrate.linting import growth, texts
 from rehydrate.linting.subject import SEVERITIES, Finding, Subject
 from rehydrate.prompt.request import Budget
 
@@ -28,8 +28,8 @@ RULES: dict[str, Rule] = {
     "base64": Rule(texts.base64_in_text, "binary data as text", True),
     "echo": Rule(texts.echoes, "content that stands earlier already", True),
     "raw_log": Rule(texts.raw_logs, "logs in full", True),
-    "search_dump": Rule(results.search_dumps, "searches that return whole files", True),
-    "unused_result": Rule(results.unused_results, "tool results never used again", True),
+    "search_dump": Rule(texts.search_dumps, "searches that return whole files", True),
+    "unused_result": Rule(texts.unused_results, "tool results never used again", True),
     "whole_file": Rule(texts.whole_files, "long files in full", True),
     "heavy_tools": Rule(texts.heavy_tools, "heavy tool schemas"),
     "thinking": Rule(texts.old_thinking, "thinking of turns that are over"),

@@ -61,7 +61,7 @@ class Embedding:
         """
         if self._model is None or not texts:
             return None
-        from rehydrate.embedding.choice import ask
+        from rehydrate.embedding.cached_rows import ask
 
         attempt = ask(self._model, texts)
         if attempt.troubles:

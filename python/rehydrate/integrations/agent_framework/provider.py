@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from rehydrate._text import safe_error_text
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.adapter import Adapter, AdapterOptions, ChatThreads
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, AgentScope, ChatThreads
 from rehydrate.integrations.chat_dicts import (
     Entry,
     assistant_chat,
@@ -224,13 +224,6 @@ def _changed(message: Message, chat: Mapping[str, Any], now: Mapping[str, Any]) 
 _CALL_ID: ContextVar[str] = ContextVar("rehydrate_call_id", default="")
 
 
-class _Scope(NamedTuple):
-    """What tells a conversation from others, besides its messages."""
-
-    agent: str = ""
-    model: str = ""
-
-
 class RehydrateProvider(Adapter, ContextProvider):
     """Keep an agent's prompts within a budget, without breaking the provider's cache.
 
@@ -253,7 +246,7 @@ class RehydrateProvider(Adapter, ContextProvider):
     def __init__(self, source_id: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(source_id)
-        self._threads = ChatThreads(options, _Scope())
+        self._threads = ChatThreads(options, AgentScope())
         self._own = {definition["name"] for definition in self._threads.definitions}
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
@@ -276,7 +269,7 @@ class RehydrateProvider(Adapter, ContextProvider):
         options = context.options or {}
         model = options.get("model") or getattr(context.client, "model", None)
         chats = [entry.chat for entry in entries]
-        scope = _Scope(agent, str(model or ""))
+        scope = AgentScope(agent, str(model or ""))
         prompted = await self._threads.aprompt(
             chats,
             scope,

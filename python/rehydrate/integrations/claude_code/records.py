@@ -10,7 +10,6 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from time import time
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from rehydrate.integrations.claude_code.home import Home
@@ -97,12 +96,7 @@ class Records:
         """Return it."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Close the file."""
         self._db.close()
 

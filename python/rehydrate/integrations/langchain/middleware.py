@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
@@ -69,7 +69,8 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
         self._threads = AgentThreads(options)
         self.tools: Sequence[BaseTool] = tools_for(self._threads)
         self._own = {tool.name for tool in self.tools}
-        self._counted = _Counted((), 0)
+        self._counted: tuple[tuple[Any, ...], int] = (), 0
+        """System text and tools that were counted, the very objects, and their tokens."""
 
     def thread(self, config: RunnableConfig, messages: Sequence[Any]) -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
@@ -113,20 +114,14 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
         """Return the tokens of system text and tools, but for the thread's own tools."""
         system = request.system_message
         sent = (system, *[tool for tool in request.tools if _name_of(tool) not in self._own])
-        known = self._counted
-        if not is_same_list(sent, known.sent):
+        counted, tokens = self._counted
+        if not is_same_list(sent, counted):
             texts = [compact_json(_definition(tool)) for tool in sent[1:]]
             if system is not None:
                 texts.append(system.text)
-            self._counted = known = _Counted(sent, sum(text_tokens(texts)))
-        return known.tokens
-
-
-class _Counted(NamedTuple):
-    """System text and tools that were counted, the very objects, and their tokens."""
-
-    sent: tuple[Any, ...]
-    tokens: int
+            tokens = sum(text_tokens(texts))
+            self._counted = sent, tokens
+        return tokens
 
 
 def _definition(tool: Any) -> Mapping[str, Any]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate._text import safe_error_text
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.adapter import Adapter, AdapterOptions, ChatThreads
+from rehydrate.integrations.adapter import Adapter, AdapterOptions, AgentScope, ChatThreads
 from rehydrate.integrations.chat_dicts import (
     STATE_PART,
     Entry,
@@ -289,13 +289,6 @@ def _changed_response(
 _OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})
 
 
-class _Scope(NamedTuple):
-    """What tells a conversation from others, besides its messages."""
-
-    agent: str
-    model: str
-
-
 class RehydrateCapability(Adapter, AbstractCapability[Any]):
     """Keep an agent's prompts within a budget, without breaking the provider's cache.
 
@@ -317,7 +310,7 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
 
     def __init__(self, **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
-        self._threads = ChatThreads(options, _Scope("", ""))
+        self._threads = ChatThreads(options, AgentScope())
         self._tools = [self._tool(each) for each in self._threads.definitions]
         self._own = {tool.name for tool in self._tools}
 
@@ -380,9 +373,9 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         )
 
 
-def _scope(ctx: RunContext[Any], model: Any) -> _Scope:
+def _scope(ctx: RunContext[Any], model: Any) -> AgentScope:
     agent = getattr(ctx.agent, "name", None)
-    return _Scope(str(agent or ""), str(getattr(model, "model_name", "")))
+    return AgentScope(str(agent or ""), str(getattr(model, "model_name", "")))
 
 
 def _definition(tool: Any) -> Mapping[str, Any]:
