@@ -36,6 +36,7 @@ from rehydrate.formats._reading import (
     read_transcript,
     replace_texts,
     transcript_branch,
+    type_of,
 )
 from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
@@ -225,11 +226,48 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
         lines, sidechain = sidechain, []
     ignored += [line.index for line in sidechain]
     branch = transcript_branch([_outline_of(entry) for entry in entries])
-    if branch is not None:
+    if branch is None:
+        lines = _calls_first(lines)
+    else:
         by_index = {line.index: line for line in lines}
         lines = [by_index.pop(index) for index in branch if index in by_index]
         ignored += by_index
     return lines, sorted(ignored)
+
+
+def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
+    """Return the lines in their order, but none with a result before the line of its call."""
+    blocks = [list(iter_blocks(line.content, line.index)) for line in lines]
+    callers = [line.role == "assistant" for line in lines]
+    calls = [
+        [_id_of(each, "tool_use", "id") for each in found] if is_caller else []
+        for is_caller, found in zip(callers, blocks, strict=True)
+    ]
+    later = {call for made in calls for call in made if call}
+    held: dict[str, list[int]] = {}
+    placed: list[_Line] = []
+
+    def place(number: int) -> None:
+        """Place a line, or hold it until its next call is there."""
+        answers = (_id_of(each, "tool_result", "tool_use_id") for each in blocks[number])
+        waits = next((each for each in answers if each in later), None)
+        if waits is not None and not callers[number]:
+            held.setdefault(waits, []).append(number)
+            return
+        placed.append(lines[number])
+
+    for number in range(len(lines)):
+        place(number)
+        made = [call for call in calls[number] if call]
+        later.difference_update(made)
+        for late in [late for call in made for late in held.pop(call, ())]:
+            place(late)
+    return placed
+
+
+def _id_of(block: Any, kind: str, key: str) -> str | None:
+    found = block.get(key) if isinstance(block, Mapping) and type_of(block) == kind else None
+    return found if isinstance(found, str) else None
 
 
 def taken_back(entries: Sequence[Any]) -> frozenset[int]:
@@ -249,6 +287,24 @@ def taken_back(entries: Sequence[Any]) -> frozenset[int]:
     numbers = list(lines)
     kept = {numbers[place] for place in branch}
     return frozenset([n for n, entry in lines.items() if is_seen(entry) and n not in kept])
+
+
+def repeated(entries: Sequence[Any]) -> frozenset[int]:
+    """Return the indices of lines that have the uuid of a line before them.
+
+    >>> said = {"role": "user", "content": "Use tabs."}
+    >>> repeated([{"type": "user", "uuid": "1", "message": said}] * 2)
+    frozenset({1})
+    """
+    seen: set[str] = set()
+    found: list[int] = []
+    for index, entry in enumerate(entries):
+        uuid = entry.get("uuid") if isinstance(entry, Mapping) and is_seen(entry) else None
+        if isinstance(uuid, str):
+            if uuid in seen:
+                found.append(index)
+            seen.add(uuid)
+    return frozenset(found)
 
 
 _QUEUED = "attachment"

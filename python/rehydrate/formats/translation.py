@@ -203,6 +203,8 @@ def _codex(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
 def _openai_responses(
     reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
 ) -> Iterable[NeutralMessage]:
+    others: set[str | None] = set()
+    """Ids of calls that are no function's, and are sent as text; so are their outputs."""
     for index, entry in zip(indices or count(reader.first), entries, strict=False):
         kind = type_of(entry)
         if kind in _HELD or (not kind and "role" not in entry):
@@ -217,14 +219,23 @@ def _openai_responses(
             yield NeutralMessage(
                 "assistant", (Call(_id(entry.get("call_id")), name, value),), (index,)
             )
-        elif kind == "shell_call_output" or (kind.endswith("_output") and not is_by_server(entry)):
-            call = _id(entry.get("call_id")) or _id(entry.get("id"))
+        elif (call := _client_answer(entry, kind)) is not None and call not in others:
             output = entry.get("output")
-            yield NeutralMessage("user", (reader.result(call, output, entry, index),), (index,))
+            yield NeutralMessage(
+                "user", (reader.result(call or None, output, entry, index),), (index,)
+            )
         else:
+            others.add(_id(entry.get("call_id")))
             parts = reader.parts([entry], index)
             if parts:
                 yield NeutralMessage("assistant", tuple(parts), (index,))
+
+
+def _client_answer(entry: Mapping[str, Any], kind: str) -> str | None:
+    """Return the id of the call that an item answers for the client, "" where it has none."""
+    if kind == "shell_call_output" or (kind.endswith("_output") and not is_by_server(entry)):
+        return _id(entry.get("call_id")) or _id(entry.get("id")) or ""
+    return None
 
 
 def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
@@ -261,8 +272,10 @@ def _chat_call(raw: object, id_if_none: str) -> Iterable[Call]:
     call = _id(raw.get("id")) or id_if_none
     if isinstance(function, Mapping):
         yield Call(call, str(function.get("name")), _arguments(function.get("arguments")))
-    elif isinstance(custom := raw.get("custom"), Mapping):
-        yield Call(call, str(custom.get("name")), custom.get("input"))
+    else:  # a call of another kind, or of none: its result answers it by its id
+        custom = raw.get("custom")
+        about = custom if isinstance(custom, Mapping) else {}
+        yield Call(call, str(about.get("name") or type_of(raw) or "tool"), about.get("input"))
 
 
 def _media(part: Mapping[str, Any]) -> Media | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rehydrate import formats
 from rehydrate.errors import InternalError, InvalidArgumentError, Violation
-from rehydrate.formats.rendering import RENDERERS
+from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.prompt.compiled import CompiledPrompt, Segment
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
@@ -82,6 +82,12 @@ def _violations(
         return ()
     came_in: list[Violation] = formats.validate(original.entries, original.format)
     rules = {violation.rule for violation in came_in}
+    if any(each.rule not in rules for each in found):
+        # Another format's rules, and ours in the same format, do not judge all that is sent.
+        history = render_history(original.entries, original.format, provider)
+        alone = formats.validate([each.message for each in history.messages], provider)
+        came_in = came_in or alone
+        rules |= {violation.rule for violation in alone}
     new = [each for each in found if each.rule not in rules]
     if new and (original.format == provider or not came_in):
         raise InternalError(

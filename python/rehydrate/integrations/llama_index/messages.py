@@ -96,12 +96,14 @@ def _call(call: Any) -> dict[str, Any]:
     if isinstance(call, ToolCallBlock):
         call_id, name, arguments = call.tool_call_id, call.tool_name, call.tool_kwargs
     else:
-        known = call if isinstance(call, Mapping) else call.model_dump()
-        function = known.get("function") or known
+        dump = getattr(call, "model_dump", dict)
+        known = call if isinstance(call, Mapping) else dump()
+        function = known.get("function")
+        function = function if isinstance(function, Mapping) else known
         call_id, name = known.get("id"), function.get("name")
         arguments = function.get("arguments", function.get("input"))
     text = arguments if isinstance(arguments, str) else compact_json(arguments or {})
-    return call_of(call_id or "", name or "", text)
+    return call_of(str(call_id or ""), str(name or ""), text)
 
 
 def picked(
