@@ -236,14 +236,17 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
 
 
 def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
-    """Return the lines in their order, but none with a result before the line of its call."""
+    """Return the lines in their order, but none with a result before the message of its call.
+
+    The first line stays the first: units begin in the order of the file.
+    """
     blocks = [list(iter_blocks(line.content, line.index)) for line in lines]
-    callers = [line.role == "assistant" for line in lines]
-    calls = [
-        [_id_of(each, "tool_use", "id") for each in found] if is_caller else []
-        for is_caller, found in zip(callers, blocks, strict=True)
-    ]
-    later = {call for made in calls for call in made if call}
+    calls: dict[object, list[str]] = {}  # of each message that is not placed yet
+    for line, found in zip(lines, blocks, strict=True):
+        if line.role == "assistant":
+            ids = [_id_of(block, "tool_use", "id") for block in found]
+            calls.setdefault(_message_of(line), []).extend([each for each in ids if each])
+    later = {call for made in calls.values() for call in made}
     held: dict[str, list[int]] = {}
     placed: list[_Line] = []
 
@@ -251,18 +254,23 @@ def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
         """Place a line, or hold it until its next call is there."""
         answers = (_id_of(each, "tool_result", "tool_use_id") for each in blocks[number])
         waits = next((each for each in answers if each in later), None)
-        if waits is not None and not callers[number]:
+        if waits is not None and placed and lines[number].role == "user":
             held.setdefault(waits, []).append(number)
-            return
-        placed.append(lines[number])
+        else:
+            placed.append(lines[number])
 
-    for number in range(len(lines)):
+    for number, line in enumerate(lines):
         place(number)
-        made = [call for call in calls[number] if call]
+        made = calls.pop(_message_of(line), []) if line.role == "assistant" else []
         later.difference_update(made)
         for late in [late for call in made for late in held.pop(call, ())]:
             place(late)
     return placed
+
+
+def _message_of(line: _Line) -> object:
+    """Return what the lines of one message have in common."""
+    return line.index if line.message_id is None else line.message_id
 
 
 def _id_of(block: Any, kind: str, key: str) -> str | None:

@@ -68,7 +68,7 @@ def _violations(
     """Validate the prompt; return the violations that came in with the original history.
 
     All before ``start`` was validated with the last prompt, together with what follows it. Raises
-    InternalError for a rule that only the prompt breaks.
+    InternalError where the history breaks no rule, and the prompt does.
     """
     provider = target.provider
     if start > 0:
@@ -81,17 +81,13 @@ def _violations(
     if not found:
         return ()
     came_in: list[Violation] = formats.validate(original.entries, original.format)
-    rules = {violation.rule for violation in came_in}
-    if any(each.rule not in rules for each in found):
-        # Another format's rules, and ours in the same format, do not judge all that is sent.
+    if not came_in:
+        # Another format's rules do not judge all that is sent, nor do ours of a conversion.
         history = render_history(original.entries, original.format, provider)
-        alone = formats.validate([each.message for each in history.messages], provider)
-        came_in = came_in or alone
-        rules |= {violation.rule for violation in alone}
-    new = [each for each in found if each.rule not in rules]
-    if new and (original.format == provider or not came_in):
+        came_in = formats.validate([each.message for each in history.messages], provider)
+    if not came_in:
         raise InternalError(
-            f"the compiled prompt breaks a rule that the history keeps: {new[0]}; "
+            f"the compiled prompt breaks a rule that the history keeps: {found[0]}; "
             "please report this"
         )
     return tuple([f"history: as it came in: {violation}" for violation in came_in])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate.errors import MissingPackageError
+from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import (
     assistant_chat,
@@ -86,7 +86,8 @@ def _item(block: Any) -> dict[str, Any]:
 def _calls(message: ChatMessage) -> list[Any]:
     """Return the calls: blocks, or what older clients keep beside them."""
     blocks = [each for each in message.blocks if isinstance(each, ToolCallBlock)]
-    return blocks or list(message.additional_kwargs.get("tool_calls") or ())
+    beside = message.additional_kwargs.get("tool_calls")
+    return blocks or (list(beside) if isinstance(beside, list | tuple) else [])
 
 
 def _call(call: Any) -> dict[str, Any]:
@@ -96,8 +97,10 @@ def _call(call: Any) -> dict[str, Any]:
     if isinstance(call, ToolCallBlock):
         call_id, name, arguments = call.tool_call_id, call.tool_name, call.tool_kwargs
     else:
-        dump = getattr(call, "model_dump", dict)
-        known = call if isinstance(call, Mapping) else dump()
+        if not isinstance(call, Mapping) and not hasattr(call, "model_dump"):
+            where, remedy = "additional_kwargs['tool_calls']", "pass ToolCallBlock blocks"
+            raise InvalidMessageError(None, where, call, "a list of calls", remedy)
+        known = call if isinstance(call, Mapping) else call.model_dump()
         function = known.get("function")
         function = function if isinstance(function, Mapping) else known
         call_id, name = known.get("id"), function.get("name")
