@@ -6,7 +6,7 @@ Each raises InvalidArgumentError, which names the argument, its value and the re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from rehydrate.errors import InvalidArgumentError
 
@@ -19,6 +19,7 @@ __all__ = [
     "check_timeout",
     "check_type",
     "check_whole",
+    "refuse_copy",
 ]
 
 
@@ -132,3 +133,13 @@ None
             f"{name} is {value!r}; pass a number of seconds from 0 up, or None"
         )
     return float(min(value, MAX_TIMEOUT))
+
+
+def refuse_copy(name: str, remedy: str) -> NoReturn:
+    """Refuse to pickle or copy what has locks, files or an owner.
+
+    >>> refuse_copy("a Memory", "open its file again")
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: a Memory cannot be pickled or copied; open its file again
+    """
+    raise InvalidArgumentError(f"{name} cannot be pickled or copied; {remedy}")

@@ -1,6 +1,8 @@
 """Context: prompts extend one another, nothing is lost, budgets hold, threads may share it."""
 
+import copy
 import json
+import pickle
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Memory, validate
-from rehydrate.context import Context, ContextJIT
+from rehydrate.context import Context, ContextJIT, Threads
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
 from rehydrate.memory import MemoryItem
 from rehydrate.prompt import Budget, HydrationSource, Priority, Provenance, Section
@@ -541,3 +543,23 @@ def test_a_source_of_which_nothing_fits_is_named():
     prompt = Context(source, timeout=None).prompt("hi")
     said = "notes: left out: nothing of what it found fits, source 'notes' may take 100 tokens"
     assert prompt.ir.meta.degraded == (said,)
+
+
+@pytest.mark.parametrize("carry", [pickle.dumps, copy.deepcopy, copy.copy])
+def test_what_has_an_owner_says_how_to_carry_it_elsewhere(tmp_path, carry):
+    context = Context()
+    context.add({"role": "user", "content": "hi"})
+    with (
+        Threads.open(tmp_path / "t.db", namespace="alice") as threads,
+        Memory.open(tmp_path / "m.db", namespace="alice") as memory,
+    ):
+        for owned, remedy in (
+            (context, r"a Context cannot .*context\.history"),
+            (threads, r"a Threads store cannot .*its path"),
+            (memory, r"a Memory cannot .*its path"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=remedy):
+                carry(owned)
+    other = Context()
+    other.add(*context.history)
+    assert other.prompt().messages == context.prompt().messages

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
+from rehydrate.formats import validate
 from rehydrate.prompt import (
     BEGINNING,
     PROVIDERS,
@@ -79,6 +80,30 @@ def test_a_tool_that_another_provider_runs_is_refused_and_ones_own_is_the_same_o
     assert compile(ir, "anthropic", minimum_prefix=10_000).request["tools"][0] is raw
     with pytest.raises(InvalidArgumentError, match=r"'bash'.*anthropic itself"):
         compile(ir, "openai_chat")
+
+
+@pytest.mark.parametrize("anchor", range(7))
+def test_a_section_never_parts_a_system_message_from_the_reply_to_it(anchor):
+    tool = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "weigh"}}
+    system = {"role": "system", "content": [tool]}
+    user, reply = ({"role": role, "content": "Hello."} for role in ("user", "assistant"))
+    call = {"type": "tool_use", "id": "t", "name": "get", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "ok"}
+    calls, results = {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}
+    for entries in (
+        [user, reply, user, system, reply, user],
+        [user, calls, results, system, reply, user],
+        [user, system, calls, results, system, reply],
+    ):
+        before: list[str] = []
+        for end in range(max(anchor, 1), 7):
+            prompt = compile(ir_of(found(anchor=anchor), entries=entries[:end], format="anthropic"))
+            came_in = validate(entries[:end], "anthropic")
+            assert len(validate(prompt.messages, "anthropic")) == len(came_in)
+            ids = [segment.id for segment in prompt.segments]
+            assert "semantic:mem_1" in ids
+            assert ids[: len(before)] == before
+            before = ids
 
 
 def test_an_anchored_section_keeps_its_place_as_the_conversation_grows():

@@ -12,7 +12,7 @@ from tests.provider.errors import RefusedError
 from tests.provider.ids import Ids
 from tests.provider.messages_cache import PromptCache
 from tests.provider.messages_compaction import BETA as COMPACTION_BETA, Compactions
-from tests.provider.messages_rules import check_roles, check_rules
+from tests.provider.messages_rules import check_rules, without_system
 from tests.provider.messages_shape import request_shape
 from tests.provider.messages_thinking import BETA, CheckedThinking, ThinkingBlocks
 from tests.provider.messages_wire import events_of, message_of
@@ -57,7 +57,7 @@ class Anthropic:
 
     def _checked(self, request: Mapping[str, Any], shape: type[BaseModel]) -> int:
         settings = self._settings
-        check_roles(request)
+        request = without_system(request, takes_system=settings.takes_system)
         check_anthropic(shape, request)
         check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
         self._compactions.check(request, has_beta=COMPACTION_BETA in self._betas)

@@ -28,16 +28,42 @@ def blocks_of(content: object) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def check_roles(request: Mapping[str, Any]) -> None:
-    """Refuse a system message; the API does so before it checks the shape."""
+def without_system(request: Mapping[str, Any], *, takes_system: bool) -> Mapping[str, Any]:
+    """Return the request as the other checks want it: without its system messages.
+
+    Raises RefusedError for the first that must not stand where it does. The API checks this before
+    the shape of the request.
+    """
     messages = request.get("messages")
-    for message in messages if isinstance(messages, list) else []:
-        if isinstance(message, dict) and message.get("role") == "system":
+    spoken = messages if isinstance(messages, list) else []
+    roles = [message.get("role") if isinstance(message, dict) else None for message in spoken]
+    for index, role in enumerate(roles):
+        if role != "system":
+            continue
+        if not takes_system:
             words = (
                 'Unexpected role "system". The Messages API accepts a top-level `system` '
                 'parameter, not "system" as an input message role.'
             )
             raise RefusedError(f"messages: {words}")
+        if not index or not _can_precede_system(spoken[index - 1]):
+            words = "a `system` message must immediately follow a `user` message"
+            raise RefusedError(f"messages.{index}: {words}")
+        if index + 1 < len(roles) and roles[index + 1] != "assistant":
+            words = "a `system` message must be last or be followed by an `assistant` message"
+            raise RefusedError(f"messages.{index}: {words}")
+        if not spoken[index].get("content"):
+            raise RefusedError(f"messages.{index}: system messages must have non-empty content")
+    if "system" not in roles:
+        return request
+    others = [each for each, role in zip(spoken, roles, strict=True) if role != "system"]
+    return {**request, "messages": others}
+
+
+def _can_precede_system(message: Mapping[str, Any]) -> bool:
+    blocks = blocks_of(message["content"])
+    is_server_result = bool(blocks) and blocks[-1]["type"].endswith("_tool_result")
+    return message["role"] == "user" or (message["role"] == "assistant" and is_server_result)
 
 
 def check_rules(request: Mapping[str, Any], *, prefill: bool, needs_tools: bool) -> None:

@@ -35,13 +35,12 @@ def request_of(format: str, entries: Sequence[Entry]) -> Entry:
         return {"model": "test", "input": list(entries)}
     if format == "openai_chat":
         return {"model": "test", "messages": list(entries)}
-    # The system prompt; a system message further on may change tools, and is left out.
-    leading = takewhile(lambda entry: entry["role"] == "system", entries)
+    leading = list(takewhile(lambda entry: entry["role"] == "system", entries))
     system = [entry["content"] for entry in leading]
     request: Entry = {
         "model": "test",
         "max_tokens": 100,
-        "messages": [entry for entry in entries if entry["role"] != "system"],
+        "messages": entries[len(leading) :],
         "tools": [{"name": "get", "input_schema": {"type": "object"}}],
     }
     # A damaged conversation may have an empty system prompt, which is not sent.
@@ -49,10 +48,6 @@ def request_of(format: str, entries: Sequence[Entry]) -> Entry:
 
 
 def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
-    # System messages amid the others are for models that the strict provider is not.
-    leading = list(takewhile(lambda entry: entry["role"] == "system", entries))
-    others = [entry for entry in entries[len(leading) :] if entry["role"] != "system"]
-    entries = [*leading, *others]
     # Missing results go into the message of the results that exist.
     is_answering = bool(entries) and _is_of_results(entries[-1])
     results = list(entries[-1]["content"]) if is_answering else []

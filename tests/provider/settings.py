@@ -24,6 +24,8 @@ class Settings:
     """Whether thinking is valid only after its original prefix; None: depends on the model."""
     prefill: bool = False
     """Whether the last message may be the assistant's, as before Claude 4.6."""
+    takes_system: bool = False
+    """Whether system messages may stand amid the others, as since Claude Opus 4.8."""
     needs_tools: bool = True
     """Whether a request with calls or results must define tools."""
     extra_blocks: tuple[str, ...] = ()

@@ -23,7 +23,11 @@ from tests.strategies import BY_FORMAT, damaged
 
 FORMATS = ["anthropic", "openai_chat", "openai_responses"]
 # Generated thinking has no valid signature, and one block type is made up.
-ELSEWHERE = {"checks_signatures": False, "extra_blocks": ("from_the_future",)}
+ELSEWHERE = {
+    "checks_signatures": False,
+    "extra_blocks": ("from_the_future",),
+    "takes_system": True,
+}
 TOOL = ToolDef("get", "Gets it.", {"type": "object"}, None, "anthropic", 9, Provenance("tools"))
 
 

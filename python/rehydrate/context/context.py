@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from rehydrate._check import check_type
+from rehydrate._check import check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
 from rehydrate.compact.outline import OutlineSize, check_outline
@@ -274,6 +274,14 @@ class Context:
 
         with anyio.CancelScope(shield=True):
             await self.aclose()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: two contexts would share a lock, a cache and a store."""
+        refuse_copy(
+            "a Context",
+            "make another with the same options and add(*context.history), or keep it with "
+            "Context.open and open its thread there",
+        )
 
     def add(self, *entries: Any, at: datetime | None = None) -> None:
         """Add what happened, in order: messages, or items of OpenAI Responses.

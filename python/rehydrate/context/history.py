@@ -116,12 +116,14 @@ class Entries:
 
     @property
     def taken_back(self) -> frozenset[int]:
-        """The indices of the entries that the user took back: a transcript may have branches."""
+        """The indices of the entries that the user took back, and of those that were there before:
+        a transcript may have branches, and lines again."""
         if self.format not in PROVIDER_OF:
             return frozenset()
         count, found = self._taken_back
         if count != len(self._dicts):
             found = formats.taken_back(self._dicts, self.format)
+            found |= formats.repeated(self._dicts, self.format)
             self._taken_back = len(self._dicts), found
         return found
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from os import PathLike
 from time import time
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 
-from rehydrate._check import check_choice, check_type
+from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.context.stored_thread import records_of, thread_of
@@ -313,6 +313,10 @@ class Threads:
     def close(self) -> None:
         """Wait for running writes, then close the file."""
         self._store.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: one store has one owner."""
+        refuse_copy("a Threads store", "pass its path and open it there")
 
     def __enter__(self) -> Self:
         """Return it; leaving the block closes it."""

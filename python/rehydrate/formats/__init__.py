@@ -196,8 +196,9 @@ id used before (R) |
     | missing_id | A, O, R | a tool call or its result without an id |
     | results_not_first | A | a result after other blocks of its turn |
     | results_not_together | A | the results of one turn in several messages |
-    | misplaced_block | A, R | a tool_use in a user message, a tool_result or a document in an \
-assistant's (A); an output_text or refusal outside of the assistant's, an input part in it (R) |
+    | misplaced_block | A, O, R, P | a tool_use in a user message, a tool_result or a document in \
+an assistant's (A); any of Anthropic's calls or results (O, P); an output_text or refusal outside \
+of the assistant's, an input part in it (R) |
     | misplaced_system | A | a system message amid the others that does not follow the user's \
 message, or a server tool's result, or that precedes no message of the assistant's |
     | citations_of_user | A | citations in a text of the user's |
@@ -250,6 +251,11 @@ def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: 
     if format == claude_code.NAME:
         return claude_code.taken_back(entries)
     return codex.taken_back(entries) if format == codex.NAME else frozenset()
+
+
+def repeated(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
+    """Return the indices of a transcript's lines that came before, which the model saw once."""
+    return claude_code.repeated(entries) if format == claude_code.NAME else frozenset()
 
 
 def content_of(entry: Any, format: str) -> Any:  # noqa: A002

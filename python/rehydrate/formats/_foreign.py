@@ -107,7 +107,8 @@ def _other_by_its_details(entry: Mapping[str, Any], name: str) -> str | None:
     """Return the format of an entry whose fields are no proof for a list, but break a request."""
     if name == "openai_chat":
         return "openai_responses" if type_of(entry) == "message" else None
-    if name in ("anthropic", "openai_responses") and entry.get("role") in _CHAT_ROLES:
+    role = entry.get("role")
+    if name in ("anthropic", "openai_responses") and isinstance(role, str) and role in _CHAT_ROLES:
         return "openai_chat"
     if name == "openai_responses" and any(type_of(part) == "text" for part in _parts(entry)):
         return "openai_chat"

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rehydrate.errors import UnknownBlockError
+from rehydrate.errors import UnknownBlockError, Violation
 from rehydrate.formats._reading import (
     Path,
     Places,
@@ -220,6 +220,13 @@ class Draft:
             else:
                 place = f"{part}[{number}]"
                 self.add_block(as_entry(block, self.index, place), kind, here, place)
+
+    def misplaced_pairs(self) -> Iterator[Violation]:
+        """Yield a violation where blocks of the content are calls or results, as Anthropic has
+        them: no other provider takes them there."""
+        if self.calls or self.answers:
+            what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'"
+            yield Violation(self.index, "misplaced_block", what)
 
     def add_block(
         self, block: Mapping[str, Any], kind: PieceKind, path: Path, part: str = ""

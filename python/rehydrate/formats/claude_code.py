@@ -36,6 +36,7 @@ from rehydrate.formats._reading import (
     read_transcript,
     replace_texts,
     transcript_branch,
+    type_of,
 )
 from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
@@ -225,11 +226,56 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
         lines, sidechain = sidechain, []
     ignored += [line.index for line in sidechain]
     branch = transcript_branch([_outline_of(entry) for entry in entries])
-    if branch is not None:
+    if branch is None:
+        lines = _calls_first(lines)
+    else:
         by_index = {line.index: line for line in lines}
         lines = [by_index.pop(index) for index in branch if index in by_index]
         ignored += by_index
     return lines, sorted(ignored)
+
+
+def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
+    """Return the lines in their order, but none with a result before the message of its call.
+
+    The first line stays the first: units begin in the order of the file.
+    """
+    blocks = [list(iter_blocks(line.content, line.index)) for line in lines]
+    calls: dict[object, list[str]] = {}  # of each message that is not placed yet
+    for line, found in zip(lines, blocks, strict=True):
+        if line.role == "assistant":
+            ids = [_id_of(block, "tool_use", "id") for block in found]
+            calls.setdefault(_message_of(line), []).extend([each for each in ids if each])
+    later = {call for made in calls.values() for call in made}
+    held: dict[str, list[int]] = {}
+    placed: list[_Line] = []
+
+    def place(number: int) -> None:
+        """Place a line, or hold it until its next call is there."""
+        answers = (_id_of(each, "tool_result", "tool_use_id") for each in blocks[number])
+        waits = next((each for each in answers if each in later), None)
+        if waits is not None and placed and lines[number].role == "user":
+            held.setdefault(waits, []).append(number)
+        else:
+            placed.append(lines[number])
+
+    for number, line in enumerate(lines):
+        place(number)
+        made = calls.pop(_message_of(line), []) if line.role == "assistant" else []
+        later.difference_update(made)
+        for late in [late for call in made for late in held.pop(call, ())]:
+            place(late)
+    return placed
+
+
+def _message_of(line: _Line) -> object:
+    """Return what the lines of one message have in common."""
+    return line.index if line.message_id is None else line.message_id
+
+
+def _id_of(block: Any, kind: str, key: str) -> str | None:
+    found = block.get(key) if isinstance(block, Mapping) and type_of(block) == kind else None
+    return found if isinstance(found, str) else None
 
 
 def taken_back(entries: Sequence[Any]) -> frozenset[int]:
@@ -249,6 +295,24 @@ def taken_back(entries: Sequence[Any]) -> frozenset[int]:
     numbers = list(lines)
     kept = {numbers[place] for place in branch}
     return frozenset([n for n, entry in lines.items() if is_seen(entry) and n not in kept])
+
+
+def repeated(entries: Sequence[Any]) -> frozenset[int]:
+    """Return the indices of lines that have the uuid of a line before them.
+
+    >>> said = {"role": "user", "content": "Use tabs."}
+    >>> repeated([{"type": "user", "uuid": "1", "message": said}] * 2)
+    frozenset({1})
+    """
+    seen: set[str] = set()
+    found: list[int] = []
+    for index, entry in enumerate(entries):
+        uuid = entry.get("uuid") if isinstance(entry, Mapping) and is_seen(entry) else None
+        if isinstance(uuid, str):
+            if uuid in seen:
+                found.append(index)
+            seen.add(uuid)
+    return frozenset(found)
 
 
 _QUEUED = "attachment"

@@ -121,7 +121,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         role = as_role(entry, index)
-        _read_content(entry, index, _TEXT)  # raises what parse raises
+        found += _read_content(entry, index, _TEXT).misplaced_pairs()
         if entry["role"] not in _ROLES:
             what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
             found.append(Violation(index, "unknown_role", what))

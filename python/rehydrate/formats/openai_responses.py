@@ -34,7 +34,7 @@ from rehydrate.formats._reading import (
     tool_input_text,
     type_of,
 )
-from rehydrate.formats.blocks import MEDIA_BLOCKS, STATE_BLOCKS, Draft, Notes
+from rehydrate.formats.blocks import MEDIA_BLOCKS, STATE_BLOCKS, Draft, Notes, check_pair
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_responses_rules import Item, broken_rules, is_by_server
 from rehydrate.messages import Conversation, Message, PieceKind
@@ -276,6 +276,7 @@ def program_of(call: Mapping[str, Any]) -> Any:
 def _read(item: Item) -> Draft:
     draft = Draft(item.index)
     entry, kind = item.entry, item.kind
+    _check_own(entry, item.index, "")
     if kind == "message":
         _read_parts(draft, item, "content", _TEXT)
     elif kind in _CALLS:
@@ -330,7 +331,14 @@ def _read_part(
         draft.add(part.get("stdout"), kind, (*path, "stdout"))
         draft.add(part.get("stderr"), kind, (*path, "stderr"))
     else:
+        _check_own(part, draft.index, place)
         draft.add_block(part, kind, path, place)
+
+
+def _check_own(block: Mapping[str, Any], index: int, part: str) -> None:
+    """Raise UnknownBlockError for Anthropic's calls and results, which no item here pairs."""
+    if type_of(block) in ("tool_use", "tool_result"):
+        check_pair(block, index, part, whose="Anthropic's")
 
 
 def _read_own_result(draft: Draft, value: object) -> None:

@@ -74,14 +74,14 @@ def _read(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Draft:
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return what every provider refuses: a null content, an unknown role."""
-    found = []
+    """Return what every provider refuses: a null content, an unknown role, blocks of calls."""
+    found: list[Violation] = []
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         if as_role(entry, index) not in _ROLES:
             what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
             found.append(Violation(index, "unknown_role", what))
-        _read(entry, index, _TEXT)  # raises what parse raises
+        found += _read(entry, index, _TEXT).misplaced_pairs()
         if entry.get("content") is None:
             found.append(Violation(index, "null_content_without_calls", "content is null"))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -203,6 +203,9 @@ def _codex(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
 def _openai_responses(
     reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
 ) -> Iterable[NeutralMessage]:
+    made: set[str | None] = set()
+    others: set[str | None] = set()
+    """Ids of calls that are no function's, and are sent as text; so are their outputs."""
     for index, entry in zip(indices or count(reader.first), entries, strict=False):
         kind = type_of(entry)
         if kind in _HELD or (not kind and "role" not in entry):
@@ -214,17 +217,31 @@ def _openai_responses(
         elif kind in _CLIENT_CALLS:
             name = str(entry.get("name") or kind.removesuffix("_call"))
             value = _arguments(entry.get(_CLIENT_CALLS[kind]))
+            made.add(_id(entry.get("call_id")))
             yield NeutralMessage(
                 "assistant", (Call(_id(entry.get("call_id")), name, value),), (index,)
             )
-        elif kind == "shell_call_output" or (kind.endswith("_output") and not is_by_server(entry)):
-            call = _id(entry.get("call_id")) or _id(entry.get("id"))
+        elif (call := _client_answer(entry, kind, made)) is not None and call not in others:
             output = entry.get("output")
-            yield NeutralMessage("user", (reader.result(call, output, entry, index),), (index,))
+            yield NeutralMessage(
+                "user", (reader.result(call or None, output, entry, index),), (index,)
+            )
         else:
+            others.add(_id(entry.get("call_id")))
             parts = reader.parts([entry], index)
             if parts:
                 yield NeutralMessage("assistant", tuple(parts), (index,))
+
+
+def _client_answer(entry: Mapping[str, Any], kind: str, made: Collection[str | None]) -> str | None:
+    """Return the id of the call that an item answers for the client, "" where it has none.
+
+    ``made`` are the ids of the client's calls so far.
+    """
+    if not kind.endswith("_output") or (kind != "shell_call_output" and is_by_server(entry)):
+        return None
+    call = _id(entry.get("call_id")) or _id(entry.get("id")) or ""
+    return call if call in made or kind.removesuffix("_output") in _CLIENT_CALLS else None
 
 
 def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
@@ -261,8 +278,10 @@ def _chat_call(raw: object, id_if_none: str) -> Iterable[Call]:
     call = _id(raw.get("id")) or id_if_none
     if isinstance(function, Mapping):
         yield Call(call, str(function.get("name")), _arguments(function.get("arguments")))
-    elif isinstance(custom := raw.get("custom"), Mapping):
-        yield Call(call, str(custom.get("name")), custom.get("input"))
+    else:  # a call of another kind, or of none: its result answers it by its id
+        custom = raw.get("custom")
+        about = custom if isinstance(custom, Mapping) else {}
+        yield Call(call, str(about.get("name") or type_of(raw) or "tool"), about.get("input"))
 
 
 def _media(part: Mapping[str, Any]) -> Media | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
-from rehydrate._check import check_type
+from rehydrate._check import check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import (
@@ -425,6 +425,10 @@ class Memory:
         """
         if self._owns_store:
             self._store.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: one store has one owner."""
+        refuse_copy("a Memory", "pass its path and open it there; within() binds a namespace")
 
     def __enter__(self) -> Self:
         """Return the memory itself."""

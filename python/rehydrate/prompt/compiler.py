@@ -15,7 +15,7 @@ from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
-from rehydrate.formats.rendering import RENDERERS
+from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment
 from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
@@ -84,7 +84,7 @@ def _violations(
     """Validate the prompt; return the violations that came in with the original history.
 
     All before ``start`` was validated with the last prompt, together with what follows it. Raises
-    InternalError for a rule that only the prompt breaks.
+    InternalError where the history breaks no rule, and the prompt does.
     """
     provider = target.provider
     if start > 0:
@@ -97,11 +97,13 @@ def _violations(
     if not found:
         return ()
     came_in: list[Violation] = formats.validate(original.entries, original.format)
-    rules = {violation.rule for violation in came_in}
-    new = [each for each in found if each.rule not in rules]
-    if new and (original.format == provider or not came_in):
+    if not came_in:
+        # Another format's rules do not judge all that is sent, nor do ours of a conversion.
+        history = render_history(original.entries, original.format, provider)
+        came_in = formats.validate([each.message for each in history.messages], provider)
+    if not came_in:
         raise InternalError(
-            f"the compiled prompt breaks a rule that the history keeps: {new[0]}; "
+            f"the compiled prompt breaks a rule that the history keeps: {found[0]}; "
             "please report this"
         )
     return tuple([f"history: as it came in: {violation}" for violation in came_in])

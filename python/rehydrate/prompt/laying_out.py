@@ -65,8 +65,9 @@ def insertion_point(messages: Sequence[Any], index: int, target: Target) -> int:
     """Return this index, or the nearest one before it where a section may stand.
 
     It may not be between a call and its results, nor after thinking that ends a message: then
-    it is before the call. Messages after the index do not count, because they were not there
-    when the section came in.
+    it is before the call. Nor may it be after a system message amid Anthropic's, which the reply
+    must follow. Messages after the index do not count, because they were not there when the
+    section came in.
     """
     while index and (start := _inseparable_start(messages, index, target)) is not None:
         index = start
@@ -83,6 +84,10 @@ def _inseparable_start(messages: Sequence[Any], index: int, target: Target) -> i
     has_spoken = False
     for n in range(index - 1, -1, -1):
         message = messages[n]
+        if target.provider == "anthropic" and message.get("role") == "system":
+            if n == index - 1:
+                return n
+            continue
         parsed = target.render_cache.parsed(message, target.provider)
         if n == index - 1 and _ends_in_thinking(message):
             return n

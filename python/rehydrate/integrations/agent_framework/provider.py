@@ -65,7 +65,7 @@ def _entries(messages: Sequence[Message]) -> Iterator[Entry]:
         if message.role == "tool":
             for number, content in enumerate(message.contents):
                 if content.type == "function_result":
-                    chat = {"role": "tool", "tool_call_id": content.call_id or ""}
+                    chat = {"role": "tool", "tool_call_id": _text(content.call_id)}
                     yield Entry({**chat, "content": _answer(content)}, index, number)
         elif message.role == "assistant":
             yield Entry(_said(message.contents), index, None)
@@ -82,8 +82,12 @@ def _answer(content: Content) -> Any:
 
 
 def _result_text(content: Content) -> str:
-    result = content.result
-    return result if isinstance(result, str) else "" if result is None else compact_json(result)
+    return _text(content.result)
+
+
+def _text(value: Any) -> str:
+    """Return a field as a text; the framework checks no field's type."""
+    return value if isinstance(value, str) else "" if value is None else compact_json(value)
 
 
 def _media_of(content: Content) -> list[Content]:
@@ -97,9 +101,9 @@ def _said(contents: Sequence[Content]) -> dict[str, Any]:
     parts, calls, thoughts = [], [], []
     for content in contents:
         if _is_call(content, contents):
-            calls.append(call_of(content.call_id or "", content.name or "", _arguments(content)))
+            calls.append(call_of(_text(content.call_id), _text(content.name), _arguments(content)))
         elif content.type == "text_reasoning":
-            thoughts.append(thinking_block(content.text or ""))
+            thoughts.append(thinking_block(_text(content.text)))
         elif (item := _item(content)) != _EMPTY:
             parts.append(item)
     return assistant_chat(reply_content(parts), calls, thoughts)
@@ -119,10 +123,10 @@ def _arguments(content: Content) -> str:
 
 
 def _item(content: Content) -> dict[str, Any]:
-    if content.type in _MEDIA:
-        return media_part(content.file_id or (content.uri or "")[:64], content.media_type)
+    if _text(content.type) in _MEDIA:
+        return media_part(_text(content.file_id or content.uri)[:64], _text(content.media_type))
     if content.type == "text":
-        return text_part(content.text or "")
+        return text_part(_text(content.text))
     known = content.to_dict(exclude={"raw_representation", "additional_properties"})
     return other_part({key: value for key, value in known.items() if value is not None})
 

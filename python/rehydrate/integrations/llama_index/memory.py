@@ -13,7 +13,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.context.jit import ContextJIT
-from rehydrate.errors import MissingPackageError
+from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import chat_context
 from rehydrate.integrations.chat_dicts import (
@@ -106,7 +106,8 @@ def _item(block: Any) -> dict[str, Any]:
 def _calls(message: ChatMessage) -> list[Any]:
     """Return the calls: blocks, or what older clients keep next to them."""
     blocks = [each for each in message.blocks if isinstance(each, ToolCallBlock)]
-    return blocks or list(message.additional_kwargs.get("tool_calls") or ())
+    beside = message.additional_kwargs.get("tool_calls")
+    return blocks or (list(beside) if isinstance(beside, list | tuple) else [])
 
 
 def _call(call: Any) -> dict[str, Any]:
@@ -116,12 +117,16 @@ def _call(call: Any) -> dict[str, Any]:
     if isinstance(call, ToolCallBlock):
         call_id, name, arguments = call.tool_call_id, call.tool_name, call.tool_kwargs
     else:
+        if not isinstance(call, Mapping) and not hasattr(call, "model_dump"):
+            where, remedy = "additional_kwargs['tool_calls']", "pass ToolCallBlock blocks"
+            raise InvalidMessageError(None, where, call, "a list of calls", remedy)
         known = call if isinstance(call, Mapping) else call.model_dump()
-        function = known.get("function") or known
+        function = known.get("function")
+        function = function if isinstance(function, Mapping) else known
         call_id, name = known.get("id"), function.get("name")
         arguments = function.get("arguments", function.get("input"))
     text = arguments if isinstance(arguments, str) else compact_json(arguments or {})
-    return call_of(call_id or "", name or "", text)
+    return call_of(str(call_id or ""), str(name or ""), text)
 
 
 def picked(

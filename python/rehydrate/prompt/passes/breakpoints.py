@@ -40,7 +40,7 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     ]
     own = _own_marks(ir, target)
     # Marks with a longer time to live must come first: a caller who sets such a mark sets them all.
-    has_long_lived = any(mark.get("ttl") not in (None, "5m") for mark in own)
+    has_long_lived = any(_lifetime(mark) not in (None, "5m") for mark in own)
     free = 0 if has_long_lived else max(0, MOST_BREAKPOINTS - len(own))
     chosen = [
         prefix
@@ -160,6 +160,10 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
     if format != "anthropic":
         return True
     return bool(entry.get("content")) and anthropic_writing.mark(entry) is not None
+
+
+def _lifetime(mark: object) -> object:
+    return mark.get("ttl") if isinstance(mark, Mapping) else None
 
 
 def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
