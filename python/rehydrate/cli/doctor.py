@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from importlib import import_module, metadata, util
+from importlib import import_module, util
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -77,6 +77,8 @@ class Host(NamedTuple):
 
 def installed_hosts() -> list[Host]:
     """Return the hosts that are installed, of those with an adapter."""
+    from importlib import metadata  # 20 ms that only this command needs
+
     try:
         required = metadata.requires("rehydrate") or []
     except metadata.PackageNotFoundError:
@@ -212,7 +214,7 @@ def examine() -> Iterator[Check]:
 
 def _installed(package: str) -> str | None:
     """Return the version of an installed package."""
-    from importlib import metadata  # 20 ms that only this command needs
+    from importlib import metadata
 
     try:
         return metadata.version(package)

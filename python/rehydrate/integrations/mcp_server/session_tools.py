@@ -10,12 +10,12 @@ from rehydrate.compact.outline import NameIndex, read_lines, write_outline
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.fences import NOT_INSTRUCTIONS, tags
 from rehydrate.integrations.mcp_server.arguments import Answer, Arguments, Job
+from rehydrate.integrations.mcp_server.session_chunks import clean
 from rehydrate.integrations.mcp_server.session_files import AGENTS, SessionFile
 from rehydrate.integrations.mcp_server.session_index import FoundSession
 from rehydrate.integrations.mcp_server.session_lines import (
     Link,
     TranscriptReader,
-    clean,
     kept,
     message_of,
     said_in,
