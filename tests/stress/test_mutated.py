@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rehydrate import PromptIR, compact_context, compile, validate
+from rehydrate import PromptIR, compact_context, compile, formats, validate
 from rehydrate.context import Context
 from rehydrate.errors import InvalidMessageError, UnknownBlockError
 from rehydrate.prompt import BEGINNING, History
@@ -144,3 +144,11 @@ def test_a_role_or_a_mark_of_any_type_is_a_typed_error_or_none():
     marked = {"type": "text", "text": "Hello.", "cache_control": ["ephemeral"]}
     context.add({"role": "user", "content": [marked]})
     assert context.prompt().messages[0]["content"] == [marked]
+
+
+def test_arguments_that_are_no_json_are_sent_as_their_text():
+    messages = pytest.importorskip("langchain_core.messages")
+    call = {"id": "c", "name": "look", "args": {"path": b"a"}, "type": "tool_call"}
+    said = messages.AIMessage.model_construct(content="", tool_calls=[call])
+    (chat,) = formats.langchain_to_openai([said])
+    assert "b'a'" in chat["tool_calls"][0]["function"]["arguments"]

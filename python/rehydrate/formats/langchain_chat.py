@@ -116,7 +116,8 @@ def _content(entry: Any) -> Any:
 def _call_for_openai(call: Call) -> dict[str, Any]:
     arguments = call.input
     if not isinstance(arguments, str):
-        arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+        given = {} if arguments is None else arguments
+        arguments = json.dumps(given, ensure_ascii=False, default=str)
     return {
         "id": call.id,
         "type": "function",
