@@ -132,7 +132,7 @@ def _add(case: Case) -> None:
         if number % 4 == 3 and (not case.is_valid or _is_settled(context.history, case.found)):
             context.prompt()
     prompt = context.prompt("And now?" if case.random.random() < 0.5 else None)
-    if case.is_valid:
+    if case.is_valid and not rehydrate.validate(context.history, case.found):  # with the query
         _must_be_valid(prompt.messages, provider, is_open=True)
     str(context.store)
 

@@ -265,7 +265,7 @@ def _anthropic(entries: Sequence[Any], indices: Sequence[int]) -> Iterator[_Grou
             or not all(_is_block(block, "tool_result") for block in results)
         ):
             continue
-        by_call = {block.get("tool_use_id"): at for at, block in enumerate(results)}
+        by_call = _by_id((block.get("tool_use_id"), at) for at, block in enumerate(results))
         if len(results) != len(calls) or set(by_call) != set(calls):
             continue
         parts = []
@@ -290,11 +290,11 @@ def _openai_chat(entries: Sequence[Any], indices: Sequence[int]) -> Iterator[_Gr
         end = index + 1 + len(made)
         if calls is None or end > last or openai_chat.signed(entry):
             continue
-        by_call = {
-            each.get("tool_call_id"): at
-            for at, each in enumerate(entries[index + 1 : end], index + 1)
-            if each.get("role") == "tool"
-        }
+        by_call = _by_id(
+            (entries[at].get("tool_call_id"), at)
+            for at in range(index + 1, end)
+            if entries[at].get("role") == "tool"
+        )
         if set(by_call) != set(calls) or entries[end].get("role") == "tool":
             continue
         parts = []
@@ -368,7 +368,7 @@ def _openai_responses(entries: Sequence[Any], indices: Sequence[int]) -> Iterato
         calls = [entries[at].get("call_id") for at in row if kinds[at] == "call"]
         if len(calls) < 2 or (row.start and kinds[row.start - 1] not in ("client", "output")):
             continue
-        by_call = {entries[at].get("call_id"): at for at in range(end, until)}
+        by_call = _by_id((entries[at].get("call_id"), at) for at in range(end, until))
         thinks = any(kinds[at] == "reasoning" for at in row)
         if (
             not all(isinstance(call, str) for call in calls)
@@ -409,6 +409,11 @@ def _last_index(
 
 def _is_block(block: object, *kinds: str) -> bool:
     return isinstance(block, Mapping) and type_of(block) in kinds
+
+
+def _by_id(found: Iterable[tuple[object, int]]) -> dict[str, int]:
+    """Return the position of each id; what is not a string is not an id."""
+    return {name: at for name, at in found if isinstance(name, str)}
 
 
 def _own_calls(inputs: Inputs) -> list[str] | None:
