@@ -311,6 +311,11 @@ def test_a_system_message_amid_the_others_is_between_the_users_and_the_assistant
     assert broken(*entries) == [(index, "misplaced_system") for index in wrong]
 
 
+def test_a_system_message_amid_the_others_has_content():
+    entries = [HELLO, {"role": "system", "content": ""}, {"role": "assistant", "content": "Yes."}]
+    assert broken(*entries) == [(1, "empty_content")]
+
+
 def _placement(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
     roles = ["first", *[entry["role"] for entry in entries], "assistant"]
     return [

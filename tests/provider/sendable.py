@@ -68,6 +68,9 @@ def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
     ]
     if results:
         return [*before, {"role": "user", "content": results}]
+    roles = [entry["role"] for entry in entries]
+    if "user" in roles and roles[-1] == "system":
+        return entries  # nobody but the model may speak after it
     if last and not last[0]["content"]:  # an empty assistant message is allowed only at the end
         entries = entries[:-1]
     return [*entries, {"role": "user", "content": "Go on."}]

@@ -29,7 +29,7 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
-from rehydrate.formats.anthropic_rules import Spoken, broken_rules, misplaced_system
+from rehydrate.formats.anthropic_rules import Spoken, broken_rules, system_rules
 from rehydrate.formats.blocks import (
     CALLS,
     Draft,
@@ -162,7 +162,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
         blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
         messages.append(Spoken(index, role, blocks, entry.get("content") is None))
     rules = broken_rules([each for each in messages if each.role != "system"])
-    return sorted([*misplaced_system(messages), *rules], key=lambda violation: violation.index)
+    return sorted([*system_rules(messages), *rules], key=lambda violation: violation.index)
 
 
 def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:

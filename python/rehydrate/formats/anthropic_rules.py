@@ -18,7 +18,7 @@ from rehydrate.errors import Violation
 from rehydrate.formats._grouping import Ledger
 from rehydrate.formats._reading import type_of
 
-__all__ = ["Spoken", "broken_rules", "misplaced_system"]
+__all__ = ["Spoken", "broken_rules", "system_rules"]
 
 
 _MAX_CACHE_CONTROLS = 4
@@ -140,9 +140,10 @@ def _is_cited(block: Mapping[str, Any]) -> bool:
     return type_of(block) == "text" and bool(block.get("citations"))
 
 
-def misplaced_system(messages: Sequence[Spoken]) -> Iterable[Violation]:
+def system_rules(messages: Sequence[Spoken]) -> Iterable[Violation]:
     """Yield the system messages that the API refuses: one that does not follow the user's message,
-    or a server tool's result, and one that neither ends the list nor precedes the assistant's.
+    or a server tool's result, one that neither ends the list nor precedes the assistant's, and one
+    without content.
 
     Those at the beginning are not judged: they are moved into the `system` field.
     """
@@ -151,6 +152,8 @@ def misplaced_system(messages: Sequence[Spoken]) -> Iterable[Violation]:
         message, after = messages[position], messages[position + 1 : position + 2]
         if message.role != "system":
             continue
+        if not message.blocks:
+            yield Violation(message.index, "empty_content", "the content is empty")
         before = messages[position - 1]
         if not can_be_followed_by_system(before.role, before.blocks):
             what = "a system message must follow the user's message, or a server tool's result"
