@@ -116,7 +116,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         },
         signals: if calibrated { SignalMode::Calibrated } else { SignalMode::Raw },
         packing: if coverage { PackMode::Coverage } else { PackMode::Greedy },
-        reply: (!units.is_empty()).then_some(0),
+        reply: (!roles.is_empty()).then_some(0),
         target_tokens,
     };
     let Ok(selection) = prepared.select(&request) else { return Ok(()) };
