@@ -166,7 +166,10 @@ def test_a_long_result_is_cut_in_its_own_shape_and_kept_whole(
 def test_hooks_of_parallel_calls_each_keep_their_whole(tmp_path: Path) -> None:
     def one(number: int) -> str:
         response = {"stdout": f"result {number}\n{LOG}"}
-        reply = hook(tmp_path, "PostToolUse", payload(tool_name="Bash", tool_response=response))
+        given = payload(tool_name="Bash", tool_response=response)
+        # A hook that is late, as on a busy machine, says nothing and leaves the result as it is.
+        replies = (hook(tmp_path, "PostToolUse", given) for _ in range(20))
+        reply = next(each for each in replies if each is not None)
         text = reply["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
         return str(text.rpartition("rehydrate claude fetch ")[2].rstrip("]"))
 
