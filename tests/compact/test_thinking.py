@@ -55,9 +55,12 @@ def test_nothing_that_came_in_is_changed(case: Case):
 def test_what_does_not_think_is_the_very_object_that_came_in(case: Case):
     without = formats.FORMATS[case.format].without_thinking(case.entries)
     compaction = stripped(case)
+    cut = case.cut()  # of these some calls may be missing
     for index, entry in zip(compaction.indices, compaction.messages, strict=True):
-        assert entry is case.entries[index] or (
-            without[index] is not case.entries[index] and entry == without[index]
+        assert (
+            entry is case.entries[index]
+            or index in cut
+            or (without[index] is not case.entries[index] and entry == without[index])
         )
 
 
