@@ -25,7 +25,7 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install -q -e .
 	@touch $@
 
-# The groups of pyproject.toml, which tests need beside the package: `make .venv/.group-engines` for Ray and Spark.
+# The groups of pyproject.toml, which tests need besides the package: `make .venv/.group-engines` for Ray and Spark.
 $(VENV)/.group-%: pyproject.toml | $(VENV)/.installed
 	$(BIN)/python -m pip install -q --group $*
 	@touch $@

@@ -212,6 +212,17 @@ def test_the_last_message_stays_where_nobody_spoke_to_the_model():
     assert compile(after, "anthropic").ir.history.entries == (entries[1],)
 
 
+def test_a_user_turn_that_a_system_message_follows_is_a_message():
+    entries = [
+        {"role": "user", "content": "Begin."},
+        {"role": "system", "content": "Be brief."},
+        {"role": "assistant", "content": "Begun."},
+        {"role": "assistant", "content": "Read on. " * 30},
+    ]
+    ir = PromptIR(ContextRequest(budget=Budget(20, 1_000)), history=History(entries, "anthropic"))
+    assert compile(ir).ir.history.entries == tuple(entries[:3])
+
+
 def test_the_last_messages_stay_where_the_budget_says_so():
     said = [
         {

@@ -83,8 +83,8 @@ class Entries:
             raise
         formats.check_own(dicts, self.format)
         counted = entry_tokens(read, len(added)) if tokens is None else tokens
-        count = len(self._entries)
-        self._turns += [count + each.index for each in read.messages if each.is_user_turn]
+        start = len(self._entries)
+        self._turns += [start + each.index for each in read.messages if each.is_user_turn]
         for name, count in read.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
         self._times.extend([_time_of(entry, at) for entry in dicts])

@@ -85,11 +85,10 @@ class _Pruning:
         is_last_turn = query == last_user_text(self._conversation)
         self._query = weighted_query(self._conversation, None if is_last_turn else query or None)
         needs_thoughts = binding_of(ir, target).needs_thoughts
-        pins = self._conversation.pins(thoughts=needs_thoughts)
-        count = self._conversation.unit_count
-        if count and all(why == "system" for why in pins.values()):  # a prompt has a message
-            pins.setdefault(count - 1, "last message")
-        self._pins = frozenset(pins)
+        self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
+        units = self._conversation.units
+        if units and all(units[pin].is_system for pin in self._pins):
+            self._pins |= {len(units) - 1}  # a prompt has a message
         self._kept_units = set(self._pins)
         self._sections: dict[str, Section | None] = {}
         """The decision on each section by its id: itself, a cut one, or None: left out."""
