@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rehydrate.page import evaluation_page
-from rehydrate.page.charts import MAX_SESSIONS
+from rehydrate.page.evaluation import MAX_SESSIONS
 from rehydrate.retention import (
     Conversation,
     Evaluation,
