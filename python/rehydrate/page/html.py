@@ -47,12 +47,28 @@ def _fit(unfit: re.Match[str]) -> str:
 
 def render(template: str, **data: Any) -> str:
     """Return the page that a file of templates/ makes of the data."""
-    return _templates().get_template(template).render(data)
+    plain = {word: _plain(value) for word, value in data.items()}
+    return templates().get_template(template).render(plain)
+
+
+class _Templates(Environment):
+    """Templates that take no markup from their data: a host's Markup is text like any other."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return _plain(super().getattr(obj, attribute))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return _plain(super().getitem(obj, argument))
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Markup) else value
 
 
 @cache
-def _templates() -> Environment:
-    templates = Environment(
+def templates() -> Environment:
+    """Return the templates with their filters."""
+    found = _Templates(
         loader=PackageLoader("rehydrate.page"),
         autoescape=True,
         finalize=visible,
@@ -62,10 +78,10 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    for a_filter in (format, kind_labels, marked_lines, percent, plural, short, span):
-        templates.filters[a_filter.__name__] = a_filter
-    templates.tests["gap"] = lambda value: isinstance(value, Gap)
-    return templates
+    for each in (format, kind_labels, marked_lines, percent, plural, short, span):
+        found.filters[each.__name__] = each
+    found.tests["gap"] = lambda value: isinstance(value, Gap)
+    return found
 
 
 TEXT_CHARACTERS = 20_000
@@ -179,7 +195,3 @@ def kind_labels(kinds: Iterable[PieceKind]) -> str:
 def percent(part: float, whole: float = 1.0) -> str:
     """Return a share as CSS, from 0% to 100%."""
     return f"{min(max(100 * part / whole, 0.0), 100.0) if whole > 0 else 0.0:.2f}%"
-
-
-def escaped(text: str) -> str:
-    return str(Markup.escape(visible(text)))

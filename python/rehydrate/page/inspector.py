@@ -42,7 +42,7 @@ def _counts(
     yield plural(sum(row.breakpoint for row in kept), "cache breakpoint")
     if table.before_tokens > table.tokens:
         yield f"{table.before_tokens:,} tokens came in"
-    yield table.counter
+    yield f"{table.counter}"
     if compiled:
         yield f"{compiled.provider} {compiled.model}".strip()
 

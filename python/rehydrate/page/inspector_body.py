@@ -107,9 +107,7 @@ class Body:
     def preview(self, section: Section) -> str:
         """Return the begin of a section."""
         content = section.content
-        return first_words(
-            content if isinstance(content, str) else plural(len(content), "message")
-        )
+        return first_words(content if isinstance(content, str) else plural(len(content), "message"))
 
     def is_summary(self, section: Section) -> bool:
         """Return whether it is a summary, which is markdown and names entries."""
