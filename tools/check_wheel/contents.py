@@ -46,7 +46,7 @@ def project_version() -> str:
 def package_files() -> set[str]:
     """Return the files of the Python package in the repository."""
     package = ROOT / "python" / NAME
-    files = [*package.rglob("*.py"), *package.rglob("*.pyi"), *package.rglob("*.css")]
+    files = [file for end in ("py", "pyi", "css", "html") for file in package.rglob(f"*.{end}")]
     plugin = package / "integrations" / "claude_code" / "plugin"
     files += [package / "py.typed", *(path for path in plugin.rglob("*") if path.is_file())]
     return {file.relative_to(package.parent).as_posix() for file in files}

@@ -126,8 +126,9 @@ class Body:
 
     def origin(self, section: Section) -> dict[str, str]:
         """Return what is known of a section's origin."""
-        origin = section.provenance
-        named = handles(section.content) if self.is_summary(section) else []
+        origin, content = section.provenance, section.content
+        is_summary = isinstance(content, str) and self.is_summary(section)
+        named = handles(content) if is_summary else []
         fields = {
             "title": section.title,
             "items": _first_items(origin.items, ", "),
