@@ -127,8 +127,7 @@ class Body:
     def origin(self, section: Section) -> dict[str, str]:
         """Return what is known of a section's origin."""
         origin, content = section.provenance, section.content
-        is_summary = isinstance(content, str) and self.is_summary(section)
-        named = handles(content) if is_summary else []
+        named = handles(content) if isinstance(content, str) and section.id == SUMMARY_ID else []
         fields = {
             "title": section.title,
             "items": _first_items(origin.items, ", "),
