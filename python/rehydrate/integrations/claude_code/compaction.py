@@ -58,8 +58,8 @@ def used_names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 RATIO = 0.4
-_MEMORY_SECONDS = 0.8
-"""For the compaction with its memory, which may be locked."""
+_MEMORY_SHARE = 0.6
+"""Of the time that is left: for the compaction with its memory, which may be locked."""
 _LEAST_SECONDS = 0.05
 _LEAST_TASK_CHARS = 20
 """A shorter prompt, as "go on", says nothing about the task."""
@@ -102,7 +102,7 @@ def pre_compact(given: HookInput) -> Reply:
                 problems.append(f"{name}: {safe_error_text(error, name)}")
 
         rules = Rules()
-        step("memory", _MEMORY_SECONDS, lambda: _compacted(given, entries, task))
+        step("memory", _MEMORY_SHARE * given.seconds_left, lambda: _compacted(given, entries, task))
         step("session", given.seconds_left, lambda: _stored(given, rules))
         if rules and not problems:  # a memory that was locked is not waited for again
             step("rules", given.seconds_left, lambda: _remembered(given, rules))
