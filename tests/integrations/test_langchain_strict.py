@@ -171,12 +171,12 @@ def said_in(body: Mapping[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("open_model", "turns", "is_async"),
     [
-        (anthropic_model, 200, False),
-        (openai_model, sized(60, 200), False),
-        (openai_model, 40, True),
-        (chat_anthropic, 40, False),
-        (chat_openai, 40, False),
-        (responses, 40, True),
+        (anthropic_model, sized(50, 200), False),
+        (openai_model, sized(40, 200), False),
+        (openai_model, 20, True),
+        (chat_anthropic, 20, False),
+        (chat_openai, 20, False),
+        (responses, 20, True),
     ],
 )
 def test_turns_are_accepted_and_break_the_prefix_at_compactions_only(
