@@ -27,6 +27,11 @@ def examples(deep: int) -> int:
     return min(deep, 2 * settings().max_examples)
 
 
+def share(cases: int) -> int:
+    """Return the number of examples of one of a law's cases: all of them draw twice the profile's."""
+    return max(1, 2 * settings().max_examples // cases)
+
+
 def seed_arguments(seed: int) -> list[str]:
     """Return the seed as arguments of a stress test; with the profile "random" it has none."""
     return [] if PROFILE == "random" else ["--seed", str(seed)]

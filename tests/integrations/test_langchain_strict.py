@@ -223,8 +223,8 @@ def looking_up(body: Mapping[str, Any], wire: str) -> ScriptedReply:
 
 @pytest.mark.parametrize("open_model", [anthropic_model, openai_model])
 def test_a_planted_code_is_brought_back(open_model: Any) -> None:
-    middleware = RehydrateMiddleware(budget=Budget(soft_tokens=10_000))
-    queries = [query_of(turn) for turn in range(72)]
+    middleware = RehydrateMiddleware(budget=BUDGET)
+    queries = [query_of(turn) for turn in range(40)]
     with StrictProvider(looking_up) as provider, open_model(provider) as model:
         agent = agent_of(model, middleware)
         for query in queries:
