@@ -28,7 +28,7 @@ def examples(deep: int) -> int:
 
 
 def share(cases: int) -> int:
-    """Return the number of examples of one of a law's cases: all of them draw twice the profile's."""
+    """Return the examples of one of a law's cases: together they draw twice the profile's."""
     return max(1, 2 * settings().max_examples // cases)
 
 

@@ -112,8 +112,8 @@ def run(
 
 @pytest.fixture(autouse=True)
 def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenAI's SDK sends items as they are. It compares each with 25 shapes, to rename keys of which
-    there are none: nine tenths of a run. The test of streams leaves it as it is."""
+    """OpenAI's SDK sends items as they are. It compares each with 25 shapes, to rename keys that
+    none of them has: nine tenths of a run. The test of streams leaves it as it is."""
 
     async def as_given(given: dict[str, Any], _shape: object) -> dict[str, Any]:
         return {key: value for key, value in given.items() if openai._utils.is_given(value)}
