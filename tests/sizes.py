@@ -1,4 +1,5 @@
-"""How much a test does: little in a plain run, all of it with HYPOTHESIS_PROFILE=deep (CI).
+"""How much a test does: little in a plain run, all of it with HYPOTHESIS_PROFILE=deep (CI); how
+long it waits.
 
 For tests that have rounds, seeds or texts of their own. Hypothesis draws by the same profile, which
 `tests/conftest.py` defines.
@@ -13,6 +14,8 @@ from hypothesis import settings
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 IS_DEEP = PROFILE == "deep"
+PATIENCE_SECONDS = 600
+"""What hangs is told from a busy machine by this."""
 
 T = TypeVar("T")
 

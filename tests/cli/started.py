@@ -47,17 +47,17 @@ class Started:
 
     def __exit__(self, *_error: object) -> None:
         self._socket.close()
-        self._server.wait(timeout=60)
+        self._server.wait(timeout=600)
 
     def run(
         self, arguments: Sequence[str], *, stdin: bytes, env: Mapping[str, str], cwd: Path
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run `rehydrate *arguments` to its end, at most two minutes."""
+        """Run `rehydrate *arguments` to its end, at most ten minutes."""
         request = json.dumps([list(arguments), dict(env), str(cwd)]).encode()
         with TemporaryFile() as source, TemporaryFile() as out, TemporaryFile() as errors:
             source.write(stdin)
             source.seek(0)
-            self._socket.settimeout(120)
+            self._socket.settimeout(600)
             streams = [source.fileno(), out.fileno(), errors.fileno()]
             socket.send_fds(self._socket, [request], streams)
             code = int(self._socket.recv(64))

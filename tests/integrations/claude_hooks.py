@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.sizes import PATIENCE_SECONDS
+
 SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
 MODULE = "rehydrate.integrations.claude_code"
 PROJECT = "/work/shop"
@@ -42,7 +44,7 @@ def run_hook(
         capture_output=True,
         check=False,
         env=environment(home, **env),
-        timeout=300,
+        timeout=PATIENCE_SECONDS,
     )
 
 

@@ -30,6 +30,7 @@ from tests.integrations.claude_hooks import (
     user,
     write_lines,
 )
+from tests.sizes import PATIENCE_SECONDS
 
 HAS_SHELL = sys.platform != "win32" and shutil.which("sh") is not None
 LONG = {"stdout": "a line of the log\n" * 20_000}
@@ -71,7 +72,7 @@ def test_a_call_that_holds_the_interpreter_does_not_hold_the_session(tmp_path: P
         capture_output=True,
         check=False,
         env=environment(tmp_path, REHYDRATE_HOOK_SECONDS="1"),
-        timeout=300,
+        timeout=PATIENCE_SECONDS,
     )
     assert is_quiet(done)
 
@@ -86,7 +87,7 @@ def test_closed_standard_streams_are_no_failure(tmp_path: Path) -> None:
             capture_output=True,
             check=False,
             env=environment(tmp_path),
-            timeout=300,
+            timeout=PATIENCE_SECONDS,
         )
         assert is_quiet(done)
 
@@ -225,7 +226,7 @@ def test_a_full_disk_is_no_failure(tmp_path: Path) -> None:
                 capture_output=True,
                 check=False,
                 env=environment(tmp_path),
-                timeout=300,
+                timeout=PATIENCE_SECONDS,
             )
             assert is_quiet(done)
     hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))

@@ -9,9 +9,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
+from tests.sizes import PATIENCE_SECONDS
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 600
-"""A hang is told from a busy machine by this."""
 
 
 class Ended(NamedTuple):

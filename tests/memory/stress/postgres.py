@@ -27,6 +27,7 @@ from rehydrate.memory import MemoryItem
 from rehydrate.memory.postgres.schema import TABLES
 from tests.memory.stress.tenants import TENANTS, check
 from tests.postgres_server import server
+from tests.sizes import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -35,8 +36,6 @@ WRITERS = 8
 READERS = 2
 """The first has an index in its process, the second the server's candidates."""
 ROLE = "stress_app"
-PATIENCE_SECONDS = 600
-"""Far more than the busiest machine takes."""
 WRITER = """
 import sys, time
 from rehydrate import Memory
