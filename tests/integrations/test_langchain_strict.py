@@ -173,10 +173,10 @@ def said_in(body: Mapping[str, Any]) -> list[str]:
     [
         (anthropic_model, sized(50, 200), False),
         (openai_model, sized(40, 200), False),
-        (openai_model, 20, True),
-        (chat_anthropic, 20, False),
-        (chat_openai, 20, False),
-        (responses, 20, True),
+        (openai_model, 30, True),
+        (chat_anthropic, 30, False),
+        (chat_openai, 30, False),
+        (responses, 30, True),
     ],
 )
 def test_turns_are_accepted_and_break_the_prefix_at_compactions_only(
