@@ -1,6 +1,6 @@
 """How the work for a string or a list that a stranger writes grows with its length.
 
-    python -m tests.stress.growth --doors search,lint
+    python -m tests.stress.growth --doors "memory search;lint"
 
 Each door is given each generated text or list at n and at 4 n. The seconds are the processor's, the
 least of several runs; the exponent is that of n. One above 1.15 is flagged, where there is enough
@@ -10,6 +10,7 @@ work to tell.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import signal
@@ -38,19 +39,64 @@ Work = Callable[[], object]
 # Texts
 
 _UNITS = {
-    **{"letters": "a", "digits": "1", "spaces": " ", "lines": "\n", "words": "ab ", "tabs": "\t"},
-    **{"quotes": '"', "escapes": "\\", "braces": "{", "brackets": "[", "angles": "<", "ticks": "`"},
-    **{"objects": '{"a":', "escaped": '[\\"', "dots": ".", "slashes": "a/b/", "back": "..\\"},
-    **{"reminder": "<system-reminder>", "closing": "</system-reminder>", "skill": "<skill>"},
-    **{"command": "<command-name>", "mark": "[rehydrate: ", "fence": "<context-", "code": "```\n"},
-    **{"heading": "# h\n", "list": "- x\n", "quoted": "> ", "diff": "@@ -1 +1 @@\n", "rule": "---\n"},
-    **{"password": "password=", "spaced": "password    =    ", "token": "token=token", "jwt": "eyJ"},
-    **{"dotted": "eyJaaaaaaaa.", "pem": "-----BEGIN PRIVATE KEY-----\n", "key": "sk-", "hook": "a://"},
-    **{"login": "a://x:", "auth": "authorization: bearer ", "curl": "curl -u a:", "base64": "QUFB"},
-    **{"escape": "\x1b[", "coloured": "\x1b[32mx", "c1": "\x90", "osc": "\x1b]8;;", "nul": "\0"},
-    **{"session": "session_id:", "date": "2026-01-01 ", "today": "today is ", "never": "never do. "},
-    **{"always": "Always use x. ", "instead": "use x instead of y. ", "trace": '  File "a", line 1\n'},
-    **{"combining": "e\u0301", "joined": "👨\u200d", "han": "漢", "override": "\u202e", "half": "\ud800"},
+    "letters": "a",
+    "digits": "1",
+    "spaces": " ",
+    "lines": "\n",
+    "words": "ab ",
+    "tabs": "\t",
+    "quotes": '"',
+    "escapes": "\\",
+    "braces": "{",
+    "brackets": "[",
+    "angles": "<",
+    "ticks": "`",
+    "objects": '{"a":',
+    "escaped": '[\\"',
+    "dots": ".",
+    "slashes": "a/b/",
+    "back": "..\\",
+    "reminder": "<system-reminder>",
+    "closing": "</system-reminder>",
+    "skill": "<skill>",
+    "command": "<command-name>",
+    "mark": "[rehydrate: ",
+    "fence": "<context-",
+    "code": "```\n",
+    "heading": "# h\n",
+    "list": "- x\n",
+    "quoted": "> ",
+    "diff": "@@ -1 +1 @@\n",
+    "rule": "---\n",
+    "password": "password=",
+    "spaced": "password    =    ",
+    "token": "token=token",
+    "jwt": "eyJ",
+    "dotted": "eyJaaaaaaaa.",
+    "pem": "-----BEGIN PRIVATE KEY-----\n",
+    "key": "sk-",
+    "hook": "a://",
+    "login": "a://x:",
+    "auth": "authorization: bearer ",
+    "curl": "curl -u a:",
+    "base64": "QUFB",
+    "escape": "\x1b[",
+    "coloured": "\x1b[32mx",
+    "c1": "\x90",
+    "osc": "\x1b]8;;",
+    "nul": "\0",
+    "session": "session_id:",
+    "date": "2026-01-01 ",
+    "today": "today is ",
+    "never": "never do. ",
+    "always": "Always use x. ",
+    "instead": "use x instead of y. ",
+    "trace": '  File "a", line 1\n',
+    "combining": "e\u0301",
+    "joined": "👨\u200d",
+    "han": "漢",
+    "override": "\u202e",
+    "half": "\ud800",
 }
 _COUNTED = {
     "distinct words": "w{}x ",
@@ -158,7 +204,12 @@ def _hook(event: str, text: str, **more: Any) -> Work:
     from rehydrate.integrations.claude_code.events import answer
 
     folder = tempfile.mkdtemp(prefix="growth-")
-    payload = {"session_id": "s", "cwd": folder, "transcript_path": str(_session_file(text)), **more}
+    payload = {
+        "session_id": "s",
+        "cwd": folder,
+        "transcript_path": str(_session_file(text)),
+        **more,
+    }
     environ = {"REHYDRATE_HOME": f"{folder}/r", "HOME": folder}
     return lambda: answer(event, payload, environ=environ, deadline=time.monotonic() + 60)
 
@@ -206,9 +257,13 @@ DOORS: dict[str, Callable[[str], Work]] = {
     "memory filter": lambda text: lambda: _memory().search("penguins", sources=[text]),
     "namespace": lambda text: lambda: _memory().add("x", namespace=text),
     "notes folder": _notes,
-    "thread name": lambda text: lambda: Context.open(
-        _memory()._store.path, thread=text, namespace="a"  # type: ignore[attr-defined]
-    ).close(),
+    "thread name": lambda text: (
+        lambda: Context.open(
+            _memory()._store.path,
+            thread=text,
+            namespace="a",  # type: ignore[attr-defined]
+        ).close()
+    ),
     "session file, compact": lambda text: _command("compact", str(_session_file(text))),
     "session file, lint": lambda text: _command("lint", str(_session_file(text))),
     "session file, model": lambda text: _command("compact", str(_session_file("x", model=text))),
@@ -300,15 +355,15 @@ def _offered(n: int) -> None:
     context.prompt("And?")
 
 
+ALL = (*DOORS, *LISTS)
+
 # The measure
 
 
 def _seconds(work: Work) -> float:
     began = time.process_time()
-    try:
+    with contextlib.suppress(RehydrateError):
         work()
-    except RehydrateError:
-        pass
     return time.process_time() - began
 
 
@@ -348,17 +403,33 @@ def _on_alarm(*_: object) -> None:
     raise _SlowError
 
 
+def _once(doors: set[str] | None, every: int) -> int:
+    """Do each once, at a length of which the square would take minutes; SIGALRM ends it then."""
+    for number, (door, name, make, n) in enumerate(cases(doors)):
+        if number % every == 0:
+            print(door, name, flush=True)
+            signal.alarm(_LIMIT_SECONDS)
+            _seconds(make(8 * n))
+            signal.alarm(0)
+    return 0
+
+
 def main() -> int:
     """Run the command; 1 where something grows faster than it may."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--doors", help="names, separated by commas; all without")
+    parser.add_argument("--doors", help="names, separated by semicolons; all without")
     parser.add_argument("--flagged", action="store_true", help="print only what is flagged")
+    parser.add_argument("--once", action="store_true", help="at 8 n, once: a square takes minutes")
+    parser.add_argument("--every", type=int, default=1, help="only every nth text")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    doors = given.doors and set(given.doors.split(";"))
+    if given.once:
+        return _once(doors, given.every)
     signal.signal(signal.SIGVTALRM, _on_alarm)
     flagged = measured = 0
     door_before = ""
-    for door, name, make, first in cases(given.doors and set(given.doors.split(","))):
+    for door, name, make, first in cases(doors):
         signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT_SECONDS)
         try:
             if door != door_before:

@@ -71,7 +71,7 @@ class Record(NamedTuple):
 _FIELDS: dict[Kind, dict[str, type]] = {
     Kind.HEADER: {"format": str},
     Kind.ENTRY: {"entry": object, "tokens": int},
-    Kind.STATE: {name: int for name in ("seen", "job_tokens", "prompts", "compactions")},
+    Kind.STATE: dict.fromkeys(("seen", "job_tokens", "prompts", "compactions"), int),
     Kind.WAITING: {"waiting": dict},
     Kind.ORIGINAL: {"handle": str, "text": str},
     Kind.REMAINDER: {"handle": str, "sections": list},

@@ -38,9 +38,9 @@ from rehydrate.context.background.writers import (
     writer_of,
 )
 from rehydrate.context.context_store.operations import Operation
-from rehydrate.context.thread_records import reading
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.prompt_state import LeftOut
+from rehydrate.context.thread_records import reading
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
