@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rehydrate.tokens import count_tokens as count_tokens, estimate_tokens as estimate_tokens
 
 _ROOMS = (
-    "agent batch compact context convert cost embedding errors formats linting memory process "
+    "agent batch compact context cost embedding errors formats linting memory process "
     "prompt retention testing tokens"
 )
 
