@@ -271,6 +271,10 @@ def _check_files(options: argparse.Namespace, output: Path | None) -> None:
             raise Failure(f"{option} {path} would overwrite the input; name another file")
     if output and options.html and output.absolute() == options.html.absolute():
         raise Failure(f"-o and --html both name {output}; name two files")
+    if options.html:
+        import_module(
+            "rehydrate.page"
+        )  # of another distribution: missed before anything is written
 
 
 def _thinking_summary(stats: Stats) -> str:
