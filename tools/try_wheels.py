@@ -59,12 +59,10 @@ except MissingPackageError as missing:
 """
 
 SCRIPTED = """
-import anyio
 from rehydrate import Context, Interpreter
-from rehydrate.retention import Conversation
 from rehydrate.testing import ScriptedModel, call
 model = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
-print(Interpreter(model).run(Context(), "Which berth is free?").text)
+print(Interpreter(model).run(Context(), "Which berth is free?").answer)
 """
 
 NO_SERVER = """

@@ -274,7 +274,7 @@ def _check_files(options: argparse.Namespace, output: Path | None) -> None:
     if options.html:
         import_module(
             "rehydrate.page"
-        )  # of another distribution: missed before anything is written
+        )  # missed before anything is written
 
 
 def _thinking_summary(stats: Stats) -> str:
