@@ -10,7 +10,7 @@ from typing import Any
 from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_type
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate.compact.arguments import GRANULARITIES
+from rehydrate.compact.options import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
