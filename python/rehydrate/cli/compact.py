@@ -272,9 +272,7 @@ def _check_files(options: argparse.Namespace, output: Path | None) -> None:
     if output and options.html and output.absolute() == options.html.absolute():
         raise Failure(f"-o and --html both name {output}; name two files")
     if options.html:
-        import_module(
-            "rehydrate.page"
-        )  # missed before anything is written
+        import_module("rehydrate.page")  # missed before anything is written
 
 
 def _thinking_summary(stats: Stats) -> str:
