@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # 
 logging.getLogger("google_adk").setLevel(logging.ERROR)  # it misses the usage in each response
 
 BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(40, 200)
+TURNS = sized(60, 200)
 Respond = Callable[[LlmRequest], list[types.Part]]
 
 
@@ -163,7 +163,7 @@ def test_turns_break_the_prefix_at_compactions_only_and_keep_the_events(
     assert len(whole) == 4 * TURNS
     assert faults(whole) == []
     assert harbour.breaks(model.sent) == plugin.report.compactions > 2
-    assert len(model.seen[-1]) < len(whole) / 3
+    assert len(model.seen[-1]) < 120
 
 
 @pytest.mark.parametrize("options", [{}, {"static_instruction": "Be brief."}])

@@ -102,7 +102,7 @@ def plain_state() -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("way", "turns"), [("invoke", 50), ("ainvoke", 20), ("stream", 20), ("astream", 20)]
+    ("way", "turns"), [("invoke", 50), ("ainvoke", 30), ("stream", 30), ("astream", 30)]
 )
 def test_turns_are_valid_break_the_prefix_at_compactions_only_and_keep_the_state(
     way: str, turns: int, plain_state: list[Any]
