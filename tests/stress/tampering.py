@@ -246,6 +246,8 @@ def rows(target: Target, random: Random) -> str:
     with closing(sqlite3.connect(target.store)) as edit, edit:
         there = [name for (name,) in edit.execute("SELECT name FROM sqlite_schema")]
         tables = [name for name in (*_TABLES, *_THREADS) if name in there]
+        if not tables:
+            return ""
         weights = [3 if name in ("segments", "threads", "records") else 1 for name in tables]
         (table,) = random.choices(tables, weights)
         found = edit.execute(f"SELECT * FROM {table}").fetchall()

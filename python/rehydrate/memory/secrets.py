@@ -278,7 +278,8 @@ def decoded_text(run: str) -> str:
 
 def _told(line: str) -> str:
     """Return the text of one line, "" where it is none."""
-    whole = line.rstrip("=").translate(_URL_SAFE)
+    whole = line.strip("=-_").translate(_URL_SAFE)  # markdown's may be around it
+    whole = whole[: len(whole) - (len(whole) % 4 == 1)]
     try:
         told = b64decode(whole + "=" * (-len(whole) % 4)).decode("utf-8", "ignore")
     except NoBase64:
@@ -747,7 +748,7 @@ SECRETS: tuple[Secret, ...] = (
         "encoded_secret",
         (),
         _late(
-            r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}(?:\r?\n[A-Za-z0-9+/_-]{24,})*"
+            r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/][A-Za-z0-9+/_-]{23,}(?:\r?\n[A-Za-z0-9+/_-]{24,})*"
             r"(?:\r?\n[A-Za-z0-9+/_-]{2,23}(?![A-Za-z0-9+/_-]))?={0,2}"
         ),
     ),
