@@ -42,4 +42,4 @@ class MissingFinder:
             raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {what}")
 
 
-sys.meta_path.append(MissingFinder)  # type: ignore[arg-type]  # it never returns a spec
+sys.meta_path.append(MissingFinder)
