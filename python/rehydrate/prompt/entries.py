@@ -198,17 +198,7 @@ class History:
         made._parse_cache["messages"] = parsed
         conversation: Conversation | None = self._parse_cache.get("conversation")
         if conversation is not None:
-            units = [
-                unit
-                if messages.keys().isdisjoint(unit.members)
-                else unit._replace(
-                    messages=tuple([messages.get(each.index, each) for each in unit.messages])
-                )
-                for unit in conversation.units
-            ]
-            made._parse_cache["conversation"] = conversation._replace(
-                messages=parsed, units=tuple(units)
-            )
+            made._parse_cache["conversation"] = conversation.with_messages(messages)
         return made
 
     def followed_by(self, new: Self) -> Self:

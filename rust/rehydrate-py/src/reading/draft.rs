@@ -7,6 +7,7 @@ use rehydrate_core::conversation::PieceKind;
 use super::strings::{Id, Source};
 
 /// One message; its pieces, calls and answers end where it says, and begin where those of the one before end.
+#[derive(Clone, Copy)]
 pub struct Row {
     pub index: usize,
     /// Its number among the roles.
@@ -107,12 +108,30 @@ impl Draft {
                 &odd
             }
         };
+        Ok(self.role_named(text, name))
+    }
+
+    fn role_named(&mut self, text: &str, name: &Bound<'_, PyString>) -> usize {
         // Nearly always the same few.
         if let Some(known) = self.roles.iter().position(|(role, _)| role == text) {
-            return Ok(known);
+            return known;
         }
         self.roles.push((text.to_owned(), name.clone().unbind()));
-        Ok(self.roles.len() - 1)
+        self.roles.len() - 1
+    }
+
+    /// Append the message at a position of another draft.
+    pub fn copy(&mut self, py: Python<'_>, other: &Self, at: usize) {
+        let (row, before) = (&other.rows[at], at.checked_sub(1).map(|before| &other.rows[before]));
+        let (pieces, calls, answers) = before.map_or((0, 0, 0), |row| (row.pieces_end, row.calls_end, row.answers_end));
+        let text = |(text, kind): &(Source, PieceKind)| (text.clone_ref(py), *kind);
+        self.pieces.extend(other.pieces[pieces..row.pieces_end].iter().map(text));
+        self.calls.extend(other.calls[calls..row.calls_end].iter().map(|id| id.clone_ref(py)));
+        self.answers.extend(other.answers[answers..row.answers_end].iter().map(|id| id.clone_ref(py)));
+        let (name, role) = &other.roles[row.role];
+        let role = self.role_named(name, role.bind(py));
+        let (pieces_end, calls_end, answers_end) = (self.pieces.len(), self.calls.len(), self.answers.len());
+        self.rows.push(Row { role, pieces_end, calls_end, answers_end, ..*row });
     }
 
     /// Read a `Message`, a named tuple.

@@ -21,6 +21,14 @@ impl Source {
         Ok(Self::Replaced(String::from_utf8_lossy(replaced.extract()?).into_owned(), text.unbind()))
     }
 
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Borrowed(text) => Self::Borrowed(text.clone_ref(py)),
+            Self::Replaced(text, original) => Self::Replaced(text.clone(), original.clone_ref(py)),
+            Self::Written(text) => Self::Written(text.clone()),
+        }
+    }
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Borrowed(text) => text,
@@ -51,6 +59,13 @@ impl Id {
             Err(_) => id.call_method1("encode", ("utf-8", "surrogatepass"))?,
         };
         Ok(Self::Encoded(encoded.extract()?, id.unbind()))
+    }
+
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Borrowed(id) => Self::Borrowed(id.clone_ref(py)),
+            Self::Encoded(id, original) => Self::Encoded(id.clone(), original.clone_ref(py)),
+        }
     }
 
     pub fn as_bytes(&self) -> &[u8] {
