@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rehydrate.formats.neutral import NO_ID_CHARACTER
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
 
 
@@ -184,3 +185,38 @@ class SlowConversation(NamedTuple):
             for position, unit in enumerate(self.units)
             if not wanted.isdisjoint(unit.members)
         ]
+
+    def first_said(self) -> tuple[int, str] | None:
+        """Return index and role of the first message that is not the system's."""
+        return next(((m.index, m.role) for m in self.messages if m.role != "system"), None)
+
+    def last_turn_within(self, known: int) -> int:
+        """Return the index of the entry that begins the last turn among the first ``known``
+        entries; 0 where it is not certain that what is before it stays as it is."""
+        messages = self.messages
+        calls = [call for message in messages for call in message.calls]
+        all_calls = set(calls)
+        if len(all_calls) < len(calls) or any(map(NO_ID_CHARACTER.search, calls)):
+            return 0  # ids of calls are changed
+        pending = set[str]()
+        """Calls before a turn that are not answered before it."""
+        for message in messages:
+            pending.update(message.calls)
+            if not pending.issuperset(all_calls.intersection(message.answers)):
+                return 0  # answered twice, or before it was made
+            pending.difference_update(message.answers)
+        start = 0
+        for before, message in zip(messages[-2::-1], messages[:0:-1], strict=True):
+            pending.update(message.answers)
+            pending.difference_update(message.calls)
+            if message.role == "system" and before.role != "system":
+                return 0  # one that comes late may be moved
+            if not start and message.index <= known and not pending.intersection(all_calls):
+                start = message.index if _begins_turn(message, before) else 0
+        return start
+
+
+def _begins_turn(message: Message, before: Message) -> bool:
+    if message.role == "assistant":
+        return before.role in ("user", "tool")
+    return message.role == "user" and not message.answers and before.role == "assistant"

@@ -87,6 +87,19 @@ def assert_says_the_same(inside: Conversation) -> None:
     assert inside.dropped_indices(flags) == plain.dropped_indices(flags)
     some = plain.indices[::2]
     assert inside.units_holding(some) == plain.units_holding(some)
+    assert inside.first_said() == plain.first_said()
+    heads = [inside.head(position) for position in range(inside.message_count)]
+    assert heads == [(each.index, each.role, each.is_user_turn) for each in plain.messages]
+    assert inside.answers() == [(id_, m.index) for m in plain.messages for id_ in m.answers]
+    for start in range(0, len(plain.messages) + 2, 3):
+        later = tuple(each for each in plain.messages if each.index >= start)
+        assert inside.messages_from(start) == later
+        assert inside.calls_from(start) == [id_ for each in later for id_ in each.calls]
+        assert (start in inside) == (start in plain.indices)
+        assert inside.last_turn_within(start) == plain.last_turn_within(start)
+    both = inside.followed_by(inside, 1_000)
+    moved = tuple(each._replace(index=each.index + 1_000) for each in plain.messages)
+    assert both.messages == plain.messages + moved
 
 
 @given(linked())
@@ -150,6 +163,10 @@ def test_flags_of_other_units_and_links_to_nowhere_are_refused() -> None:
     with pytest.raises(IndexError):
         one.message(1)
     with pytest.raises(IndexError):
+        one.head(1)
+    with pytest.raises(IndexError):
+        one.renumbered([])
+    with pytest.raises(IndexError):
         Conversation.grouped("plain", (), [(0, 0)])
     with pytest.raises(IndexError):
         Conversation("plain", (Message(0, "user", ()),), ())
@@ -170,3 +187,17 @@ def test_a_compaction_makes_no_named_tuples() -> None:
     assert made() == 0
     compaction.explain()
     assert made() > 0
+
+
+def test_a_light_copy_leaves_out_the_texts_of_long_inputs_alone() -> None:
+    def call(id_: str, size: int) -> Message:
+        inputs = (Piece("Say", PieceKind.TEXT), Piece("x" * size, PieceKind.TOOL_INPUT))
+        return Message(0, "assistant", inputs, 0, (id_,))
+
+    whole = (call("a", 500), call("b", 501)._replace(index=1), call("c", 9)._replace(index=2))
+    light = Conversation("anthropic", whole).light()
+    assert light.messages == (whole[0], whole[1]._replace(pieces=()), whole[2])
+    assert light.light_indices(0) == [1] and light.light_indices(2) == []
+    assert light.light().followed_by(light, 3).light_indices(0) == [1, 4]
+    again = light.with_messages({1: whole[1]})
+    assert again.messages == whole and again.light_indices(0) == []

@@ -61,6 +61,9 @@ impl Facts {
     }
 }
 
+/// Bytes. Longer inputs of tools are read again rather than held between two prompts.
+const LONG_INPUT: usize = 500;
+
 impl Conversation {
     /// These messages in a format; no more is known of them.
     pub fn new(columns: Columns, format: &str) -> Self {
@@ -85,6 +88,55 @@ impl Conversation {
 
     fn unit(&self, at: usize) -> usize {
         self.columns.units.unit_of()[at]
+    }
+
+    /// The position of the first message with an index from `start` on.
+    fn place_of(&self, start: usize) -> usize {
+        self.all().partition_point(|row| row.index < start)
+    }
+
+    fn by_themselves(&self, draft: Draft) -> Self {
+        let units = Units::single(draft.len());
+        Self::new(Columns { of: draft, units }, &self.facts.format)
+    }
+
+    /// See `last_turn_within`; None where it is not certain.
+    fn turn_within(&self, known: usize) -> Option<usize> {
+        let of = &self.columns;
+        let count = self.all().len();
+        let calls: Vec<&[u8]> = (0..count).flat_map(|at| of.calls(at)).map(Id::as_bytes).collect();
+        let all: HashSet<&[u8]> = calls.iter().copied().collect();
+        let is_plain = |id: &&[u8]| id.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        if all.len() < calls.len() || !calls.iter().all(is_plain) {
+            return None; // ids of calls are changed
+        }
+        let answered = |at: usize| of.answers(at).iter().map(Id::as_bytes).filter(|id| all.contains(id));
+        let mut pending = HashSet::new(); // calls before a turn that are not answered before it
+        for at in 0..count {
+            pending.extend(of.calls(at).iter().map(Id::as_bytes));
+            if !answered(at).all(|id| pending.contains(id)) {
+                return None; // answered twice, or before it was made
+            }
+            answered(at).for_each(|id| _ = pending.remove(id));
+        }
+        let mut start = None;
+        for at in (1..count).rev() {
+            pending.extend(answered(at));
+            of.calls(at).iter().for_each(|id| _ = pending.remove(id.as_bytes()));
+            let (before, role) = (of.role(at - 1), of.role(at));
+            if role == Role::System && before != Role::System {
+                return None; // one that comes late may be moved
+            }
+            let begins = match role {
+                Role::Assistant => matches!(before, Role::User | Role::Tool),
+                Role::User => of.answers(at).is_empty() && before == Role::Assistant,
+                _ => false,
+            };
+            if start.is_none() && self.index(at) <= known && pending.is_empty() && begins {
+                start = Some(self.index(at));
+            }
+        }
+        start
     }
 
     fn check(&self, units: usize) -> PyResult<()> {
@@ -210,6 +262,86 @@ impl Conversation {
         }
         let columns = Columns { of: draft, units: self.columns.units.clone() };
         Ok(Self::of(Arc::new(columns), self.facts.clone_ref(py)))
+    }
+
+    /// These messages with those of another list after them, whose indices go on from `start`. Of their units nothing is
+    /// known: each message is one by itself.
+    fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Self {
+        let mut draft = Draft::with_capacity(self.all().len() + other.all().len());
+        (0..self.all().len()).for_each(|at| draft.copy(py, &self.columns.of, at));
+        for (at, row) in other.all().iter().enumerate() {
+            draft.copy(py, &other.columns.of, at);
+            draft.end_at(row.index + start);
+        }
+        self.by_themselves(draft)
+    }
+
+    /// These messages without the texts of those that call tools with long inputs: these texts are no strings of Python's,
+    /// so nobody else holds them. Of units nothing is known.
+    fn light(&self, py: Python<'_>) -> Self {
+        let mut draft = Draft::with_capacity(self.all().len());
+        for at in 0..self.all().len() {
+            draft.copy(py, &self.columns.of, at);
+            let inputs = self.columns.pieces(at).iter().filter(|(_, kind)| *kind == PieceKind::ToolInput);
+            let size: usize = inputs.map(|(text, _)| text.as_str().len()).sum();
+            if size > LONG_INPUT && !self.columns.calls(at).is_empty() {
+                draft.leave_out_texts();
+            }
+        }
+        self.by_themselves(draft)
+    }
+
+    /// The indices of the messages without their texts, from an index on.
+    fn light_indices(&self, start: usize) -> Vec<usize> {
+        self.all()[self.place_of(start)..].iter().filter(|row| row.is_light).map(|row| row.index).collect()
+    }
+
+    /// The messages from an index on.
+    fn messages_from<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let first = self.place_of(start);
+        if first == 0 {
+            return self.messages(py);
+        }
+        let make = Make::new(py)?;
+        PyTuple::new(py, (first..self.all().len()).map(|at| self.made(&make, at)).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Index and role of the message at a position, and whether it is a user's turn.
+    fn head(&self, py: Python<'_>, at: usize) -> PyResult<(usize, Py<PyString>, bool)> {
+        let row = self.all().get(at).ok_or_else(|| PyIndexError::new_err(format!("no message {at}")))?;
+        Ok((row.index, self.columns.of.roles[row.role].1.clone_ref(py), row.is_user_turn))
+    }
+
+    /// Whether the entry of this index is a message.
+    fn __contains__(&self, index: usize) -> bool {
+        self.all().get(self.place_of(index)).is_some_and(|row| row.index == index)
+    }
+
+    /// Index and role of the first message that is not the system's.
+    fn first_said(&self, py: Python<'_>) -> Option<(usize, Py<PyString>)> {
+        let first = (0..self.all().len()).find(|&at| self.columns.role(at) != Role::System)?;
+        Some((self.index(first), self.columns.of.roles[self.all()[first].role].1.clone_ref(py)))
+    }
+
+    /// The ids of the calls from an index on.
+    fn calls_from<'py>(&self, py: Python<'py>, start: usize) -> Vec<Bound<'py, PyString>> {
+        let messages = self.place_of(start)..self.all().len();
+        messages.flat_map(|at| self.columns.calls(at)).map(|id| id.to_py(py)).collect()
+    }
+
+    /// The ids of the answers, each with the index of its message.
+    fn answers<'py>(&self, py: Python<'py>) -> Vec<(Bound<'py, PyString>, usize)> {
+        let ids = |at| self.columns.answers(at).iter().map(move |id| (id.to_py(py), self.index(at)));
+        (0..self.all().len()).flat_map(ids).collect()
+    }
+
+    /// The index of the entry that begins the last turn among the first `known` entries; 0 where it is not certain that what
+    /// is before it stays as it is when it is converted.
+    ///
+    /// A turn begins where the assistant speaks after others, or the user after the assistant, and all calls before it are
+    /// answered before it.
+    fn last_turn_within(&self, known: usize) -> usize {
+        self.turn_within(known).unwrap_or(0)
     }
 
     /// The same conversation, read of a part of a list: `indices` are those that the entries of the part have in the list.

@@ -18,6 +18,8 @@ pub struct Row {
     pub is_thoughtless: bool,
     /// Whether it was read in a common shape.
     pub is_common: bool,
+    /// Whether its texts were left out, to be read again where they are wanted.
+    pub is_light: bool,
     pub pieces_end: usize,
     pub calls_end: usize,
     pub answers_end: usize,
@@ -92,6 +94,7 @@ impl Draft {
             is_user_turn: of.is_user_turn,
             is_thoughtless: of.is_thoughtless,
             is_common: of.is_common,
+            is_light: false,
             pieces_end: self.pieces.len(),
             calls_end: self.calls.len(),
             answers_end: self.answers.len(),
@@ -132,6 +135,22 @@ impl Draft {
         let role = self.role_named(name, role.bind(py));
         let (pieces_end, calls_end, answers_end) = (self.pieces.len(), self.calls.len(), self.answers.len());
         self.rows.push(Row { role, pieces_end, calls_end, answers_end, ..*row });
+    }
+
+    /// Give the last message this index.
+    pub fn end_at(&mut self, index: usize) {
+        if let Some(row) = self.rows.last_mut() {
+            row.index = index;
+        }
+    }
+
+    /// Leave out the texts of the last message.
+    pub fn leave_out_texts(&mut self) {
+        let before = self.rows.len().checked_sub(2).map_or(0, |at| self.rows[at].pieces_end);
+        self.pieces.truncate(before);
+        if let Some(row) = self.rows.last_mut() {
+            (row.is_light, row.pieces_end) = (true, before);
+        }
     }
 
     /// Read a `Message`, a named tuple.

@@ -1,4 +1,6 @@
 //! Python strings as they are read: texts, and ids of tool calls.
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyString;
@@ -9,7 +11,7 @@ pub enum Source {
     /// It holds lone surrogates: a copy with `?` in their place is read.
     Replaced(String, Py<PyString>),
     /// No string of Python's: what a reader wrote of a tool's input.
-    Written(String),
+    Written(Arc<str>),
 }
 
 impl Source {
@@ -32,7 +34,8 @@ impl Source {
     pub fn as_str(&self) -> &str {
         match self {
             Self::Borrowed(text) => text,
-            Self::Replaced(text, _) | Self::Written(text) => text,
+            Self::Replaced(text, _) => text,
+            Self::Written(text) => text,
         }
     }
 
