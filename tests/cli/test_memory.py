@@ -19,6 +19,7 @@ import pytest
 from rehydrate import Embedder, Memory
 from rehydrate.cli import memory_search
 from rehydrate.cli.memory_store import default_store
+from tests.sizes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = ROOT / "examples" / "notes"
@@ -84,7 +85,7 @@ def on_a_terminal(
             break
         shown += part
     os.close(ours)
-    return process.wait(timeout=60), shown.decode()
+    return process.wait(timeout=PATIENCE_SECONDS), shown.decode()
 
 
 # Adding and finding
@@ -406,7 +407,7 @@ def test_an_interrupt_leaves_what_was_brought_in(memory, store, tmp_path):
     while process.poll() is None and items_in(store) == 0:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=60)
+    _, words = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert words.decode().startswith("rehydrate: interrupted; what was brought in stays")
     assert 0 < items_in(store) < 100_000

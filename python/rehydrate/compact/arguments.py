@@ -128,7 +128,7 @@ def pinned_units(
     Without `thoughts`, no unit is kept only for the thinking that begins an open tool loop.
     """
     pins = conversation.pins(thoughts=thoughts)
-    by_caller = conversation.units_holding(indices) if indices else ()
+    by_caller = tuple(conversation.units_holding(indices))
     for unit in by_caller:
         pins.setdefault(unit, "pinned by the caller")
     return Pinned(pins, by_caller)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.compact.excerpts import Division, mark
-from rehydrate.compact.outline_plan import without_messages
 from rehydrate.compact.parallel import parted_of
 from rehydrate.compact.result import BlockReport, Compaction, UnitReport
 from rehydrate.compact.thinking import without_thinking
@@ -75,7 +74,7 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
         # The compacted messages had no thinking any more.
         conversation, messages = without_thinking(conversation, tuple(messages))
     if replaced:
-        conversation = without_messages(conversation, replaced)
+        conversation = conversation.without(replaced)
     split = split_inputs(conversation, messages, ()).conversation
     parted = {message.index: message for message in split.messages}
     try:
