@@ -19,7 +19,7 @@ from rehydrate import _engine, formats
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.thinking import UNBOUND, ThinkingModel, thinking_model
-from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind, Unit
+from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind
 
 WAITS = "waits for the end of the turn"
 """The reason why a unit is kept that could go, where no change is safe."""
@@ -176,10 +176,11 @@ def without_stale_thinking(
     with_thoughts = [index for index in conversation.thoughtful_indices() if index in after]
     if not with_thoughts:
         return KeptEntries([*indices], [*entries], {})
-    stripped = formats.FORMATS[conversation.format].without_thinking(
-        [after[index] for index in with_thoughts]
-    )
-    after.update(zip(with_thoughts, stripped, strict=True))
+    first = max(
+        start - 1, 0
+    )  # what a message of thinking alone becomes may depend on the one before
+    stripped = formats.FORMATS[conversation.format].without_thinking(entries[first:])
+    after = dict(zip(indices[start:], stripped[start - first :], strict=True))
     changed = [
         index
         for index, entry in zip(indices[start:], entries[start:], strict=True)
@@ -187,10 +188,7 @@ def without_stale_thinking(
     ]
     whole = {message.index: message for message in conversation.messages} if changed else {}
     before = [excerpts.get(index, whole[index]) for index in changed]
-    rest = [
-        Message(each.index, "", ()) if after[each.index] is None else _without_thoughts(each)
-        for each in before
-    ]
+    rest = [_without_thoughts(each, after[each.index], conversation.format) for each in before]
     return KeptEntries(
         [*indices[:start], *(index for index in after if after[index] is not None)],
         [*entries[:start], *(entry for entry in after.values() if entry is not None)],
@@ -198,8 +196,15 @@ def without_stale_thinking(
     )
 
 
-def _without_thoughts(message: Message) -> Message:
+def _without_thoughts(message: Message, entry: Any, format: str) -> Message:  # noqa: A002
+    """Return the message that is left, for counting; ``entry`` is what is sent of it."""
+    if entry is None:
+        return Message(message.index, "", ())
     pieces = [piece for piece in message.pieces if piece.kind != PieceKind.THINKING]
+    if not pieces:  # a text that says so may be in its place
+        pieces = [
+            piece for each in formats.parse([entry], format).messages for piece in each.pieces
+        ]
     return message._replace(pieces=tuple(pieces))
 
 
@@ -240,19 +245,7 @@ def _reread(conversation: Conversation, entries: Sequence[Any]) -> Conversation:
     """Read the entries that are left of a conversation; its indices stay the same."""
     left = [m.index for m in conversation.messages if entries[m.index] is not None]
     rest = formats.FORMATS[conversation.format].parse([entries[index] for index in left])
-    messages = tuple([message._replace(index=left[message.index]) for message in rest.messages])
-    by_index = {message.index: message for message in messages}
-    units = []
-    for unit in rest.units:
-        members = tuple([left[position] for position in unit.members])
-        units.append(Unit(members, tuple([by_index[index] for index in members])))
-    return rest._replace(
-        messages=messages,
-        units=tuple(units),
-        ignored=conversation.ignored,
-        bound=tuple([left[position] for position in rest.bound]),
-        opening=tuple([left[position] for position in rest.opening]),
-    )
+    return rest.renumbered(left).replace(ignored=conversation.ignored)
 
 
 def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) -> dict[int, int]:
@@ -282,7 +275,7 @@ def for_provider(conversation: Conversation, provider: str | None, model: str) -
             provider = "anthropic"
         if provider is None:
             return conversation
-        return conversation._replace(user_first=provider == "anthropic")
+        return conversation.replace(user_first=provider == "anthropic")
     own: str = PROVIDER_OF.get(conversation.format, conversation.format)
     if provider not in (None, own):
         raise InvalidArgumentError(

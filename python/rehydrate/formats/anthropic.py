@@ -19,7 +19,6 @@ from rehydrate.formats._reading import (
     HINT,
     NONE,
     PROOF,
-    Columns,
     Path,
     Places,
     as_entry,
@@ -47,12 +46,15 @@ from rehydrate.formats.thinking import (
     content_without_thinking,
     is_thinking,
 )
-from rehydrate.messages import SHAPES, Conversation, Message, Piece, PieceKind
+from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 NAME = "anthropic"
 replace = replace_texts
 
 _TEXT, _THINKING = PieceKind.TEXT, PieceKind.THINKING
+
+THOUGHT_ONLY = "(Nothing but thinking.)"
+"""What is left of such a message where there must be one."""
 
 _NATIVE_BLOCKS = CALLS | {
     "tool_result",
@@ -96,18 +98,9 @@ def detect(entry: Mapping[str, Any]) -> int:
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Anthropic messages; raises InvalidMessageError for an entry that is no message."""
     notes = Notes()
-    columns = read_entries(NAME, entries, partial(_read_entry, notes=notes))
-    opening = _opening_thought(entries, columns)
-    return Conversation(
-        NAME,
-        None,
-        None,
-        user_first=True,
-        bound=tuple(sorted({*opening, *notes.bound})),
-        columns=columns,
-        opening=opening,
-        unknown=notes.unknown,
-    )
+    read = read_entries(NAME, entries, partial(_read_entry, notes=notes))
+    opening = _opening_thought(entries, read)
+    return notes.added_to(read, user_first=True, bound=opening, opening=opening)
 
 
 def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
@@ -135,18 +128,17 @@ def _check_no_chat_calls(entry: Mapping[str, Any], index: int) -> None:
             raise InvalidMessageError(index, key, value, "no call of OpenAI chat's", remedy)
 
 
-def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...]:
+def _opening_thought(entries: Sequence[Any], read: Conversation) -> tuple[int, ...]:
     """Return the index of the message that begins the open tool loop, if it begins with a thought
     without text (redacted, or not displayed); no piece shows such a thought. And that of the
     message before it: without the user's turn an earlier reply would begin the loop.
 
     With thinking enabled the API refuses a loop that does not begin with a thought.
     """
-    first = columns.loop_opening()
-    if first is None or first == len(columns) - 1 or not _begins_with_thought(entries[first]):
+    first = read.loop_opening()
+    if first is None or first == read.message_count - 1 or not _begins_with_thought(entries[first]):
         return ()
-    pieces = columns.message(first, SHAPES).pieces
-    if any(piece.kind is _THINKING for piece in pieces):
+    if any(piece.kind is _THINKING for piece in read.message(first).pieces):
         return ()
     return tuple(range(max(first - 1, 0), first + 1))
 
@@ -247,8 +239,23 @@ def signed(entry: Mapping[str, Any]) -> bool:
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """Return each entry without thinking blocks: itself, a copy, or None where nothing is left."""
-    return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
+    """Return each entry without thinking blocks: itself, a copy, or None where nothing is left.
+
+    A system message must precede the assistant's. So a message of nothing but thinking stays there,
+    with a text that says so.
+    """
+    rest = [_without_thinking(entry, index) for index, entry in enumerate(entries)]
+    for index in [index for index, entry in enumerate(rest) if entry is None]:
+        before = next((each for each in reversed(rest[:index]) if each is not None), None)
+        after = next((each for each in rest[index + 1 :] if each is not None), None)
+        if _is_by(before, index, "system") and not (after and _is_by(after, index, "assistant")):
+            block = {"type": "text", "text": THOUGHT_ONLY}
+            rest[index] = {**entries[index], "content": [block]}
+    return rest
+
+
+def _is_by(entry: Mapping[str, Any] | None, index: int, role: str) -> bool:
+    return entry is not None and as_role(entry, index) == role
 
 
 def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ would drop one half of the pair.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rehydrate.errors import UnknownBlockError, Violation
@@ -24,7 +24,7 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
-from rehydrate.messages import FORMAT_NAMES, Piece, PieceKind
+from rehydrate.messages import FORMAT_NAMES, Conversation, Piece, PieceKind
 
 __all__ = [
     "CALLS",
@@ -159,6 +159,13 @@ class Notes:
         state = [] if self.state is None else [self.state]
         return tuple(sorted({*state, *self.unread}))
 
+    def added_to(
+        self, read: Conversation, *, bound: Iterable[int] = (), **facts: Any
+    ) -> Conversation:
+        """Return the conversation with what was found out, with these facts and bound indices."""
+        bound = sorted({*bound, *self.bound})
+        return read.replace(bound=bound, unknown=self.unknown, **facts)
+
 
 class Draft:
     """What was read of an entry so far.
@@ -166,12 +173,13 @@ class Draft:
     `places` is parallel to `pieces`: the path of each text, None where it must not change. `calls`
     and `answers` are the ids of the calls and results among the blocks, `unknown` the types of
     blocks that no format knows. `has_state` says whether a block is a summary that the provider
-    itself wrote, and that stands for all before it; `has_unread` whether nobody can read one.
+    itself wrote, and that stands for all before it; `has_unread` whether nobody can read one;
+    `has_pair` whether one is a call or a result, with an id or without.
     """
 
     __slots__ = (
-        *("_depth", "answers", "calls", "has_state", "has_unread", "images", "index", "pieces"),
-        *("places", "unknown"),
+        *("_depth", "answers", "calls", "has_pair", "has_state", "has_unread", "images", "index"),
+        *("pieces", "places", "unknown"),
     )
 
     def __init__(self, index: int = 0) -> None:
@@ -183,7 +191,7 @@ class Draft:
         self.calls: list[str] = []
         self.answers: list[str] = []
         self.unknown: list[str] = []
-        self.has_state = self.has_unread = False
+        self.has_state = self.has_unread = self.has_pair = False
         self._depth = 0  # of the block that is being read: a result may hold blocks
 
     def add(self, text: object, kind: PieceKind, path: Path | None = None) -> None:
@@ -224,7 +232,7 @@ class Draft:
     def misplaced_pairs(self) -> Iterator[Violation]:
         """Yield a violation where blocks of the content are calls or results, as Anthropic has
         them: no other provider takes them there."""
-        if self.calls or self.answers:
+        if self.has_pair:
             what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'"
             yield Violation(self.index, "misplaced_block", what)
 
@@ -266,6 +274,7 @@ class Draft:
 
     def _add_anthropic(self, block: Mapping[str, Any], name: str, path: Path, part: str) -> None:
         """Add a call, a result or a thought of Anthropic's, which gateways write in chat too."""
+        self.has_pair |= name not in ("thinking", "redacted_thinking")
         if is_call(name):
             call = block.get("id")
             if isinstance(call, str):

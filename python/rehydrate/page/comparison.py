@@ -14,7 +14,6 @@ from rehydrate import _engine, formats
 from rehydrate._text import plural
 from rehydrate.compact.excerpts import Division, mark
 from rehydrate.compact.outline import Outline
-from rehydrate.compact.outline_plan import without_messages
 from rehydrate.compact.parallel import parted_of
 from rehydrate.compact.result import BlockReport, Compaction, Stats, UnitReport, span
 from rehydrate.compact.thinking import without_thinking
@@ -80,7 +79,7 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
         # The compacted messages had no thinking any more.
         conversation, messages = without_thinking(conversation, tuple(messages))
     if replaced:
-        conversation = without_messages(conversation, replaced)
+        conversation = conversation.without(replaced)
     split = split_inputs(conversation, messages, ()).conversation
     parted = {message.index: message for message in split.messages}
     try:

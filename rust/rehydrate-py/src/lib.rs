@@ -46,7 +46,7 @@ mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
-    use super::reading::{Columns, first_telling, read_entries, read_transcript, transcript_branch};
+    use super::reading::{Conversation, first_telling, read_entries, read_transcript, transcript_branch};
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

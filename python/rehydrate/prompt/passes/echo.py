@@ -181,7 +181,7 @@ class RemoveEchoes:
         cache = target.render_cache
         settled = Settled() if changed_ids else cache.settled(self, ir, originals)
         messages = history.messages_from(settled.end)
-        start = len(history.light_messages) - len(messages)
+        start = history.rows.message_count - len(messages)
         flagged = _flagged(history, messages, changed_ids)
         hashes = array("q", settled.value[:start] if start else ())
         hashes.extend(map(hash, flagged))
