@@ -100,6 +100,7 @@ def _pydantic_ai() -> Host:
 
 def _google_adk() -> Host:
     from google.genai.types import Content
+
     from rehydrate.integrations.google_adk.plugin import entries_of, picked
 
     def turn(name: str) -> list[Any]:
