@@ -196,6 +196,28 @@ def test_a_message_of_thinking_alone_is_left_out_and_counted():
     assert compaction.dropped == ()
 
 
+@pytest.mark.parametrize("thinking", ["strip", "auto"])
+def test_a_message_of_thinking_alone_that_a_system_message_needs_says_so(thinking: str):
+    def user(text: str) -> Entry:
+        return {"role": "user", "content": text}
+
+    thought = {"type": "thinking", "thinking": "hm " * 40, "signature": "c2ln"}
+    only = {"role": "assistant", "content": [thought]}
+    entries = [
+        *(user("a " * 900), {"role": "assistant", "content": "b " * 900}, user("Weigh it.")),
+        *({"role": "system", "content": "Be brief."}, only, user("So?")),
+    ]
+    compaction = compact_context(
+        entries, target_ratio=0.3, thinking=thinking, model="claude-opus-5-5", pin=(4,)
+    )
+    assert validate(compaction.messages, "anthropic") == []
+    place = [each["role"] for each in compaction.messages].index("system") + 1
+    left = compaction.messages[place]
+    assert left["role"] == "assistant"
+    assert "hm" not in str(left)
+    assert compaction.stats.after_tokens == rehydrate.count_tokens(compaction.messages)
+
+
 def test_responses_items_lose_the_ids_that_led_back_to_reasoning():
     items: list[Entry] = [
         {"role": "user", "content": "go"},

@@ -115,6 +115,13 @@ def test_a_server_tool_that_pauses_stays_with_its_result():
     assert broken(HELLO, assistant(found)) == [(1, "server_result_without_call")]
 
 
+def test_a_second_result_of_a_servers_call_is_found():
+    searches = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
+    entries = [HELLO, assistant(searches, found, text("so")), HELLO, assistant(found, text("so"))]
+    assert broken(*entries) == [(3, "duplicate_result")]
+
+
 def test_code_that_calls_a_client_tool_is_one_unit_from_start_to_result():
     runs = {"type": "server_tool_use", "id": "srv", "name": "code_execution", "input": {}}
     ran = {"type": "code_execution_tool_result", "tool_use_id": "srv", "content": {"stdout": "7"}}

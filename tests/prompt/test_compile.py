@@ -213,6 +213,16 @@ def test_a_key_of_a_tools_input_is_no_cache_mark():
     assert digest_of(call("a")) != digest_of(call("b"))
 
 
+def test_a_mark_in_deeply_nested_data_is_data():
+    nested: object = {"cache_control": 1}
+    for _ in range(400):
+        nested = [nested]
+    block = {"type": "server_tool_use", "id": "s", "name": "f", "input": {"a": nested}}
+    marked = block | {"cache_control": {"type": "ephemeral"}}
+    said = [{"role": "assistant", "content": [each]} for each in (block, marked)]
+    assert digest_of(said[0]) == digest_of(said[1])
+
+
 def test_the_same_ir_gives_the_same_bytes_in_every_process():
     program = """
 import hashlib, json

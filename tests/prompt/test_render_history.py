@@ -122,6 +122,39 @@ def test_tools_that_come_and_go_stay_in_their_place_and_are_named_where_they_are
     assert "history[0]" in history.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("order", "sent", "moved"),
+    [
+        ("USA", "USA", 0),
+        ("US", "US", 0),
+        ("USU", "UUS", 1),
+        ("UAS", "USA", 1),
+        ("UASU", "UAUS", 1),
+        ("UASAU", "USAAU", 1),
+        ("USSA", "USA", 2),
+        ("USUSA", "UUSA", 2),
+        ("UTSA", "UUSA", 1),
+        ("USASA", "USAA", 2),
+    ],
+)
+def test_a_tool_comes_where_the_api_takes_it_and_a_move_is_noted(order, sent, moved):
+    comes = [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "weigh"}}]
+    entries = {
+        "U": {"role": "user", "content": "Go on."},
+        "A": {"role": "assistant", "content": "Done."},
+        "S": {"role": "system", "content": comes},
+        "T": {"role": "system", "content": "In French."},
+    }
+    given = [entries[each] for each in order.replace("UTS", "UST")]
+    messages, history = rendered(given, "anthropic", "anthropic")
+    assert "".join(each["role"][0].upper() for each in messages) == sent
+    added = sum(len(each["content"]) for each in messages if each["role"] == "system")
+    assert added == order.count("S")
+    assert len(history.lost) == (moved > 0)
+    for places in history.lost.values():
+        assert len(places) == moved
+
+
 def test_a_system_entry_between_a_call_and_its_results_moves_behind_them():
     entries = [*ANTHROPIC[:3], {"role": "system", "content": "Note."}, *ANTHROPIC[3:]]
     messages, _ = rendered(entries, "anthropic", "anthropic")
@@ -269,6 +302,24 @@ def test_what_a_servers_tool_found_is_sent_as_text_and_reported():
     messages, history = rendered(entries, "anthropic", "openai_chat")
     assert "Found it" in json.dumps(messages[1])
     assert any("web_search_tool_result" in note for note in history.notes)
+
+
+def test_a_call_that_waits_while_the_server_goes_on_is_sent_as_text():
+    def shell(number, kind="shell_call", **more):
+        return {"type": kind, "id": f"{kind}{number}", "call_id": f"c{number}", **more}
+
+    command = {"action": {"commands": ["ls -l"]}}
+    items = [
+        {"role": "user", "content": "Look."},
+        *(shell(1, **command), shell(2, **command), shell(2, "shell_call_output", output=[])),
+        {"type": "function_call", "call_id": "c3", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c3", "output": "ok"},
+    ]
+    for provider in ("anthropic", "openai_chat"):
+        messages, _ = rendered(items, "openai_responses", provider)
+        assert str(messages).count("ls -l") == 2
+    messages, _ = rendered(items[:3], "openai_responses", "openai_chat")
+    assert len(messages[1]["tool_calls"]) == 2
 
 
 def line(kind, content, number, **message):

@@ -36,15 +36,16 @@ def hosts() -> dict[str, Host]:
     for make in (_pydantic_ai, _google_adk, _llama_index, _agent_framework):
         try:
             found[make.__name__[1:]] = make()
-        except ImportError:
-            continue
+        except ImportError as error:
+            if (error.name or "").startswith("rehydrate"):
+                raise  # an adapter's own module has another name now
     return found
 
 
 def _pydantic_ai() -> Host:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-    from rehydrate.integrations.pydantic_ai import entries_of, picked
+    from rehydrate.integrations.pydantic_ai.capability import entries_of, picked
 
     def turn(name: str) -> list[Any]:
         call = {"part_kind": "tool-call", "tool_name": "look", "tool_call_id": f"c_{name}"}
@@ -99,7 +100,8 @@ def _pydantic_ai() -> Host:
 
 def _google_adk() -> Host:
     from google.genai.types import Content
-    from rehydrate.integrations.google_adk.contents import entries_of, picked
+
+    from rehydrate.integrations.google_adk.plugin import entries_of, picked
 
     def turn(name: str) -> list[Any]:
         blob = {"data": PIXELS, "mime_type": "image/png"}
@@ -195,7 +197,7 @@ def _llama_index() -> Host:
 def _agent_framework() -> Host:
     from agent_framework import Message
 
-    from rehydrate.integrations.agent_framework import entries_of, picked
+    from rehydrate.integrations.agent_framework.provider import entries_of, picked
 
     def turn(name: str) -> list[Any]:
         def call(number: str) -> dict[str, Any]:

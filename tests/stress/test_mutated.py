@@ -36,7 +36,9 @@ def test_anthropics_pairs_among_items_are_refused_by_name(format, item):
 
 
 @pytest.mark.parametrize("format", ["openai_chat", "plain"])
-@pytest.mark.parametrize("block", [CALL, RESULT])
+@pytest.mark.parametrize(
+    "block", [CALL, RESULT, CALL | {"id": 1}, RESULT | {"tool_use_id": [CALL]}]
+)
 def test_anthropics_pairs_in_a_chat_are_violations(format, block):
     entries = [USER, {"role": "user", "content": [block]}]
     assert [(each.index, each.rule) for each in validate(entries, format)] == [

@@ -13,7 +13,6 @@ from rehydrate.compact.outline import (
     Outline,
     OutlineName,
     OutlineSize,
-    check_outline,
     fenced,
     outline_tokens,
     read_fenced,
@@ -63,7 +62,6 @@ class OutlinePlan(NamedTuple):
         everything fits the target. Otherwise they go, even if no new one is wanted: an outline must
         not be kept as somebody's last message. Raises InvalidArgumentError for a bad size.
         """
-        check_outline(size)
         replaced = _earlier_outlines(conversation)
         if not replaced:
             return cls(size), conversation

@@ -176,10 +176,11 @@ def without_stale_thinking(
     with_thoughts = [index for index in conversation.thoughtful_indices() if index in after]
     if not with_thoughts:
         return KeptEntries([*indices], [*entries], {})
-    stripped = formats.FORMATS[conversation.format].without_thinking(
-        [after[index] for index in with_thoughts]
-    )
-    after.update(zip(with_thoughts, stripped, strict=True))
+    first = max(
+        start - 1, 0
+    )  # what a message of thinking alone becomes may depend on the one before
+    stripped = formats.FORMATS[conversation.format].without_thinking(entries[first:])
+    after = dict(zip(indices[start:], stripped[start - first :], strict=True))
     changed = [
         index
         for index, entry in zip(indices[start:], entries[start:], strict=True)
@@ -187,10 +188,7 @@ def without_stale_thinking(
     ]
     whole = {message.index: message for message in conversation.messages} if changed else {}
     before = [excerpts.get(index, whole[index]) for index in changed]
-    rest = [
-        Message(each.index, "", ()) if after[each.index] is None else _without_thoughts(each)
-        for each in before
-    ]
+    rest = [_without_thoughts(each, after[each.index], conversation.format) for each in before]
     return KeptEntries(
         [*indices[:start], *(index for index in after if after[index] is not None)],
         [*entries[:start], *(entry for entry in after.values() if entry is not None)],
@@ -198,8 +196,15 @@ def without_stale_thinking(
     )
 
 
-def _without_thoughts(message: Message) -> Message:
+def _without_thoughts(message: Message, entry: Any, format: str) -> Message:  # noqa: A002
+    """Return the message that is left, for counting; ``entry`` is what is sent of it."""
+    if entry is None:
+        return Message(message.index, "", ())
     pieces = [piece for piece in message.pieces if piece.kind != PieceKind.THINKING]
+    if not pieces:  # a text that says so may be in its place
+        pieces = [
+            piece for each in formats.parse([entry], format).messages for piece in each.pieces
+        ]
     return message._replace(pieces=tuple(pieces))
 
 

@@ -53,6 +53,9 @@ replace = replace_texts
 
 _TEXT, _THINKING = PieceKind.TEXT, PieceKind.THINKING
 
+THOUGHT_ONLY = "(Nothing but thinking.)"
+"""What is left of such a message where there must be one."""
+
 _NATIVE_BLOCKS = CALLS | {
     "tool_result",
     "mcp_tool_result",
@@ -236,8 +239,23 @@ def signed(entry: Mapping[str, Any]) -> bool:
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """Return each entry without thinking blocks: itself, a copy, or None where nothing is left."""
-    return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
+    """Return each entry without thinking blocks: itself, a copy, or None where nothing is left.
+
+    A system message must precede the assistant's. So a message of nothing but thinking stays there,
+    with a text that says so.
+    """
+    rest = [_without_thinking(entry, index) for index, entry in enumerate(entries)]
+    for index in [index for index, entry in enumerate(rest) if entry is None]:
+        before = next((each for each in reversed(rest[:index]) if each is not None), None)
+        after = next((each for each in rest[index + 1 :] if each is not None), None)
+        if _is_by(before, index, "system") and not (after and _is_by(after, index, "assistant")):
+            block = {"type": "text", "text": THOUGHT_ONLY}
+            rest[index] = {**entries[index], "content": [block]}
+    return rest
+
+
+def _is_by(entry: Mapping[str, Any] | None, index: int, role: str) -> bool:
+    return entry is not None and as_role(entry, index) == role
 
 
 def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any] | None:

@@ -235,6 +235,8 @@ class _Pairing:
             if not self._ledger.knows(call):
                 what = f"no server tool call before this {kind}"
                 self._add(index, "server_result_without_call", what)
+            elif self._ledger.answer(str(call)):
+                self._add(index, "duplicate_result", f"a second {kind} for '{call}'")
             self._of_server.pop(str(call), None)
 
     def _answer(self, index: int, block: Mapping[str, Any]) -> bool:

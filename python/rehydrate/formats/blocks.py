@@ -173,12 +173,13 @@ class Draft:
     `places` is parallel to `pieces`: the path of each text, None where it must not change. `calls`
     and `answers` are the ids of the calls and results among the blocks, `unknown` the types of
     blocks that no format knows. `has_state` says whether a block is a summary that the provider
-    itself wrote, and that stands for all before it; `has_unread` whether nobody can read one.
+    itself wrote, and that stands for all before it; `has_unread` whether nobody can read one;
+    `has_pair` whether one is a call or a result, with an id or without.
     """
 
     __slots__ = (
-        *("_depth", "answers", "calls", "has_state", "has_unread", "images", "index", "pieces"),
-        *("places", "unknown"),
+        *("_depth", "answers", "calls", "has_pair", "has_state", "has_unread", "images", "index"),
+        *("pieces", "places", "unknown"),
     )
 
     def __init__(self, index: int = 0) -> None:
@@ -190,7 +191,7 @@ class Draft:
         self.calls: list[str] = []
         self.answers: list[str] = []
         self.unknown: list[str] = []
-        self.has_state = self.has_unread = False
+        self.has_state = self.has_unread = self.has_pair = False
         self._depth = 0  # of the block that is being read: a result may hold blocks
 
     def add(self, text: object, kind: PieceKind, path: Path | None = None) -> None:
@@ -231,7 +232,7 @@ class Draft:
     def misplaced_pairs(self) -> Iterator[Violation]:
         """Yield a violation where blocks of the content are calls or results, as Anthropic has
         them: no other provider takes them there."""
-        if self.calls or self.answers:
+        if self.has_pair:
             what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'"
             yield Violation(self.index, "misplaced_block", what)
 
@@ -273,6 +274,7 @@ class Draft:
 
     def _add_anthropic(self, block: Mapping[str, Any], name: str, path: Path, part: str) -> None:
         """Add a call, a result or a thought of Anthropic's, which gateways write in chat too."""
+        self.has_pair |= name not in ("thinking", "redacted_thinking")
         if is_call(name):
             call = block.get("id")
             if isinstance(call, str):

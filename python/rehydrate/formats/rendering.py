@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ from rehydrate.formats import (
     openai_responses_writing,
 )
 from rehydrate.formats._reading import type_of
+from rehydrate.formats.anthropic_rules import can_be_followed_by_system
 from rehydrate.formats.claude_code_writing import merged_lines
 from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
 from rehydrate.formats.translation import Lost, notes_on, read
@@ -110,9 +111,10 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
     Those at the beginning become system blocks. A later one would change the beginning of the
     prompt, and all that is cached. So it becomes a user message in its place, or beside it where it
     would part a call from its results. One with more than texts, as of a tool that comes or goes,
-    stays as it is: only the models that take system messages amid the others know such blocks.
+    stays a system message: only the models that take these amid the others know such blocks. Where
+    the API does not take it, it moves, which is noted.
     """
-    roles = [normal_role(str(each.message.get("role"))) for each in sent]
+    roles = list(map(_role_of, sent))
     leading = _leading(roles)
     rest = sent[leading:]
     system = [
@@ -121,21 +123,93 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
         for block in _system_blocks(each.message.get("content"))
     ]
     no_texts = [each.sources for each in sent[:leading] if _has_more_than_texts(each.message)]
-    lost = {_NO_SYSTEM_TEXT: frozenset(chain(*no_texts))} if no_texts else {}
+    lost: dict[str, frozenset[int]] = {}
+    if no_texts:
+        lost[_NO_SYSTEM_TEXT] = frozenset(chain(*no_texts))
     if "system" not in roles[leading:]:
         return Rendered(system, [*rest], lost)
     messages: list[RenderedMessage] = []
     for each in in_place(rest, _role_calls):
-        if _role_calls(each).role != "system" or _has_more_than_texts(each.message):
+        if _role_of(each) != "system" or _has_more_than_texts(each.message):
             messages.append(each)
             continue
         texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
         if texts:
             text = "[system]\n" + "\n\n".join(texts)
             messages.append(RenderedMessage(anthropic_writing.user(text), each.sources))
+    messages = _in_their_turn(messages)
+    if moved := _moved(rest, messages):
+        lost[_MOVED] = moved
     return Rendered(system, messages, lost)
 
 
+def _in_their_turn(messages: Sequence[RenderedMessage]) -> list[RenderedMessage]:
+    """Return the messages with each system message right before the assistant's next turn, or at
+    the end, behind the user's message; several there are one."""
+    placed: list[RenderedMessage] = []
+    late: list[RenderedMessage] = []
+    turn = 0  # the start of the assistant's turn
+    for each in messages:
+        if _role_of(each) == "system":
+            late.append(each)
+            continue
+        if _role_of(each) == "assistant":
+            is_going_on = placed and _role_of(placed[-1]) == "assistant"
+            if late and is_going_on and not _takes_system(placed[-1]):
+                # Both are one turn to the API, and what it calls must be there before.
+                late = _put(late, placed, turn)
+            if late:
+                late = _put(late, placed, len(placed))
+                is_going_on = False
+            if not is_going_on:
+                turn = len(placed)
+        placed.append(each)
+    if late:
+        late = _put(late, placed, len(placed)) and _put(late, placed, turn)
+    return [*placed, *late]
+
+
+def _put(
+    late: Sequence[RenderedMessage], placed: list[RenderedMessage], position: int
+) -> list[RenderedMessage]:
+    """Put the system messages in, where the API takes them; return those that are left."""
+    if position and _role_of(placed[position - 1]) == "system":
+        late = [placed.pop(position - 1), *late]
+        position -= 1
+    elif not position or not _takes_system(placed[position - 1]):
+        return [*late]
+    if len(late) > 1:
+        blocks = [block for each in late for block in each.message["content"]]
+        sources = tuple([source for each in late for source in each.sources])
+        late = [RenderedMessage({"role": "system", "content": blocks}, sources)]
+    placed[position:position] = late
+    return []
+
+
+def _moved(before: Sequence[RenderedMessage], after: Sequence[RenderedMessage]) -> frozenset[int]:
+    """Return the sources of the system messages that follow another message than before."""
+    was = {now.sources: last.sources for last, now in pairwise(before)}
+    return frozenset(
+        source
+        for last, now in pairwise(after)
+        if _role_of(now) == "system" and was.get(now.sources) != last.sources
+        for source in now.sources
+    )
+
+
+def _role_of(sent: RenderedMessage) -> str:
+    return normal_role(str(sent.message.get("role")))
+
+
+def _takes_system(sent: RenderedMessage) -> bool:
+    """Return whether a system message may follow this one."""
+    content = sent.message.get("content")
+    blocks = content if isinstance(content, (list, tuple)) else ()
+    found = [(0, block) for block in blocks if isinstance(block, Mapping)]
+    return can_be_followed_by_system(_role_of(sent), found)
+
+
+_MOVED = "a system message is sent where the API takes one, which is not its place:"
 _NO_SYSTEM_TEXT = "blocks other than texts, before the first message, are not sent:"
 
 
@@ -147,7 +221,7 @@ def _has_more_than_texts(message: Mapping[str, Any]) -> bool:
 
 def _role_calls(sent: RenderedMessage) -> RoleCalls:
     """Return the calls and results of client tools in an Anthropic message."""
-    content, role = sent.message.get("content"), normal_role(str(sent.message.get("role")))
+    content, role = sent.message.get("content"), _role_of(sent)
     if not isinstance(content, (list, tuple)):
         return RoleCalls(role)
     blocks = [block for block in content if isinstance(block, Mapping)]

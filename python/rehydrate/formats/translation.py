@@ -31,6 +31,9 @@ _CLIENT_CALLS = {
 }
 
 
+OF_HISTORY = "history: "
+"""The beginning of each note on how a history was rendered."""
+
 Lost = Mapping[str, frozenset[int]]
 """What was left out or changed, and the indices of its entries."""
 
@@ -58,7 +61,7 @@ def notes_on(lost: Lost) -> tuple[str, ...]:
     """
     return tuple(
         [
-            f"history: {what} of {len(places)} entr{'y' if len(places) == 1 else 'ies'}, first "
+            f"{OF_HISTORY}{what} of {len(places)} entr{'y' if len(places) == 1 else 'ies'}, first "
             f"{EntryId.of(min(places))}"
             for what, places in sorted(lost.items())
         ]
@@ -204,7 +207,7 @@ def _openai_responses(
     reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
 ) -> Iterable[NeutralMessage]:
     made: set[str | None] = set()
-    others: set[str | None] = set()
+    others = _overtaken(entries)
     """Ids of calls that are no function's, and are sent as text; so are their outputs."""
     for index, entry in zip(indices or count(reader.first), entries, strict=False):
         kind = type_of(entry)
@@ -214,7 +217,7 @@ def _openai_responses(
             raise InvalidMessageError(index, "type", kind or entry, expected, remedy)
         if kind in ("", "message"):
             yield _plain_message(reader, entry, normal_role(str(entry.get("role"))), (index,))
-        elif kind in _CLIENT_CALLS:
+        elif kind in _CLIENT_CALLS and _id(entry.get("call_id")) not in others:
             name = str(entry.get("name") or kind.removesuffix("_call"))
             value = _arguments(entry.get(_CLIENT_CALLS[kind]))
             made.add(_id(entry.get("call_id")))
@@ -231,6 +234,24 @@ def _openai_responses(
             parts = reader.parts([entry], index)
             if parts:
                 yield NeutralMessage("assistant", tuple(parts), (index,))
+
+
+def _overtaken(entries: Sequence[Mapping[str, Any]]) -> set[str | None]:
+    """Return the ids of calls that wait for the client while the server ran a later call of the
+    same turn. Elsewhere the server's is a client's too, and what came before it must be answered.
+    """
+    answered = {_id(each.get("call_id")) for each in entries if type_of(each).endswith("_output")}
+    waiting: set[str | None] = set()
+    found: set[str | None] = set()
+    for entry in entries:
+        kind = type_of(entry)
+        if kind in _CLIENT_CALLS and _id(entry.get("call_id")) not in answered:
+            waiting.add(_id(entry.get("call_id")))
+        elif kind == "shell_call_output" and is_by_server(entry):
+            found |= waiting
+        elif kind.endswith("_output") or entry.get("role", "assistant") != "assistant":
+            waiting = set()
+    return found - {None}
 
 
 def _client_answer(entry: Mapping[str, Any], kind: str, made: Collection[str | None]) -> str | None:

@@ -10,12 +10,13 @@ from typing import Any
 from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_type
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate.compact.arguments import GRANULARITIES
+from rehydrate.compact.options import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
 from rehydrate.formats.rendering import RENDERERS, render_history
+from rehydrate.formats.translation import OF_HISTORY
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment
 from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
@@ -55,7 +56,9 @@ def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPr
     body = request["input" if provider == "openai_responses" else "messages"]
     start = cache.first_unvalidated(unmarked) - (len(unmarked) - len(body))
     violations = _violations(body, target, original, start)
-    degraded = (*ir.meta.degraded, *layout.notes, *violations)
+    # An IR that was rendered before has the notes of that time.
+    others = [line for line in ir.meta.degraded if not line.startswith(OF_HISTORY)]
+    degraded = (*others, *layout.notes, *violations)
     cache.commit(layout, () if degraded else unmarked)
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
     return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
@@ -106,7 +109,7 @@ def _violations(
             f"the compiled prompt breaks a rule that the history keeps: {found[0]}; "
             "please report this"
         )
-    return tuple([f"history: as it came in: {violation}" for violation in came_in])
+    return tuple([f"{OF_HISTORY}as it came in: {violation}" for violation in came_in])
 
 
 DEFAULT_PASSES: tuple[Pass, ...] = (

@@ -52,17 +52,26 @@ def _without_lone_block(value: Any) -> Any:
     return value
 
 
-def _without_marks(value: Any) -> Any:
+_DEEPEST_MARK = 16
+"""Levels. A mark is on a block, or on one in a tool's result; what is deeper is some tool's data,
+which may be nested as deep as Python can go."""
+
+
+def _without_marks(value: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST_MARK:
+        return value
     if isinstance(value, Mapping):
         kind = value.get("type")
         # The model writes a tool's input: a key of this name in it is not a mark.
         return {
-            key: inner if key == "input" and kind == "tool_use" else _without_marks(inner)
+            key: inner
+            if key == "input" and kind == "tool_use"
+            else _without_marks(inner, depth + 1)
             for key, inner in value.items()
             if key != _MARK
         }
     if isinstance(value, (list, tuple)):
-        return [_without_marks(inner) for inner in value]
+        return [_without_marks(inner, depth + 1) for inner in value]
     return value
 
 

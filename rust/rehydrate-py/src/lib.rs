@@ -1,5 +1,6 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod arrow;
+mod caps;
 mod convert;
 mod directives;
 mod errors;
@@ -26,6 +27,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
+    #[pymodule_export]
+    use super::caps::{cap_text, fair_share, kind_of};
     #[pymodule_export]
     use super::directives::directives;
     #[pymodule_export]

@@ -40,6 +40,9 @@ const JOURNAL: &str = "-journal";
 /// SQLite takes up what lies beside a file too. A journal may name a path, which SQLite removes when it has rolled the journal
 /// back; no journal of ours names one.
 pub(super) fn check_header(path: &Path) -> Result<()> {
+    // SQLite looks beside what a link leads to.
+    let followed = path.canonicalize();
+    let path = followed.as_deref().unwrap_or(path);
     for ending in ["", "-wal", "-shm", JOURNAL] {
         let file = files::beside(path, ending);
         if files::is_special(&file) {
