@@ -324,6 +324,11 @@ def count(text: str, counter: str | CustomCounter) -> int:
     )
 
 
+def counts(texts: Sequence[str], counter: str) -> list[int]:
+    """Return the tokens of each text."""
+    return _native.counts(texts, counter)
+
+
 def cap_text(
     text: str, limit: int, notice: int, counter: str, tool: str, rows: int, log_lines: int
 ) -> tuple[str, str, int] | None:

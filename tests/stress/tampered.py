@@ -441,6 +441,7 @@ class Run:
         is_ranking = name.startswith("index_altered") or "a file, entered" in what
         is_ranking |= ranges != self._ranges
         has_beside = name.startswith("beside") and not what.startswith(("empty", "link"))
+        faults += _strangers(answers)
         if items != self._items or has_beside:
             ended = "items altered" if answers else "items altered, refused"
         elif with_counts != self._counts:
@@ -521,6 +522,19 @@ class Run:
             if kind not in self.faults and not self.is_loud:
                 print(f"--only {number}  {name} ({what}): {fault[:700]}\n", flush=True)
             self.faults.setdefault(kind, number)
+
+
+def _strangers(answers: Answers) -> Iterator[str]:
+    """Yield what was found and is no item of its namespace, whatever the items are."""
+    for turn in ("first", "again", "rebuilt"):
+        for space in SPACES:
+            listed = answers.get(f"{turn} list {space}")
+            handles = {handle for handle, _, _ in listed or ()}
+            for step, hits in answers.items():
+                is_here = step.startswith(f"{turn} search") and step.endswith(f" {space}")
+                for handle, _, _ in hits if is_here and listed is not None else ():
+                    if handle not in handles:
+                        yield f"stranger: {step}: {handle}"
 
 
 def _without_numbers(text: str) -> str:

@@ -50,7 +50,7 @@ mod _native {
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]
-    use super::tokens::{cached_bytes, clear_cache, count, set_cache_limit};
+    use super::tokens::{cached_bytes, clear_cache, count, counts, set_cache_limit};
 
     use super::*;
 
