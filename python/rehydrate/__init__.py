@@ -11,7 +11,7 @@ The names an agent needs every day are here. The rest is one level down: ``rehyd
 
 from typing import TYPE_CHECKING
 
-from rehydrate import _distributions as _distributions
+from rehydrate import _distributions  # noqa: F401  it says what brings a module that is missing
 from rehydrate._front import front
 from rehydrate._native import __version__ as __version__
 

@@ -324,6 +324,35 @@ def count(text: str, counter: str | CustomCounter) -> int:
     )
 
 
+def counts(texts: Sequence[str], counter: str) -> list[int]:
+    """Return the tokens of each text."""
+    return _native.counts(texts, counter)
+
+
+def cap_text(
+    text: str, limit: int, notice: int, counter: str, tool: str, rows: int, log_lines: int
+) -> tuple[str, str, int] | None:
+    """Return the shown part of a text, its kind, and the tokens left out; None if it fits whole.
+
+    It has at most `limit` tokens, of which `notice` are left for a notice.
+    """
+    return _native.cap_text(text, limit, notice, counter, tool, rows, log_lines)
+
+
+def kind_of_text(text: str, tool: str) -> str:
+    """Return the kind of a text that a tool returned, such as "log" or "diff"."""
+    return _native.kind_of(text, tool)
+
+
+def fair_share(sizes: Sequence[int], room: int) -> int:
+    """Return the size to which the largest must be cut so that all fit.
+
+    >>> fair_share([10, 200, 300], 210)
+    100
+    """
+    return _native.fair_share(sizes, room)
+
+
 def count_raw(text: str, counter: str | CustomCounter) -> int:
     """Return the raw count of a text: words, characters, or tokens, before it becomes tokens."""
     if counter == "words":

@@ -535,3 +535,45 @@ def test_what_was_thinking_alone_is_left_out() -> None:
     entries = entries_of([alone])
     assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
     assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
+
+
+def _cyclic() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+class NoText:
+    def __repr__(self) -> str:
+        raise ValueError("not shown")
+
+
+ODD = [7, None, object(), NoText(), [[["a"]]], b"\xff", {1: {(2,): 3}}, float("nan"), _cyclic()]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
+    messages = [
+        Message("user", ["Look."]),
+        Message("assistant", [Content.from_text_reasoning(text=odd), call("c", "f", path=odd)]),
+        Message("tool", [result("c", "ok")]),
+        Message("user", ["Thanks."], additional_properties={"about": odd}),
+    ]
+    for content in (messages[1].contents[1], messages[2].contents[0]):
+        content.call_id, content.name = odd, odd
+    messages[2].contents[0].result = odd
+    chats = [entry.chat for entry in entries_of(messages)]
+    assert [each["role"] for each in chats] == ["user", "assistant", "tool", "user"]
+    made, answered = chats[1]["tool_calls"][0], chats[2]
+    assert isinstance(made["id"], str)
+    assert made["id"] == answered["tool_call_id"]
+    for text in (made["function"]["name"], made["function"]["arguments"], answered["content"]):
+        assert isinstance(text, str)
+    count_tokens(chats, format="openai_chat")
+
+
+def test_a_message_without_contents_says_nothing() -> None:
+    messages = [Message(role, []) for role in ("user", "assistant", "tool")]
+    for message in messages:
+        message.contents = None
+    assert [entry.chat["role"] for entry in entries_of(messages)] == ["user", "assistant"]

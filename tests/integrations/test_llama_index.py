@@ -419,3 +419,46 @@ def test_a_message_that_cannot_be_read_is_passed_on_with_a_warning() -> None:
     memory.set(memory.get_all()[:1])
     assert [each.content for each in memory.get()] == ["Which berth is free?"]
     assert not memory.report.failure
+
+
+def _cyclic() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+class NoText:
+    def __repr__(self) -> str:
+        raise ValueError("not shown")
+
+
+ODD = [7, object(), NoText(), [[["a"]]], b"\xff", {1: {(2,): 3}}, float("nan"), _cyclic()]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
+    called = ToolCallBlock(tool_name="f", tool_call_id="c", tool_kwargs={"path": odd})
+    called.tool_call_id, called.tool_name = odd, odd
+    thought = ThinkingBlock(content="hm")
+    thought.content = odd
+    answer = ChatMessage(role="tool", content="", additional_kwargs={"tool_call_id": odd})
+    answer.blocks[0].text = odd
+    beside = {"tool_calls": [{"id": odd, "function": {"name": odd, "arguments": odd}}]}
+    messages = [
+        ChatMessage(role="user", content="Look.", additional_kwargs={"about": odd}),
+        ChatMessage(role="assistant", blocks=[thought, called]),
+        answer,
+        ChatMessage(role="assistant", content="", additional_kwargs=beside),
+    ]
+    chats = [chat_of(message) for message in messages]
+    for made in (chats[1]["tool_calls"][0], chats[3]["tool_calls"][0]):
+        assert made["id"] == chats[2]["tool_call_id"]
+        assert {type(each) for each in (made["id"], *made["function"].values())} == {str}
+    assert isinstance(chats[2]["content"], str)
+    count_tokens(chats, format="openai_chat")
+
+
+def test_a_message_without_blocks_says_nothing() -> None:
+    message = ChatMessage(role="assistant", content="")
+    message.blocks = None
+    assert chat_of(message) == {"role": "assistant", "content": ""}

@@ -232,6 +232,20 @@ def _another(random: Random, kind: str, value: Any) -> Any:  # noqa: PLR0911  a 
     return value
 
 
+def spoil(random: Random, messages: Sequence[Any]) -> None:
+    """Put odd values into the fields of a framework's own messages, which it does not check
+    again."""
+    for _ in range(random.choice((1, 1, 2, 4))):
+        places = list(_places(list(messages)))
+        if not places:
+            return
+        if random.random() < 0.3:
+            _change_id(random, places)
+        else:
+            holder, key, _depth = random.choice(places)
+            holder[key] = random.choice(ODD)()
+
+
 _IDS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "uuid", "parentUuid"})
 
 
@@ -249,7 +263,7 @@ def _places(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any, int]]:
     if depth > 12:
         return
     keys: Any = ()
-    if hasattr(value, "model_copy"):  # a message of LangChain's
+    if hasattr(value, "__dict__") and not callable(value):  # a framework's message, or a part
         value = value.__dict__
     if isinstance(value, dict):
         keys = list(value)

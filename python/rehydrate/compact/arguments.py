@@ -72,7 +72,7 @@ def checked_arguments(**given: Any) -> Arguments:
         target_ratio=checked["target_ratio"],
         budget_tokens=checked["budget_tokens"],
         scoring=scoring,
-        counter=scoring.counter if checked["counter"] is None else checked["counter"],
+        counter=checked["counter"] or _engine.check_counter(scoring.counter),
         caller_model=checked["embedder"],
         has_embedder=given["embedder"] is not None,
         memory=checked["memory"],

@@ -60,8 +60,24 @@ def json_object(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-"""A value as JSON without blanks, or its `str` if it is no JSON; used to count and to compare."""
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+
+def compact_json(value: object) -> str:
+    """Return a value as JSON without blanks, or its `str` if it is no JSON; used to count and to
+    compare.
+
+    Never fails: what JSON cannot hold (nested thousands deep, cyclic, a tuple as a key) becomes a
+    bounded text.
+
+    >>> compact_json({"path": "a.py", "limit": 20})
+    '{"path":"a.py","limit":20}'
+    """
+    try:
+        return _encode(value)
+    # Any error: `default=str` runs the code of whatever object is in the value.
+    except Exception:
+        return _bounded.repr(value)
 
 
 class _Bounded(Repr):
@@ -169,18 +185,13 @@ def wrong_content(value: object, index: int, part: str = "content") -> InvalidMe
 def tool_input_text(name: object, value: object) -> str:
     """Return a tool call as text: its name, a blank, its input as compact JSON.
 
-    Never fails: input that is no JSON (nested thousands deep, cyclic, a tuple as a key) becomes a
-    bounded text, which is enough to count and to score it.
+    Input that is no JSON becomes a bounded text, which is enough to count and to score it.
 
     >>> tool_input_text("Read", {"path": "a.py", "limit": 20})
     'Read {"path":"a.py","limit":20}'
     """
     if not isinstance(value, str):
-        try:
-            value = compact_json(value)
-        # Any error: `default=str` runs the code of whatever object is in the input.
-        except Exception:
-            value = _bounded.repr(value)
+        value = compact_json(value)
     return f"{name} {value}" if isinstance(name, str) else value
 
 

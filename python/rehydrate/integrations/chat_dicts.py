@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
+from rehydrate.formats._reading import compact_json
+
 
 class Entry(NamedTuple):
     """One chat dict, and where it is from."""
@@ -20,9 +22,18 @@ class Entry(NamedTuple):
     """The index of its part in the message, or a slice of parts; None: it is the whole message."""
 
 
-def text_part(text: str) -> dict[str, Any]:
+def text_of(value: Any) -> str:
+    """Return a field as a text; the frameworks check the types of few fields.
+
+    >>> text_of("Hello."), text_of(None), text_of(7)
+    ('Hello.', '', '7')
+    """
+    return value if isinstance(value, str) else "" if value is None else compact_json(value)
+
+
+def text_part(text: Any) -> dict[str, Any]:
     """Return a part of a content."""
-    return {"type": "text", "text": text}
+    return {"type": "text", "text": text_of(text)}
 
 
 def media_part(name: str, media_type: str | None) -> dict[str, Any]:
@@ -54,14 +65,20 @@ def content_of(parts: Sequence[dict[str, Any]]) -> Any:
     return parts[0]["text"] if is_text else list(parts)
 
 
-def call_of(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    """Return a call of a tool; ``arguments`` are JSON."""
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+def call_of(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """Return a call of a tool; ``arguments`` are JSON, or what is written as JSON."""
+    function = {"name": text_of(name), "arguments": text_of({} if arguments is None else arguments)}
+    return {"id": text_of(call_id), "type": "function", "function": function}
 
 
-def thinking_block(text: str, signature: str = "") -> dict[str, Any]:
+def result_of(call_id: Any, content: Any) -> dict[str, Any]:
+    """Return the result of a call."""
+    return {"role": "tool", "tool_call_id": text_of(call_id), "content": content}
+
+
+def thinking_block(text: Any, signature: Any = "") -> dict[str, Any]:
     """Return what the model thought."""
-    return {"type": "thinking", "thinking": text, "signature": signature}
+    return {"type": "thinking", "thinking": text_of(text), "signature": text_of(signature)}
 
 
 def assistant_chat(

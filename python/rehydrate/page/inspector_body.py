@@ -126,8 +126,8 @@ class Body:
 
     def origin(self, section: Section) -> dict[str, str]:
         """Return what is known of a section's origin."""
-        origin = section.provenance
-        named = handles(section.content) if self.is_summary(section) else []
+        origin, content = section.provenance, section.content
+        named = handles(content) if isinstance(content, str) and section.id == SUMMARY_ID else []
         fields = {
             "title": section.title,
             "items": _first_items(origin.items, ", "),

@@ -94,7 +94,7 @@ def _violations(
         later = formats.validate(messages[start:], provider)
         # Only this part begins with the assistant: the whole prompt does not.
         is_valid = all(v.rule == "first_not_user" for v in later)
-        if is_valid and not target.render_cache.repeats_calls(original):
+        if is_valid and not original.rows.repeats_calls():
             return ()
     found = formats.validate(messages, provider)
     if not found:

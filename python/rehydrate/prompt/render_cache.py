@@ -129,7 +129,6 @@ class RenderCache:
     """
 
     __slots__ = (
-        "_calls",
         "_fingerprints",
         "_marks",
         "_new_fingerprints",
@@ -160,7 +159,6 @@ class RenderCache:
         self._settled: dict[int, tuple[object, Settled]] = {}
         self._new_settled: dict[int, tuple[object, Settled]] = {}
         self._valid: Sequence[Any] = ()
-        self._calls: Growing[frozenset[str] | None] = Growing(frozenset())
         self._marks: Growing[tuple[Mapping[str, Any], ...]] = Growing(())
         self._positions: Growing[Mapping[str, int]] = Growing({})
 
@@ -211,10 +209,6 @@ class RenderCache:
         """Store what a pass found out about the entries that it got, for `settled`."""
         self._new_settled[id(step)] = step, settled
 
-    def repeats_calls(self, history: History) -> bool:
-        """Whether two calls of the history have one id."""
-        return self._calls.of(history, _with_calls) is None
-
     def marks(self, history: History) -> Sequence[Mapping[str, Any]]:
         """Return the cache marks in a history in Anthropic's format."""
         return self._marks.of(history, self._with_marks)
@@ -254,15 +248,6 @@ class RenderCache:
         new = history.entries[start:]
         contents = [entry.get("content") for entry in new if self.fingerprint(entry).is_marked]
         return (*marks, *anthropic_writing.marks_in(contents))
-
-
-def _with_calls(calls: frozenset[str] | None, history: History, start: int) -> Any:
-    """Return the ids of the calls with those of new entries; None where an id is repeated."""
-    if calls is None:
-        return None
-    new = history.rows.calls_from(start)
-    both = calls.union(new)
-    return both if len(both) == len(calls) + len(new) else None
 
 
 def _with_positions(

@@ -25,6 +25,8 @@ from rehydrate.integrations.chat_dicts import (
     other_part,
     plain_text,
     reply_content,
+    result_of,
+    text_of,
     text_part,
     texts_of,
     thinking_block,
@@ -63,15 +65,14 @@ def entries_of(messages: Sequence[Message]) -> list[Entry]:
 def _entries(messages: Sequence[Message]) -> Iterator[Entry]:
     for index, message in enumerate(messages):
         if message.role == "tool":
-            for number, content in enumerate(message.contents):
+            for number, content in enumerate(message.contents or ()):
                 if content.type == "function_result":
-                    chat = {"role": "tool", "tool_call_id": _text(content.call_id)}
-                    yield Entry({**chat, "content": _answer(content)}, index, number)
+                    yield Entry(result_of(content.call_id, _answer(content)), index, number)
         elif message.role == "assistant":
-            yield Entry(_said(message.contents), index, None)
+            yield Entry(_said(message.contents or ()), index, None)
         else:
             role = "system" if message.role in ("system", "developer") else "user"
-            said = content_of([_item(each) for each in message.contents])
+            said = content_of([_item(each) for each in message.contents or ()])
             yield Entry({"role": role, "content": said}, index, None)
 
 
@@ -82,12 +83,7 @@ def _answer(content: Content) -> Any:
 
 
 def _result_text(content: Content) -> str:
-    return _text(content.result)
-
-
-def _text(value: Any) -> str:
-    """Return a field as a text; the framework checks no field's type."""
-    return value if isinstance(value, str) else "" if value is None else compact_json(value)
+    return text_of(content.result)
 
 
 def _media_of(content: Content) -> list[Content]:
@@ -101,9 +97,9 @@ def _said(contents: Sequence[Content]) -> dict[str, Any]:
     parts, calls, thoughts = [], [], []
     for content in contents:
         if _is_call(content, contents):
-            calls.append(call_of(_text(content.call_id), _text(content.name), _arguments(content)))
+            calls.append(call_of(content.call_id, content.name, _arguments(content)))
         elif content.type == "text_reasoning":
-            thoughts.append(thinking_block(_text(content.text)))
+            thoughts.append(thinking_block(content.text))
         elif (item := _item(content)) != _EMPTY:
             parts.append(item)
     return assistant_chat(reply_content(parts), calls, thoughts)
@@ -123,10 +119,10 @@ def _arguments(content: Content) -> str:
 
 
 def _item(content: Content) -> dict[str, Any]:
-    if _text(content.type) in _MEDIA:
-        return media_part(_text(content.file_id or content.uri)[:64], _text(content.media_type))
+    if text_of(content.type) in _MEDIA:
+        return media_part(text_of(content.file_id or content.uri)[:64], text_of(content.media_type))
     if content.type == "text":
-        return text_part(_text(content.text))
+        return text_part(content.text)
     known = content.to_dict(exclude={"raw_representation", "additional_properties"})
     return other_part({key: value for key, value in known.items() if value is not None})
 
@@ -204,7 +200,7 @@ def _changed(message: Message, chat: Mapping[str, Any], now: Mapping[str, Any]) 
     is_without_thinking = loses_thinking(chat, now)
     texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
     made: list[Content] = []
-    for content in message.contents:
+    for content in message.contents or ():
         changes: dict[str, Any] = {}
         if message.role == "assistant" and content.type == "text_reasoning":
             if not is_without_thinking:

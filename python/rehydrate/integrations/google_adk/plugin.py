@@ -24,6 +24,7 @@ from rehydrate.integrations.chat_dicts import (
     other_part,
     plain_text,
     reply_content,
+    result_of,
     text_part,
     texts_of,
     thinking_block,
@@ -123,7 +124,7 @@ def _result(part: Part, calls: _CallIds) -> dict[str, Any]:
     text = result_text(result.response)
     files = [_media(each.inline_data or each.file_data) for each in result.parts or ()]
     content: Any = [text_part(text), *files] if files else text
-    return {"role": "tool", "tool_call_id": calls.of_result(result), "content": content}
+    return result_of(calls.of_result(result), content)
 
 
 def result_text(response: Mapping[str, Any] | None) -> str:

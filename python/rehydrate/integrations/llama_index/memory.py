@@ -14,7 +14,6 @@ from rehydrate._text import safe_error_text
 from rehydrate.context.background.compactor import BackgroundCompaction
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import chat_context
 from rehydrate.integrations.chat_dicts import (
     assistant_chat,
@@ -24,6 +23,7 @@ from rehydrate.integrations.chat_dicts import (
     media_part,
     other_part,
     plain_text,
+    result_of,
     text_part,
     texts_of,
     thinking_block,
@@ -63,15 +63,16 @@ def chat_of(message: ChatMessage) -> dict[str, Any]:
     >>> chat_of(ChatMessage(role="user", content="Hello."))
     {'role': 'user', 'content': 'Hello.'}
     """
-    role = str(message.role.value)
-    content = _content(message.blocks)
+    role = str(getattr(message.role, "value", message.role))
+    content = _content(message.blocks or ())
     if role in ("tool", "function"):
-        call_id = str(message.additional_kwargs.get("tool_call_id") or "")
-        return {"role": "tool", "tool_call_id": call_id, "content": content}
+        return result_of(message.additional_kwargs.get("tool_call_id"), content)
     if role not in ("assistant", "chatbot", "model"):
         is_system = role in ("system", "developer")
         return {"role": "system" if is_system else "user", "content": content}
-    thoughts = [each.content or "" for each in message.blocks if isinstance(each, ThinkingBlock)]
+    thoughts = [
+        each.content or "" for each in message.blocks or () if isinstance(each, ThinkingBlock)
+    ]
     calls = [_call(each) for each in _calls(message)]
     return assistant_chat(content, calls, list(map(thinking_block, thoughts)))
 
@@ -105,7 +106,7 @@ def _item(block: Any) -> dict[str, Any]:
 
 def _calls(message: ChatMessage) -> list[Any]:
     """Return the calls: blocks, or what older clients keep next to them."""
-    blocks = [each for each in message.blocks if isinstance(each, ToolCallBlock)]
+    blocks = [each for each in message.blocks or () if isinstance(each, ToolCallBlock)]
     beside = message.additional_kwargs.get("tool_calls")
     return blocks or (list(beside) if isinstance(beside, list | tuple) else [])
 
@@ -125,8 +126,8 @@ def _call(call: Any) -> dict[str, Any]:
         function = function if isinstance(function, Mapping) else known
         call_id, name = known.get("id"), function.get("name")
         arguments = function.get("arguments", function.get("input"))
-    text = arguments if isinstance(arguments, str) else compact_json(arguments or {})
-    return call_of(str(call_id or ""), str(name or ""), text)
+    given = arguments if isinstance(arguments, str) else arguments or {}
+    return call_of(call_id, name, given)
 
 
 def picked(

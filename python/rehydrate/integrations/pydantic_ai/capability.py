@@ -23,6 +23,8 @@ from rehydrate.integrations.chat_dicts import (
     other_part,
     plain_text,
     reply_content,
+    result_of,
+    text_of,
     text_part,
     texts_of,
     thinking_block,
@@ -73,13 +75,13 @@ def _entries(messages: Sequence[ModelMessage]) -> Iterator[Entry]:
         if isinstance(message, ModelResponse):
             yield Entry(_response(message), index, None)
         else:
-            for number, part in enumerate(message.parts):
+            for number, part in enumerate(message.parts or ()):
                 yield Entry(_request_part(part), index, number)
 
 
 def _response(message: ModelResponse) -> dict[str, Any]:
     parts, calls, thoughts = [], [], []
-    for part in message.parts:
+    for part in message.parts or ():
         if isinstance(part, ToolCallPart):
             calls.append(call_of(part.tool_call_id, part.tool_name, part.args_as_json_str()))
         elif isinstance(part, ThinkingPart):
@@ -130,10 +132,10 @@ def _request_part(part: Any) -> dict[str, Any]:
     if isinstance(part, ToolReturnPart):
         text = part.model_response_str()
         content: Any = [text_part(text), *map(_media, part.files)] if part.files else text
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
+        return result_of(part.tool_call_id, content)
     kind = part.part_kind
     if kind == "retry-prompt" and part.tool_name is not None:
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": _text_of(part)}
+        return result_of(part.tool_call_id, _text_of(part))
     # What the framework notes of instructions, tools and settings is kept as system text is.
     role = "user" if kind in _SAID_BY_USER else "system"
     return {"role": role, "content": _text_of(part)}
@@ -144,8 +146,8 @@ _SAID_BY_USER = frozenset({"retry-prompt", "retry-feedback", "speech"})
 
 def _content(content: Any) -> Any:
     """Return what a user said as a text, or as one part for each of its items."""
-    if isinstance(content, str):
-        return content
+    if not isinstance(content, list | tuple):
+        return text_of(content)
     return [_item(item) for item in content]
 
 

@@ -11,7 +11,6 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.caps.results import Text, ToolNames, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
@@ -21,6 +20,7 @@ from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
 from rehydrate.prompt.passes.tool_inputs import input_strings
 from rehydrate.prompt.render_cache import Settled, can_grow
 from rehydrate.prompt.target import Target, traced
+from rehydrate.prompt.tool_results import Text, ToolNames, texts_of
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 

@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyString, PyTuple, PyType};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rustc_hash::FxHashSet;
 
 use super::columns::{Columns, is_blank};
 use super::draft::{Draft, Row};
@@ -104,14 +105,13 @@ impl Conversation {
     fn turn_within(&self, known: usize) -> Option<usize> {
         let of = &self.columns;
         let count = self.all().len();
-        let calls: Vec<&[u8]> = (0..count).flat_map(|at| of.calls(at)).map(Id::as_bytes).collect();
-        let all: HashSet<&[u8]> = calls.iter().copied().collect();
+        let all: FxHashSet<&[u8]> = of.of.calls.iter().map(Id::as_bytes).collect();
         let is_plain = |id: &&[u8]| id.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-        if all.len() < calls.len() || !calls.iter().all(is_plain) {
+        if all.len() < of.of.calls.len() || !all.iter().all(is_plain) {
             return None; // ids of calls are changed
         }
         let answered = |at: usize| of.answers(at).iter().map(Id::as_bytes).filter(|id| all.contains(id));
-        let mut pending = HashSet::new(); // calls before a turn that are not answered before it
+        let mut pending = FxHashSet::default(); // calls before a turn that are not answered before it
         for at in 0..count {
             pending.extend(of.calls(at).iter().map(Id::as_bytes));
             if !answered(at).all(|id| pending.contains(id)) {
@@ -253,8 +253,10 @@ impl Conversation {
 
     /// The same conversation with other messages in place of those of these indices; its units stay.
     fn with_messages(&self, py: Python<'_>, messages: HashMap<usize, Bound<'_, PyTuple>>) -> PyResult<Self> {
-        let mut draft = Draft::with_capacity(self.all().len());
-        for at in 0..self.all().len() {
+        let first = (0..self.all().len()).find(|&at| messages.contains_key(&self.index(at)));
+        let first = first.unwrap_or(self.all().len());
+        let mut draft = self.columns.of.beginning(py, first);
+        for at in first..self.all().len() {
             match messages.get(&self.index(at)) {
                 Some(message) => draft.take(message)?,
                 None => draft.copy(py, &self.columns.of, at),
@@ -267,8 +269,7 @@ impl Conversation {
     /// These messages with those of another list after them, whose indices go on from `start`. Of their units nothing is
     /// known: each message is one by itself.
     fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Self {
-        let mut draft = Draft::with_capacity(self.all().len() + other.all().len());
-        (0..self.all().len()).for_each(|at| draft.copy(py, &self.columns.of, at));
+        let mut draft = self.columns.of.beginning(py, self.all().len());
         for (at, row) in other.all().iter().enumerate() {
             draft.copy(py, &other.columns.of, at);
             draft.end_at(row.index + start);
@@ -279,12 +280,18 @@ impl Conversation {
     /// These messages without the texts of those that call tools with long inputs: these texts are no strings of Python's,
     /// so nobody else holds them. Of units nothing is known.
     fn light(&self, py: Python<'_>) -> Self {
-        let mut draft = Draft::with_capacity(self.all().len());
-        for at in 0..self.all().len() {
-            draft.copy(py, &self.columns.of, at);
-            let inputs = self.columns.pieces(at).iter().filter(|(_, kind)| *kind == PieceKind::ToolInput);
-            let size: usize = inputs.map(|(text, _)| text.as_str().len()).sum();
-            if size > LONG_INPUT && !self.columns.calls(at).is_empty() {
+        let of = &self.columns;
+        let is_long = |at: &usize| {
+            let inputs = of.pieces(*at).iter().filter(|(_, kind)| *kind == PieceKind::ToolInput);
+            !of.calls(*at).is_empty() && inputs.map(|(text, _)| text.as_str().len()).sum::<usize>() > LONG_INPUT
+        };
+        let Some(first) = (0..self.all().len()).find(is_long) else {
+            return Self::of(of.clone(), self.facts.clone_ref(py));
+        };
+        let mut draft = of.of.beginning(py, first);
+        for at in first..self.all().len() {
+            draft.copy(py, &of.of, at);
+            if is_long(&at) {
                 draft.leave_out_texts();
             }
         }
@@ -323,10 +330,10 @@ impl Conversation {
         Some((self.index(first), self.columns.of.roles[self.all()[first].role].1.clone_ref(py)))
     }
 
-    /// The ids of the calls from an index on.
-    fn calls_from<'py>(&self, py: Python<'py>, start: usize) -> Vec<Bound<'py, PyString>> {
-        let messages = self.place_of(start)..self.all().len();
-        messages.flat_map(|at| self.columns.calls(at)).map(|id| id.to_py(py)).collect()
+    /// Whether two calls have one id.
+    fn repeats_calls(&self) -> bool {
+        let mut seen = FxHashSet::default();
+        !self.columns.of.calls.iter().all(|id| seen.insert(id.as_bytes()))
     }
 
     /// The ids of the answers, each with the index of its message.
@@ -349,11 +356,8 @@ impl Conversation {
         let place =
             |at: &usize| indices.get(*at).copied().ok_or_else(|| PyIndexError::new_err(format!("no index {at}")));
         let places = |of: &[usize]| of.iter().map(place).collect::<PyResult<Vec<_>>>();
-        let mut draft = Draft::with_capacity(self.all().len());
-        for at in 0..self.all().len() {
-            draft.copy(py, &self.columns.of, at);
-            draft.rows[at].index = place(&self.index(at))?;
-        }
+        let mut draft = self.columns.of.beginning(py, self.all().len());
+        draft.rows.iter_mut().try_for_each(|row| PyResult::Ok(row.index = place(&row.index)?))?;
         let columns = Columns { of: draft, units: self.columns.units.clone() };
         let mut facts = self.facts.clone_ref(py);
         (facts.bound, facts.opening) = (places(&facts.bound)?, places(&facts.opening)?);

@@ -123,10 +123,30 @@ impl Draft {
         self.roles.len() - 1
     }
 
+    /// The first messages of a draft, so many.
+    pub fn beginning(&self, py: Python<'_>, messages: usize) -> Self {
+        let (pieces, calls, answers) = self.ends_before(messages);
+        let mut rows = Vec::with_capacity(self.rows.len() + 8);
+        rows.extend_from_slice(&self.rows[..messages]);
+        Self {
+            pieces: self.pieces[..pieces].iter().map(|(text, kind)| (text.clone_ref(py), *kind)).collect(),
+            calls: self.calls[..calls].iter().map(|id| id.clone_ref(py)).collect(),
+            answers: self.answers[..answers].iter().map(|id| id.clone_ref(py)).collect(),
+            rows,
+            roles: self.roles.iter().map(|(name, role)| (name.clone(), role.clone_ref(py))).collect(),
+        }
+    }
+
+    /// Where the pieces, the calls and the answers of the message at a position begin.
+    fn ends_before(&self, at: usize) -> (usize, usize, usize) {
+        let before = at.checked_sub(1).map(|before| &self.rows[before]);
+        before.map_or((0, 0, 0), |row| (row.pieces_end, row.calls_end, row.answers_end))
+    }
+
     /// Append the message at a position of another draft.
     pub fn copy(&mut self, py: Python<'_>, other: &Self, at: usize) {
-        let (row, before) = (&other.rows[at], at.checked_sub(1).map(|before| &other.rows[before]));
-        let (pieces, calls, answers) = before.map_or((0, 0, 0), |row| (row.pieces_end, row.calls_end, row.answers_end));
+        let row = &other.rows[at];
+        let (pieces, calls, answers) = other.ends_before(at);
         let text = |(text, kind): &(Source, PieceKind)| (text.clone_ref(py), *kind);
         self.pieces.extend(other.pieces[pieces..row.pieces_end].iter().map(text));
         self.calls.extend(other.calls[calls..row.calls_end].iter().map(|id| id.clone_ref(py)));
