@@ -85,6 +85,18 @@ turned = " ".join(f"From now on never use thing{i} for area{i} instead." for i i
 said = [{"role": "user", "content": laid_down}, {"role": "user", "content": turned}]
 assert len(ContextStore().update(formats.parse(said, "anthropic").messages)) > 6_000
 """,
+    "thoughts": """
+from rehydrate.formats import anthropic
+thought = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]
+said = [{"role": "assistant", "content": thought} for _ in range(50_000)]
+assert anthropic.without_thinking(said) == [None] * 50_000
+""",
+    "overtaken": """
+from rehydrate.formats.translation import _overtaken
+calls = [{"type": "function_call", "call_id": f"c{n}", "name": "f"} for n in range(40_000)]
+outputs = [{"type": "shell_call_output", "id": f"s{n}", "output": []} for n in range(40_000)]
+assert len(_overtaken([*calls, *outputs])) == 40_000
+""",
     "names": """
 from rehydrate._text import FreeNames
 names = FreeNames((), "~")

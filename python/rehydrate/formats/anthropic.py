@@ -245,12 +245,21 @@ def without_thinking(entries: Sequence[Any]) -> list[Any]:
     with a text that says so.
     """
     rest = [_without_thinking(entry, index) for index, entry in enumerate(entries)]
-    for index in [index for index, entry in enumerate(rest) if entry is None]:
-        before = next((each for each in reversed(rest[:index]) if each is not None), None)
-        after = next((each for each in rest[index + 1 :] if each is not None), None)
-        if _is_by(before, index, "system") and not (after and _is_by(after, index, "assistant")):
+    followers: list[Mapping[str, Any] | None] = []  # the next one that is left, from the last on
+    after: Mapping[str, Any] | None = None
+    for entry in reversed(rest):
+        followers.append(after)
+        after = after if entry is None else entry
+    before: Mapping[str, Any] | None = None
+    for index, after in enumerate(reversed(followers)):
+        if (
+            rest[index] is None
+            and _is_by(before, index, "system")
+            and not (after and _is_by(after, index, "assistant"))
+        ):
             block = {"type": "text", "text": THOUGHT_ONLY}
             rest[index] = {**entries[index], "content": [block]}
+        before = before if rest[index] is None else rest[index]
     return rest
 
 

@@ -145,7 +145,7 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
 
 def _in_their_turn(messages: Sequence[RenderedMessage]) -> list[RenderedMessage]:
     """Return the messages with each system message right before the assistant's next turn, or at
-    the end, behind the user's message; several there are one."""
+    the end, after the user's message; several there are one."""
     placed: list[RenderedMessage] = []
     late: list[RenderedMessage] = []
     turn = 0  # the start of the assistant's turn

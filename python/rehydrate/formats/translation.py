@@ -249,6 +249,7 @@ def _overtaken(entries: Sequence[Mapping[str, Any]]) -> set[str | None]:
             waiting.add(_id(entry.get("call_id")))
         elif kind == "shell_call_output" and is_by_server(entry):
             found |= waiting
+            waiting = set()
         elif kind.endswith("_output") or entry.get("role", "assistant") != "assistant":
             waiting = set()
     return found - {None}
