@@ -152,7 +152,8 @@ def test_a_line_of_progress_fits_the_terminal_and_goes_when_it_ends(monkeypatch,
     screen = _Screen()
     monkeypatch.setattr("sys.stderr", screen)
     with Progress("syncing [red]notes\x1b[2J", "rows", total, shows_rate=True) as progress:
-        progress.skip(4_000)
+        progress.skip(1_000)
+        progress.skip(3_000)
         progress.advance(1_000)
         drawn = progress.bar(screen)
         lines = drawn.console.render_lines(drawn.get_renderable())

@@ -366,9 +366,10 @@ class Progress:
             self._bar.advance(self._bar.task_ids[0], steps)
 
     def skip(self, steps: int) -> None:
-        """Begin with steps that were finished before, which say nothing of how fast these are."""
+        """Count steps that were finished before, and say nothing of how fast these are."""
         if self._bar is not None:
-            self._bar.reset(self._bar.task_ids[0], completed=steps)
+            (task,) = self._bar.tasks
+            self._bar.reset(task.id, completed=int(task.completed) + steps)
 
     def __enter__(self) -> Self:
         """Start drawing, if standard error is a terminal."""
