@@ -13,6 +13,7 @@ from rehydrate.errors import InvalidArgumentError
 __all__ = [
     "check_callable",
     "check_choice",
+    "check_known",
     "check_list",
     "check_methods",
     "check_share",
@@ -32,6 +33,21 @@ def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy:
     """
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; {remedy}")
+
+
+def check_known(
+    owner: str, given: Iterable[str], known: Iterable[str], remedy: str = "its options are"
+) -> None:
+    """Refuse a name that is not among those that are known.
+
+    >>> check_known("hydrate has no", ["budget"], ["thread", "timeout"])
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: hydrate has no 'budget'; its options are thread, timeout
+    """
+    known = list(known)
+    if unknown := sorted(set(given).difference(known)):
+        names = ", ".join(known)
+        raise InvalidArgumentError(f"{owner} {unknown[0]!r}; {remedy} {names}")
 
 
 def check_list(name: str, value: object, remedy: str) -> None:

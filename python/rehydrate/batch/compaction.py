@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
+from rehydrate._check import check_known
 from rehydrate._text import safe_error_text
 from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
-from rehydrate.compact.options import CompactOptions, check_names
+from rehydrate.compact.options import CompactOptions
 from rehydrate.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -192,7 +193,8 @@ _COLUMNS = {name: _KINDS.get(name, "whole") for name in _Row._fields}
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError for an option that no row could take."""
-    check_names("compact_batch", options, CompactOptions)
+    names = sorted(CompactOptions.__annotations__)
+    check_known("compact_batch has no option", options, names, "choose from")
     compact_context([], **options)
 
 

@@ -7,12 +7,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate._check import check_whole
+from rehydrate._check import check_known, check_whole
 from rehydrate.batch.compaction import check_columns, checked_text, row_error
 from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
-from rehydrate.compact.options import RetentionOptions, check_names
+from rehydrate.compact.options import RetentionOptions
 from rehydrate.retention.measure import Compact, score_cut
 from rehydrate.retention.sampling import MIN_NEEDED, read_session, sample_cases
 from rehydrate.retention.strategies import compacted, exact_cost
@@ -81,7 +81,8 @@ class _Plan(NamedTuple):
     def of(
         cls, ratio: float, min_needed: int, threads: int | None, options: Mapping[str, Any]
     ) -> _Plan:
-        check_names("retention_batch", options, RetentionOptions)
+        names = sorted(RetentionOptions.__annotations__)
+        check_known("retention_batch has no option", options, names, "choose from")
         check_threads(threads)
         check_whole("min_needed", min_needed, 1, 1_000_000)
         compact_context([], target_ratio=ratio, **options)

@@ -72,16 +72,6 @@ class CompactOptions(RetentionOptions, total=False):
     provider: Provider | None
 
 
-def check_names(function: str, given: Mapping[str, Any], known: type) -> None:
-    """Raise InvalidArgumentError for an option that is not in a TypedDict."""
-    names = getattr(known, "__annotations__", {})
-    for name in given:
-        if name not in names:
-            raise InvalidArgumentError(
-                f"{function} has no option {name!r}; choose from {', '.join(sorted(names))}"
-            )
-
-
 class Option(NamedTuple):
     """One option."""
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from rehydrate._check import check_choice, check_share, check_type
+from rehydrate._check import check_choice, check_known, check_share, check_type
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.memory.items import (
     FUSIONS,
@@ -51,9 +51,7 @@ def as_items(
     if isinstance(texts, (str, MemoryItem)):
         texts = [texts]
     check_type("texts", texts, Iterable, "pass texts or MemoryItems")
-    if unknown := sorted(fields.keys() - ItemFields.__annotations__):
-        names = ", ".join(ItemFields.__annotations__)
-        raise InvalidArgumentError(f"add has no {unknown[0]!r}; the fields of an item are {names}")
+    check_known("add has no", fields, ItemFields.__annotations__, "the fields of an item are")
     items = []
     for index, text in enumerate(texts):
         if isinstance(text, MemoryItem):
@@ -109,9 +107,7 @@ def checked_fusion(fusion: object) -> Fusion | None:
 
 def checked_filters(operation: str, filters: Filters) -> Filters:
     """Return the filters that are set, each with its value checked."""
-    if unknown := sorted(filters.keys() - Filters.__annotations__):
-        names = ", ".join(Filters.__annotations__)
-        raise InvalidArgumentError(f"{operation} has no {unknown[0]!r}; the filters are {names}")
+    check_known(f"{operation} has no", filters, Filters.__annotations__, "the filters are")
     checked: dict[str, Any] = {}
     for name, value in filters.items():
         if value is None:

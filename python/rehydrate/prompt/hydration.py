@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
-from rehydrate._check import check_timeout
+from rehydrate._check import check_known, check_timeout
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.prompt.content import DroppedSection, Meta, SourceReport
@@ -84,7 +84,7 @@ def hydrate(
     >>> ir.sections[0].content
     'Staging listens on 8443.'
     """
-    _check_options("hydrate", options, HydrateOptions)
+    check_known("hydrate has no", options, HydrateOptions.__annotations__)
     all_sources = [*_sources_in(options), *sources_of(sources)]
     check_names(all_sources)
     request = _complete_request(request, all_sources)
@@ -134,7 +134,7 @@ def hydrate_sources(
     >>> [hydrated.report.name for hydrated in hydrate_sources("ports", [], timeout=None)]
     []
     """
-    _check_options("hydrate_source", options, SourceOptions)
+    check_known("hydrate_source has no", options, SourceOptions.__annotations__)
     all_sources = sources_of(sources)
     check_names(all_sources)
     request = _complete_request(request, all_sources)
@@ -271,9 +271,3 @@ def _degraded(outcome: SourceOutcome) -> Iterator[str]:
     if report.status in ("late", "failed"):
         yield f"{report.name}: {report.status}: {report.detail}"
     yield from outcome.found.degraded
-
-
-def _check_options(operation: str, options: Any, allowed: type[Any]) -> None:
-    if unknown := sorted(options.keys() - allowed.__annotations__):
-        names = ", ".join(allowed.__annotations__)
-        raise InvalidArgumentError(f"{operation} has no {unknown[0]!r}; its options are {names}")
