@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from rehydrate import _engine
 from rehydrate._text import plural
 from rehydrate.compact.result import span
 from rehydrate.messages import PieceKind
@@ -98,14 +99,8 @@ def fair_share(lengths: Sequence[int], room: int = PAGE_CHARACTERS) -> int:
     >>> fair_share([10, 30_000]), fair_share([10, 500, 500], room=410)
     (20000, 200)
     """
-    smallest, largest = 0, TEXT_CHARACTERS
-    if sum(min(length, largest) for length in lengths) <= room:
-        return largest
-    while largest - smallest > 1:
-        middle = (smallest + largest) // 2
-        fits = sum(min(length, middle) for length in lengths) <= room
-        smallest, largest = (middle, largest) if fits else (smallest, middle)
-    return smallest
+    most = [min(length, TEXT_CHARACTERS) for length in lengths]
+    return TEXT_CHARACTERS if sum(most) <= room else _engine.fair_share(most, room)
 
 
 class Gap(NamedTuple):
