@@ -240,7 +240,7 @@ def _optional(name: str) -> Check:
 
 
 def _distributions(name: str) -> Check:
-    """Report the distributions that are beside this one, all of its version."""
+    """Report the other distributions, which must have the version of this one."""
     homes = {extra: module for module, extra in reversed(HOMES.items())}
     versions = {other: _installed(f"rehydrate-{other}") for other in sorted(homes)}
     told = [f"{other} {version}" for other, version in versions.items() if version]

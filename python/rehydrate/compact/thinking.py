@@ -176,9 +176,8 @@ def without_stale_thinking(
     with_thoughts = [index for index in conversation.thoughtful_indices() if index in after]
     if not with_thoughts:
         return KeptEntries([*indices], [*entries], {})
-    first = max(
-        start - 1, 0
-    )  # what a message of thinking alone becomes may depend on the one before
+    # What a message of thinking alone becomes may depend on the one before.
+    first = max(start - 1, 0)
     stripped = formats.FORMATS[conversation.format].without_thinking(entries[first:])
     after = dict(zip(indices[start:], stripped[start - first :], strict=True))
     changed = [

@@ -96,10 +96,11 @@ def read_record(kind: int, time: float, body: str) -> Record:
 
 def checked_record(kind: Kind, time: float, content: Any) -> Record:
     """Return the record of a content; raises UnreadableIRError for one without its fields."""
+    fields = content if isinstance(content, dict) else {}
     for name, form in _FIELDS[kind].items():
-        value = content.get(name) if isinstance(content, dict) else None
-        is_count = form is not int or (type(value) is int and 0 <= value < _MOST)
-        if not isinstance(content, dict) or name not in content or not is_count:
+        value = fields.get(name)
+        is_count = type(value) is int and 0 <= value < _MOST
+        if name not in fields or (form is int and not is_count):
             problem = f"is of kind {kind.name.lower()} and has no {name!r}"
         elif not isinstance(value, form):
             problem = f"is of kind {kind.name.lower()} and its {name!r} is {type(value).__name__}"

@@ -155,8 +155,8 @@ def _encoded_secrets(text: str) -> Iterator[tuple[int, re.Match[str]]]:
     """Yield runs of base64 of a text in which a secret is."""
     rank = len(SECRETS) - 1
     for match in SECRETS[rank].pattern.finditer(text):
-        told = decoded_text(match[0])
-        if told and _plain_secrets(told):
+        text = decoded_text(match[0])
+        if text and _plain_secrets(text):
             yield rank, match
 
 

@@ -260,31 +260,31 @@ _SCREENED = 16
 
 
 def decoded_text(run: str) -> str:
-    """Return the text that a run of base64 stands for, line by line; "" where it is no text.
+    """Return the text that a run of base64 encodes, line by line; "" where it isn't text.
 
     >>> decoded_text("cGFzc3dvcmQ9aHVudGVyMiF4OQ=="), decoded_text("iVBORw0KGgoAAAANSUhEUgAA")
     ('password=hunter2!x9', '')
     """
-    if not _told(run[:_SCREENED]):
+    if not _line_text(run[:_SCREENED]):
         return ""
     lines = []
     for line in run.split():
-        told = _told(line)
-        lines.append(told)
-        if not told:
+        text = _line_text(line)
+        lines.append(text)
+        if not text:
             break
     return "".join(lines)
 
 
-def _told(line: str) -> str:
+def _line_text(line: str) -> str:
     """Return the text of one line, "" where it is none."""
     whole = line.strip("=-_").translate(_URL_SAFE)  # markdown's may be around it
     whole = whole[: len(whole) - (len(whole) % 4 == 1)]
     try:
-        told = b64decode(whole + "=" * (-len(whole) % 4)).decode("utf-8", "ignore")
+        text = b64decode(whole + "=" * (-len(whole) % 4)).decode("utf-8", "ignore")
     except NoBase64:
         return ""
-    return "" if _CONTROL.search(told) else told
+    return "" if _CONTROL.search(text) else text
 
 
 def _has_random_cookie(match: re.Match[str]) -> bool:
@@ -743,7 +743,7 @@ SECRETS: tuple[Secret, ...] = (
         ),
         _is_token,
     ),
-    # Has no needles: `redaction.secrets_in` looks into what base64 of a text stands for.
+    # Has no needles: `redaction.secrets_in` looks into what it encodes.
     Secret(
         "encoded_secret",
         (),

@@ -119,11 +119,11 @@ def _refuse_writing(arguments: Mapping[str, Any]) -> None:
 
 
 def _archive(wishes: Mapping[str, Any]) -> Archive:
-    unknown = [name for name in wishes if name not in ("dropped", "novel", "episode", "thread")]
+    known = OPTIONS["archive"].schema["properties"]
+    unknown = [name for name in wishes if name not in known]
     if unknown:
-        raise InvalidArgumentError(
-            f"archive has {unknown[0]!r}; choose among 'dropped', 'novel', 'episode', 'thread'"
-        )
+        names = ", ".join(map(repr, known))
+        raise InvalidArgumentError(f"archive has {unknown[0]!r}; choose among {names}")
     return Archive(**wishes)
 
 
