@@ -34,6 +34,7 @@ from rehydrate.integrations.agent_framework import RehydrateProvider, RehydrateW
 from rehydrate.integrations.agent_framework.provider import entries_of, picked
 from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
+from tests.integrations.odd_fields import ODD
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
 from tests.sizes import sized
@@ -537,21 +538,7 @@ def test_what_was_thinking_alone_is_left_out() -> None:
     assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
 
 
-def _cyclic() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
-
-
-class NoText:
-    def __repr__(self) -> str:
-        raise ValueError("not shown")
-
-
-ODD = [7, None, object(), NoText(), [[["a"]]], b"\xff", {1: {(2,): 3}}, float("nan"), _cyclic()]
-
-
-@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("odd", [None, *ODD], ids=range(len(ODD) + 1))
 def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
     messages = [
         Message("user", ["Look."]),

@@ -36,6 +36,7 @@ from rehydrate.integrations.host_thread import Shown
 from rehydrate.integrations.llama_index import RehydrateMemory, RehydrateWarning
 from rehydrate.integrations.llama_index.memory import chat_of, picked
 from tests.integrations import harbour
+from tests.integrations.odd_fields import ODD
 from tests.provider import StrictProvider
 from tests.sizes import sized
 
@@ -419,20 +420,6 @@ def test_a_message_that_cannot_be_read_is_passed_on_with_a_warning() -> None:
     memory.set(memory.get_all()[:1])
     assert [each.content for each in memory.get()] == ["Which berth is free?"]
     assert not memory.report.failure
-
-
-def _cyclic() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
-
-
-class NoText:
-    def __repr__(self) -> str:
-        raise ValueError("not shown")
-
-
-ODD = [7, object(), NoText(), [[["a"]]], b"\xff", {1: {(2,): 3}}, float("nan"), _cyclic()]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))

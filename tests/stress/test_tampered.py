@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,15 @@ def test_a_record_with_the_right_hash_that_none_of_ours_says_is_a_typed_error(
         Context.open(where, thread="t", namespace="a")
 
 
+def _list_is_damaged(where: Path, edited: str, value: object) -> None:
+    with Memory.open(where, namespace="a") as memory:
+        memory.add("The gate is open.")
+    with closing(sqlite3.connect(where)) as edit, edit:
+        edit.execute(edited, (value,))
+    with Memory.open(where, namespace="a") as memory, pytest.raises(StoreCorruptError):
+        memory.list()
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -71,25 +81,13 @@ def test_a_record_with_the_right_hash_that_none_of_ours_says_is_a_typed_error(
     ],
 )
 def test_a_number_that_no_item_has_is_damage(tmp_path, column, value):
-    where = tmp_path / "m.db"
-    with Memory.open(where, namespace="a") as memory:
-        memory.add("The gate is open.")
-    with closing(sqlite3.connect(where)) as edit, edit:
-        edit.execute(f"UPDATE items SET {column} = ?", (value,))
-    with Memory.open(where, namespace="a") as memory, pytest.raises(StoreCorruptError):
-        memory.list()
+    _list_is_damaged(tmp_path / "m.db", f"UPDATE items SET {column} = ?", value)
 
 
 @pytest.mark.parametrize("notes", ["{", "[" * 3_000, "7", '"x"'])
 @pytest.mark.parametrize("column", ["meta", "redactions"])
 def test_notes_that_are_no_json_of_ours_are_damage(tmp_path, column, notes):
-    where = tmp_path / "m.db"
-    with Memory.open(where, namespace="a") as memory:
-        memory.add("The gate is open.")
-    with closing(sqlite3.connect(where)) as edit, edit:
-        edit.execute(f"UPDATE bodies SET {column} = ?", (notes,))
-    with Memory.open(where, namespace="a") as memory, pytest.raises(StoreCorruptError):
-        memory.list()
+    _list_is_damaged(tmp_path / "m.db", f"UPDATE bodies SET {column} = ?", notes)
 
 
 @pytest.mark.parametrize("place", ["folder", "lock"])
