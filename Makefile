@@ -64,6 +64,7 @@ lint: lint-rust lint-text lint-types lint-stubs docs  ## formatting, lints, type
 lint-rust: $(VENV)/.installed
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
+	cargo metadata -q --manifest-path rust/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	cargo clippy -q --workspace --all-targets $(CARGO) -- -D warnings
 	cargo check -q -p rehydrate-core $(CARGO) --no-default-features
 	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features bpe
