@@ -60,6 +60,12 @@ class Message(NamedTuple):
         """All its pieces, a line break between them."""
         return "\n".join(piece.text for piece in self.pieces)
 
+    @property
+    def only_thinks(self) -> bool:
+        """Whether it holds nothing but thinking, which may have no text."""
+        is_thought = all(piece.kind == PieceKind.THINKING for piece in self.pieces)
+        return is_thought and not (self.calls or self.answers or self.images)
+
 
 class Unit(NamedTuple):
     """Messages that are kept or dropped together; `members` are their indices, ascending."""
@@ -307,13 +313,14 @@ class Conversation:
         """Return the unit whose tool calls or results no assistant message has reacted to yet.
 
         It is the unit of the last assistant message, if that unit calls tools. Results may be
-        missing, or all there, or followed by text of the user's.
+        missing, or all there, or followed by text of the user's. A thought alone answers nothing:
+        the model is still at it.
         """
         if self.columns is not None:
             return self.columns.open_tool_loop()
         units = self.units
         for message in reversed(self.messages):
-            if message.role == "assistant":
+            if message.role == "assistant" and not message.only_thinks:
                 for position in range(len(units) - 1, -1, -1):
                     if message.index in units[position].members:
                         return position if units[position].calls_tools else None

@@ -173,7 +173,9 @@ impl Columns {
 
     /// The unit whose tool calls or results no assistant message has reacted to yet.
     fn open_tool_loop(&self) -> Option<usize> {
-        let last = (0..self.of.rows.len()).rev().find(|&at| self.role(at) == Role::Assistant)?;
+        // A thought alone answers nothing: the model is still at it.
+        let last =
+            (0..self.of.rows.len()).rev().find(|&at| self.role(at) == Role::Assistant && !self.only_thinks(at))?;
         Some(self.units.unit_of()[last]).filter(|&unit| self.calls_tools(unit))
     }
 
@@ -295,6 +297,12 @@ impl Columns {
     fn answers(&self, at: usize) -> &[Id] {
         let start = if at == 0 { 0 } else { self.of.rows[at - 1].answers_end };
         &self.of.answers[start..self.of.rows[at].answers_end]
+    }
+
+    /// Whether a message holds nothing but thinking, which may have no text.
+    fn only_thinks(&self, at: usize) -> bool {
+        let thinks = self.pieces(at).iter().all(|(_, kind)| *kind == PieceKind::Thinking);
+        thinks && self.calls(at).is_empty() && self.answers(at).is_empty() && self.of.rows[at].images == 0
     }
 
     /// Whether a unit holds a call that no assistant message answers.
