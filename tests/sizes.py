@@ -1,4 +1,5 @@
-"""How much a test does: little in a plain run, all of it with HYPOTHESIS_PROFILE=deep (CI).
+"""How much a test does: little in a plain run, all of it with HYPOTHESIS_PROFILE=deep (CI); how
+long it waits.
 
 For tests that have rounds, seeds or texts of their own. Hypothesis draws by the same profile, which
 `tests/conftest.py` defines.
@@ -13,6 +14,8 @@ from hypothesis import settings
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 IS_DEEP = PROFILE == "deep"
+PATIENCE_SECONDS = 600
+"""What hangs is told from a busy machine by this."""
 
 T = TypeVar("T")
 
@@ -25,6 +28,11 @@ def sized(usual: T, deep: T) -> T:
 def examples(deep: int) -> int:
     """Return the number of examples of a law that needs more than the profile's own."""
     return min(deep, 2 * settings().max_examples)
+
+
+def share(cases: int) -> int:
+    """Return the examples of one of a law's cases: together they draw twice the profile's."""
+    return max(1, 2 * settings().max_examples // cases)
 
 
 def seed_arguments(seed: int) -> list[str]:

@@ -13,16 +13,17 @@ import pytest
 
 from tools.check_wheel import contents, names
 from tools.check_wheel.__main__ import main
+from tools.distributions import OTHERS, files
 
 VERSION = contents.project_version()
 INFO = f"rehydrate-{VERSION}.dist-info/"
 NATIVE = "rehydrate/_native.abi3.so"
 NAME = f"rehydrate-{VERSION}-cp311-abi3-manylinux_2_28_x86_64.whl"
-SOURCES = [contents.ROOT / "python" / name for name in contents.package_files()]
+SOURCES = [contents.ROOT / "python" / name for held in files().values() for name in held]
 NEWEST_SOURCE = max(file.stat().st_mtime for file in SOURCES)
 BUILT = [
     file
-    for file in sorted(Path(contents.ROOT, "dist").glob("rehydrate-*"))
+    for file in sorted(Path(contents.ROOT, "dist").glob("rehydrate*"))
     if file.stat().st_mtime > NEWEST_SOURCE
 ]
 
@@ -98,6 +99,7 @@ def with_file(name: str) -> Callable[[dict[str, bytes]], None]:
         (without("rehydrate/py.typed"), "rehydrate/py.typed is missing"),
         (without("rehydrate/_native.pyi"), "rehydrate/_native.pyi is missing"),
         (without(INFO + "licenses/NOTICE"), "licenses/NOTICE is missing"),
+        (with_file("rehydrate/cli/eval.py"), "rehydrate/cli/eval.py does not belong there"),
         (with_file("rehydrate/libonnxruntime.so"), "libonnxruntime.so does not belong there"),
         (with_file("tests/test_x.py"), "tests/test_x.py does not belong there"),
         (with_file(INFO + "notes.txt"), "notes.txt does not belong there"),
@@ -143,6 +145,9 @@ def test_a_wheel_that_is_too_large_is_refused(tmp_path, capsys):
         ("rehydrate-{}-cp314-cp315t-win_amd64.whl", "its tag is cp314-cp315t"),
         ("rehydrate-{}-cp311-abi3-linux_x86_64.whl", "its platform is linux_x86_64"),
         ("rehydrate-9.9-cp311-abi3-win_amd64.whl", "it is rehydrate 9.9, expected rehydrate"),
+        ("rehydrate_lab-{}-py3-none-any.whl", None),
+        ("rehydrate_lab-{}-cp311-abi3-win_amd64.whl", "expected py3-none-any"),
+        ("rehydrate_other-{}-cp311-abi3-win_amd64.whl", "it is rehydrate_other"),
         ("rehydrate-{}-1-cp311-abi3-win_amd64.whl", "has not five parts"),
         ("rehydrate-{}-cp311-abi3-macosx_11_0_arm64.whl", None),
         ("rehydrate-{}-cp314-cp314t-manylinux_2_28_aarch64.whl", None),
@@ -163,6 +168,7 @@ def test_a_release_is_every_platform_the_free_threaded_ones_and_the_sdist():
     tags += [f"cp314-cp314t-{platform}" for platform in linux]
     whole = [f"rehydrate-{VERSION}-{tag}.whl" for tag in tags]
     whole.append(f"rehydrate-{VERSION}.tar.gz")
+    whole += [f"{name}-{VERSION}-py3-none-any.whl" for name in OTHERS]
     assert list(names.release_problems(whole, f"v{VERSION}", VERSION)) == []
     for missing in whole:
         rest = [name for name in whole if name != missing]

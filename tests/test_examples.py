@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import PATIENCE_SECONDS
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def printed(name: str) -> str:
     run = subprocess.run(
-        [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, EXAMPLES / name],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert run.stderr == ""
     return run.stdout

@@ -75,7 +75,7 @@ def test_the_names_at_the_top_are_these():
 
 
 def test_every_room_that_users_import_has_a_front():
-    rooms = "agent compact context convert cost embedding linting memory prompt retention testing"
+    rooms = "agent compact context cost embedding linting memory prompt retention testing"
     assert {f"rehydrate.{room}" for room in rooms.split()} <= set(FRONTS)
 
 
@@ -266,7 +266,6 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.errors.RequestRefusedError: rehydrate.errors.ProviderError,
         rehydrate.errors.InternalError: RuntimeError,
         rehydrate.errors.FileError: rehydrate.RehydrateError,
-        rehydrate.errors.ConversionError: rehydrate.errors.InvalidArgumentError,
     }
     for error, builtin in tree.items():
         assert issubclass(error, rehydrate.RehydrateError)

@@ -22,8 +22,8 @@ uvicorn = pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 
 from rehydrate.testing import ScriptedModel  # noqa: E402  after what may be missing
+from tests.sizes import PATIENCE_SECONDS  # noqa: E402
 
-PATIENCE_SECONDS = 60
 EXAMPLE = Path(__file__).parents[1] / "examples" / "server.py"
 
 

@@ -32,9 +32,9 @@ def test_what_comes_after_it_imports_nothing_of_this_package_and_no_numpy():
         import sys
         import rehydrate
         rehydrate.warm_up()
+        from rehydrate.testing import ScriptedModel, call
         loaded = set(sys.modules)
         from rehydrate.agent import Interpreter
-        from rehydrate.testing import ScriptedModel, call
 
         messages = [{"role": "user", "content": "Which port is open? " * 50},
                     {"role": "assistant", "content": "Port 8443. " * 50},

@@ -58,9 +58,13 @@ def test_what_is_installed_for_the_tests_is_what_the_project_pins():
     for package in WORKFLOW["env"]["TEST_PACKAGES"].split():
         assert f'"{package}"' in PROJECT
     assert f'"maturin=={WORKFLOW["env"]["MATURIN"]}"' in PROJECT
+    assert f'"hatchling=={WORKFLOW["env"]["HATCHLING"]}"' in PROJECT
+    for folder in ("hosts", "lab", "postgres"):
+        manifest = (ROOT / "python" / folder / "pyproject.toml").read_text(encoding="utf-8")
+        assert f'"hatchling=={WORKFLOW["env"]["HATCHLING"]}"' in manifest
 
 
-@pytest.mark.parametrize("job", ["wheel", "sdist", "publish"])
+@pytest.mark.parametrize("job", ["wheel", "pure", "sdist", "publish"])
 def test_every_job_checks_what_it_has_built_or_publishes(job: str):
     runs = " ".join(step.get("run", "") for step in JOBS[job]["steps"])
     assert "python -m tools.check_wheel" in runs
@@ -69,7 +73,7 @@ def test_every_job_checks_what_it_has_built_or_publishes(job: str):
 def test_only_a_tag_publishes_and_without_a_secret():
     publish = JOBS["publish"]
     assert publish["if"] == "startsWith(github.ref, 'refs/tags/v')"
-    assert set(publish["needs"]) == {"wheel", "sdist"}
+    assert set(publish["needs"]) == {"wheel", "pure", "sdist"}
     assert publish["permissions"] == {"contents": "read", "id-token": "write"}
     assert WORKFLOW["permissions"] == {"contents": "read"}
     assert not [name for name, job in JOBS.items() if name != "publish" and "permissions" in job]

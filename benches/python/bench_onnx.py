@@ -2,7 +2,7 @@
 
     python -m benches.python.bench_onnx [FOLDER] [--texts N] [--rounds N]
 
-FOLDER holds `model.onnx` (fp32), `model_int8.onnx` and `tokenizer.json` (rehydrate model convert);
+FOLDER holds `model.onnx` (fp32), `model_int8.onnx` and `tokenizer.json` (python -m tools.convert);
 without it, see `minilm.py`. Every way runs once a round, in turn, on 2 threads, from text to
 vectors, cut at 256 tokens; figures are medians over the rounds. Needs the groups `bench` and
 `convert`.

@@ -28,7 +28,7 @@ from rehydrate import count_tokens, formats
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import HeldOriginals
 from rehydrate.prompt.caps import cap_text
-from rehydrate.prompt.caps.results import ToolNames, texts_of
+from rehydrate.prompt.tool_results import ToolNames, texts_of
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400

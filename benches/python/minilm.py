@@ -28,8 +28,8 @@ def find_minilm(named: str | Path | None = None) -> Path | None:
         if missing:
             print(f"minilm: not installed: {', '.join(missing)}", file=sys.stderr)
             return None
-        from rehydrate.convert import convert
-        from rehydrate.errors import ConversionError
+        from tools.convert import convert
+        from tools.convert.bert import ConversionError
 
         try:
             convert(PACKAGE, FOLDER, overwrite=True)

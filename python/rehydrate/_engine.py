@@ -1,4 +1,4 @@
-"""The importer of the native engine: conversations as columns in, selections out."""
+"""The importer of the native engine: conversations in, selections out."""
 
 from __future__ import annotations
 
@@ -117,17 +117,15 @@ def prepare(
     either, only the newest text is embedded, and only the names of a query are searched. With
     `excerpting`, long texts are divided into blocks, which may be kept one by one.
     """
-    columns = columns_of(conversation)
     return _native.Prepared(
-        columns=columns,
-        structural=[weight_of(role) for role in columns.roles],
+        conversation=conversation,
+        structural=[weight_of(role) for role in conversation.roles],
         media_tokens=MEDIA_TOKENS,
         pinned=pinned,
-        user_first=conversation.user_first,
         counter=counter if isinstance(counter, str) else "chars",
         counts=None
         if isinstance(counter, str)
-        else [_custom_count(counter, text) for text in columns.texts()],
+        else [_custom_count(counter, text) for text in conversation.texts()],
         embed=embed,
         bags=asked,
         vectors=recalled or (asked and not calibrated),
@@ -137,19 +135,10 @@ def prepare(
     )
 
 
-def columns_of(conversation: Conversation) -> _native.Columns:
-    """Return the conversation in columns; they are made once."""
-    if conversation.columns is None:
-        members = [unit.members for unit in conversation.units]
-        conversation.columns = _native.Columns.in_units(conversation.messages, members)
-    return conversation.columns
-
-
 def message_tokens(messages: Sequence[Message], counter: str | CustomCounter) -> list[int]:
     """Return the tokens of each message, media included."""
-    columns = _native.Columns.in_units(tuple(messages), None)
     return prepare(
-        Conversation("", None, None, columns=columns),
+        Conversation("", tuple(messages)),
         weight_of=lambda _role: 1.0,
         pinned=[False] * len(messages),
         counter=counter,
@@ -333,6 +322,35 @@ def count(text: str, counter: str | CustomCounter) -> int:
     return (
         _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
     )
+
+
+def counts(texts: Sequence[str], counter: str) -> list[int]:
+    """Return the tokens of each text."""
+    return _native.counts(texts, counter)
+
+
+def cap_text(
+    text: str, limit: int, notice: int, counter: str, tool: str, rows: int, log_lines: int
+) -> tuple[str, str, int] | None:
+    """Return the shown part of a text, its kind, and the tokens left out; None if it fits whole.
+
+    It has at most `limit` tokens, of which `notice` are left for a notice.
+    """
+    return _native.cap_text(text, limit, notice, counter, tool, rows, log_lines)
+
+
+def kind_of_text(text: str, tool: str) -> str:
+    """Return the kind of a text that a tool returned, such as "log" or "diff"."""
+    return _native.kind_of(text, tool)
+
+
+def fair_share(sizes: Sequence[int], room: int) -> int:
+    """Return the size to which the largest must be cut so that all fit.
+
+    >>> fair_share([10, 200, 300], 210)
+    100
+    """
+    return _native.fair_share(sizes, room)
 
 
 def count_raw(text: str, counter: str | CustomCounter) -> int:

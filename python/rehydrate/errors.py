@@ -5,7 +5,6 @@
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
     |   |-- UnreadableIRError          a PromptIR that is not JSON, or JSON that is not a PromptIR
-    |   |-- ConversionError            an embedding model that cannot be converted
     |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is not a message
     |   `-- UnknownBlockError          a call or a result that no format can pair
@@ -33,7 +32,7 @@
     |   `-- RequestRefusedError        it will never accept this request
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
-FileError is a base too: ModelError, ConversionError and UnreadableSessionError name a file.
+FileError is a base too: ModelError and UnreadableSessionError name a file.
 
 Errors keep their values as attributes, so that a program can act on them without parsing text.
 They survive pickling, so that they cross a process boundary whole.
@@ -47,7 +46,6 @@ from typing import NamedTuple, Self
 __all__ = [
     "BudgetExceededError",
     "ContextOverflowError",
-    "ConversionError",
     "EmbedderError",
     "FileError",
     "InternalError",
@@ -338,15 +336,6 @@ class ModelError(FileError, RuntimeError):
 
     >>> print(ModelError("/models/minilm/model.onnx", "no such file", "convert the model again"))
     /models/minilm/model.onnx: no such file; convert the model again
-    """
-
-
-class ConversionError(FileError, InvalidArgumentError):
-    """A model that cannot be converted; `path` is the file or folder.
-
-    >>> print(ConversionError("config.json", "model_type is 'gpt2', supported: 'bert'", "choose"
-    ...     " a BERT-like model"))
-    config.json: model_type is 'gpt2', supported: 'bert'; choose a BERT-like model
     """
 
 

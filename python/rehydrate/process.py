@@ -6,7 +6,7 @@ The cache holds the analyses of texts (counts, words, vectors) for all calls of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,8 +21,10 @@ from rehydrate.embedding.cache import DEFAULT_CAPACITY_BYTES as _VECTOR_BYTES, S
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
-    from rehydrate.agent.models.model import Model
+    from rehydrate.agent.models.model import Model, OnText, Reply
     from rehydrate.memory.memory import Memory
+    from rehydrate.messages import Provider
+    from rehydrate.prompt.compiled import CompiledPrompt
 
 
 SDKS = ("anthropic", "openai")
@@ -70,7 +72,7 @@ def warm_up(
     """Load now what the first requests would load. Call it when the process starts.
 
     It imports the packages that `import rehydrate` leaves out, makes a prompt and a compaction, and
-    runs one turn of a scripted model. It keeps no result. Each of ``models`` imports its SDK;
+    runs one turn of a model of its own. It keeps no result. Each of ``models`` imports its SDK;
     ``sdks`` name SDKs ("anthropic", "openai") for a loop of your own. Each of ``memories`` is
     searched once, which reads its index. ``embedder`` is as in `compact_context`; it computes one
     vector. A part that fails is listed in `failed`, and the others still run. Any thread may call
@@ -174,13 +176,11 @@ def _warm_embedder(embedder: Any) -> None:
 
 
 def _warm_agent() -> None:
-    """Run one turn of a scripted model with one tool call, on an event loop of its own."""
+    """Run one turn with one tool call, on an event loop of its own."""
     from rehydrate.agent.interpreter import Interpreter
     from rehydrate.context.context import Context
-    from rehydrate.testing.scripted_model import ScriptedModel, call
 
-    model = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
-    interpreter = Interpreter(model)
+    interpreter = Interpreter(_ModelOfOneCall())
     errors: list[BaseException] = []
 
     def run_turn() -> None:
@@ -195,6 +195,37 @@ def _warm_agent() -> None:
     thread.join()
     if errors:
         raise errors[0]
+
+
+class _ModelOfOneCall:
+    """A model without a provider: it asks for context once, then answers."""
+
+    provider: Provider = "anthropic"
+    name = "warm-up"
+
+    def __init__(self) -> None:
+        self._blocks: Iterator[dict[str, Any]] = iter([
+            {
+                "type": "tool_use",
+                "id": "toolu_1",
+                "name": "request_context",
+                "input": {"query": "berth"},
+            },
+            {"type": "text", "text": "Berth 4."},
+        ])  # fmt: skip
+
+    async def reply(self, _prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
+        from rehydrate.agent.models.model import Reply
+        from rehydrate.formats.calls import ToolCall
+
+        block = next(self._blocks)
+        call = ToolCall.read(block)
+        return Reply(
+            ({"role": "assistant", "content": [block]},),
+            block.get("text", ""),
+            () if call is None else (call,),
+            stop="answer" if call is None else "calls",
+        )
 
 
 def _warm_model(model: Model) -> None:

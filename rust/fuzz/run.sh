@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzz with the stable toolchain: `run.sh SECONDS TARGET...`; without targets, all of them. SEED fixes what is tried, so
-# that CI fails over a change and not over luck; without it every run tries something else.
+# that CI fails over a change and not over luck; without it every run tries something else. JOBS targets run at once.
 #
 # cargo-fuzz is not needed: what it adds to a build are the flags below, which stable takes. They instrument for coverage
 # and comparisons; there is no address sanitizer (that one wants nightly), which code without `unsafe` does not miss.
@@ -19,16 +19,19 @@ export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-co
 cargo build -q --release --locked --target "$host" ${CARGO_FLAGS:-}
 built=${CARGO_TARGET_DIR:-target}/$host/release
 
-for target in "${targets[@]}"; do
+fuzz() {
+  local target=$1 log
   mkdir -p "corpus/$target" artifacts
-  echo "fuzzing $target for $seconds s"
   # New inputs go to corpus/, which is not committed; seeds/ is small and is.
   log=$(mktemp)
   if ! "$built/$target" "corpus/$target" "seeds/$target" -max_total_time="$seconds" -seed="${SEED:-0}" -max_len=4096 -timeout=20 \
     -rss_limit_mb=2048 -artifact_prefix="artifacts/$target-" >"$log" 2>&1; then
     tail -n 40 "$log"
     echo "$target failed; the input is in rust/fuzz/artifacts, run it again with: $built/$target FILE" >&2
-    exit 1
+    return 1
   fi
-  grep -E '^(Done|stat::)|DONE' "$log" | tail -n 2
-done
+  echo "fuzzed $target for $seconds s: $(grep -E '^(Done|stat::)|DONE' "$log" | tail -n 1)"
+}
+export -f fuzz
+export built seconds
+printf '%s\n' "${targets[@]}" | xargs -P "${JOBS:-1}" -I TARGET bash -c 'fuzz TARGET'

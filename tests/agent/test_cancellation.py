@@ -15,6 +15,7 @@ from hypothesis import event, given, strategies as st
 from rehydrate import Context, validate
 from rehydrate.agent import Interpreter, TurnLimits
 from tests.agent.script import PROVIDERS, Script, call_reply, results, text_reply
+from tests.sizes import PATIENCE_SECONDS
 
 USER = {"role": "user", "content": "Go."}
 
@@ -194,7 +195,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends Ctrl-C to a whole console")
 def test_ctrl_c_ends_a_turn_whose_tool_hangs_and_then_the_program():
     program = [sys.executable, "-c", PROGRAM]
-    run = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
+    run = subprocess.run(
+        program, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    )
     quick, hangs = json.loads(run.stdout)
     assert quick in ("done", "quick was cancelled; whether it took effect is unknown")
     assert hangs == "hangs was cancelled; whether it took effect is unknown"

@@ -42,6 +42,7 @@ from rehydrate.agent import (
 from rehydrate.agent.telemetry import SCHEMA_URL
 from rehydrate.cost import Usage
 from rehydrate.errors import RateLimitError
+from tests.sizes import PATIENCE_SECONDS
 
 CLIENT = SpanKind.CLIENT
 MODEL = "claude-sonnet-4-5"
@@ -582,7 +583,11 @@ def test_importing_it_needs_no_opentelemetry_and_making_one_names_the_extra() ->
         "except ImportError as error:\n    print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert "pip install rehydrate[telemetry]" in done.stdout
 

@@ -13,6 +13,7 @@ from rehydrate.agent import Interpreter, Tool, ToolError, TurnLimits
 from rehydrate.errors import InvalidArgumentError
 from tests.agent import clocks
 from tests.agent.script import BACKENDS, Script, call_reply, results, text_reply
+from tests.sizes import PATIENCE_SECONDS
 
 both = pytest.mark.parametrize("backend", BACKENDS)
 USER = {"role": "user", "content": "and then?"}
@@ -33,7 +34,7 @@ def results_of(*made, tools, backend="asyncio", **options):
 @both
 @pytest.mark.parametrize("is_async", [False, True])
 def test_calls_of_one_reply_run_at_the_same_time(backend, is_async):
-    barrier = threading.Barrier(3, timeout=60)
+    barrier = threading.Barrier(3, timeout=PATIENCE_SECONDS)
     arrived, everybody = [], anyio.Event()
 
     def meet() -> str:

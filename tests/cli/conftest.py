@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.started import Started
+from tests.sizes import PATIENCE_SECONDS
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -46,7 +47,7 @@ def run(started: Started | None, tmp_path: Path) -> Run:
             env=every,
             cwd=tmp_path,
             capture_output=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
 

@@ -47,17 +47,17 @@ class Started:
 
     def __exit__(self, *_error: object) -> None:
         self._socket.close()
-        self._server.wait(timeout=60)
+        self._server.wait(timeout=600)
 
     def run(
         self, arguments: Sequence[str], *, stdin: bytes, env: Mapping[str, str], cwd: Path
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run `rehydrate *arguments` to its end, at most two minutes."""
+        """Run `rehydrate *arguments` to its end, at most ten minutes."""
         request = json.dumps([list(arguments), dict(env), str(cwd)]).encode()
         with TemporaryFile() as source, TemporaryFile() as out, TemporaryFile() as errors:
             source.write(stdin)
             source.seek(0)
-            self._socket.settimeout(120)
+            self._socket.settimeout(600)
             streams = [source.fileno(), out.fileno(), errors.fileno()]
             socket.send_fds(self._socket, [request], streams)
             code = int(self._socket.recv(64))
@@ -109,8 +109,11 @@ if __name__ == "__main__":
 
     modules = [each.name for each in pkgutil.walk_packages(rehydrate.__path__, "rehydrate.")]
     modules.append("langchain_core.messages.utils")  # `eval` measures it, 0.6 s to import
+    # Commands use these two alone; the SDKs of all hosts take 14 s of a core to import.
+    used = ("rehydrate.integrations.claude_code", "rehydrate.integrations.mcp_server")
     for module in modules:
-        if not module.endswith("__main__"):
+        is_host = module.startswith("rehydrate.integrations.") and not module.startswith(used)
+        if not (is_host or module.endswith("__main__")):
             with suppress(ImportError):  # of an extra that is not installed
                 importlib.import_module(module)
     from rehydrate.cli import main

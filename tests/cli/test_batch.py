@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from rehydrate.cli.terminal import Progress, Terminal
 from tests.batch.folders import chat, table, tool_chat
 
 pa = pytest.importorskip("pyarrow")
@@ -128,23 +127,6 @@ def test_its_own_result_in_the_folder_is_no_input(run: Run, folder: Path, tmp_pa
     for out in ("talks/out.parquet", tmp_path / "talks" / "out.parquet"):
         said = batch(run, "talks", "-o", out, "--messages")
         assert said.startswith(f"5 rows of talks in {out}, ")
-
-
-def test_progress_says_how_fast_and_how_long(monkeypatch: pytest.MonkeyPatch):
-    clock = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    progress = Progress("batch", "rows", 10_000, shows_rate=True)
-    progress._terminal = Terminal(width=80)
-    assert progress.line().endswith("  0 s")
-    progress.skip(4_000)
-    clock[0] += 10
-    progress.advance(1_000)
-    assert progress.line().endswith(" 50%  5,000 of 10,000 rows  100 rows/s  50 s left  10 s")
-    assert len(progress.line()) < 80
-    unknown = Progress("batch", "rows", shows_rate=True)
-    clock[0] += 130
-    unknown.advance(260)
-    assert unknown.line().endswith("batch: 260 rows  2 rows/s  2 min 10 s")
 
 
 def test_rows_of_a_table_come_with_their_ids(run: Run, tmp_path: Path):

@@ -17,6 +17,7 @@ from rehydrate.cli.options import tokens as number_of_tokens
 from rehydrate.cli.terminal import INTERNAL, Failure
 from rehydrate.errors import Violation
 from tests.compact.test_excerpt_inputs import session
+from tests.sizes import PATIENCE_SECONDS
 
 
 def test_an_array_stays_an_array_of_fewer_messages(run, chat, write):
@@ -213,7 +214,7 @@ def test_a_reader_that_leaves_early_is_no_error(chat, write):
     assert process.stdout is not None
     process.stdout.read(1)
     process.stdout.close()
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, errors) == (cli.BROKEN_PIPE, b"")
 
 

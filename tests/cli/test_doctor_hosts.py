@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import rehydrate
-from rehydrate.cli import doctor
-from rehydrate.cli.doctor import ADAPTERS, Host, check_hosts, installed_hosts, load_hosts
+from rehydrate.cli import host_checks
+from rehydrate.cli.host_checks import (
+    ADAPTERS,
+    Host,
+    check_hosts,
+    installed_hosts,
+    load_hosts,
+)
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -17,7 +26,7 @@ def only_mcp(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host that is quickly loaded."""
     pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
     host = Host("mcp", "mcp", metadata.version("mcp"), ">=2.3,<3")
-    monkeypatch.setattr(doctor, "installed_hosts", lambda: [host])
+    monkeypatch.setattr(host_checks, "installed_hosts", lambda: [host])
 
 
 def test_each_adapter_is_there_and_each_is_checked():
@@ -27,8 +36,8 @@ def test_each_adapter_is_there_and_each_is_checked():
 
 
 def test_each_host_is_of_an_extra_with_bounds():
-    extras = {line.split("==")[-1].strip(" '\"") for line in metadata.requires("rehydrate") or ()}
-    assert set(ADAPTERS) <= extras
+    hosts = tomllib.loads((ROOT / "python/hosts/pyproject.toml").read_text(encoding="utf-8"))
+    assert set(ADAPTERS) <= set(hosts["project"]["optional-dependencies"])
     assert all(host.bounds and host.version for host in installed_hosts())
 
 
@@ -64,6 +73,6 @@ def test_an_adapter_is_loaded_with_its_names():
 
 @pytest.mark.usefixtures("only_mcp")
 def test_an_adapter_that_does_not_load_fails_with_a_remedy(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(doctor, "import_module", lambda _: 1 / 0)
+    monkeypatch.setattr(host_checks, "import_module", lambda _: 1 / 0)
     (found,) = load_hosts()
     assert found.status == "fail" and "rehydrate[mcp]" in found.remedy

@@ -19,7 +19,7 @@ import pytest
 from rehydrate import Embedder, Memory
 from rehydrate.cli import memory_search
 from rehydrate.cli.memory_store import default_store
-from rehydrate.cli.terminal import Progress, Terminal
+from tests.sizes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = ROOT / "examples" / "notes"
@@ -85,7 +85,7 @@ def on_a_terminal(
             break
         shown += part
     os.close(ours)
-    return process.wait(timeout=60), shown.decode()
+    return process.wait(timeout=PATIENCE_SECONDS), shown.decode()
 
 
 # Adding and finding
@@ -407,7 +407,7 @@ def test_an_interrupt_leaves_what_was_brought_in(memory, store, tmp_path):
     while process.poll() is None and items_in(store) == 0:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=60)
+    _, words = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert words.decode().startswith("rehydrate: interrupted; what was brought in stays")
     assert 0 < items_in(store) < 100_000
@@ -464,16 +464,6 @@ def test_progress_is_drawn_on_a_terminal_and_taken_away(store, tmp_path, memory)
     assert "\r\x1b[K" in shown
     assert "20,000 new, 0 there already" in shown.rsplit("\x1b[K", 1)[1]
     assert memory("add", "--lines", "-", stdin=facts.read_bytes()).stderr == b""
-
-
-def test_a_line_of_progress_fits_the_terminal():
-    progress = Progress("syncing a folder with a long name", "passages new", 1000)
-    progress.advance(250)
-    progress._terminal = Terminal(width=100)
-    assert " 25%  250 of 1,000 passages new" in progress.line()
-    for width in (20, 40, 60):
-        progress._terminal = Terminal(width=width)
-        assert len(progress.line()) < width
 
 
 # Location of the file

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from rehydrate import cli
+from tests.sizes import PATIENCE_SECONDS
 
 PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
 PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
@@ -128,7 +129,7 @@ def test_a_reader_that_leaves_ends_it_quietly(server):
     server.stdout.close()
     server.stdin.write(PING * 10)
     server.stdin.flush()
-    assert server.wait(timeout=60) == cli.BROKEN_PIPE
+    assert server.wait(timeout=PATIENCE_SECONDS) == cli.BROKEN_PIPE
     assert server.stderr.read() == b""
 
 
@@ -138,7 +139,7 @@ def test_an_interrupt_ends_it_quietly_as_it_does_other_commands(server):
     server.stdin.flush()
     assert server.stdout.readline() == PONG  # it is up, and waits for more
     server.send_signal(signal.SIGINT)
-    assert server.wait(timeout=60) == cli.INTERRUPTED
+    assert server.wait(timeout=PATIENCE_SECONDS) == cli.INTERRUPTED
     assert server.stderr.read() == b""
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from rehydrate._jsonl import new_draft
 from rehydrate.batch import parts
 from rehydrate.cli import terminal as writing
-from rehydrate.cli.terminal import PIPE_WIDTH, Terminal, display_width, pad
+from rehydrate.cli.terminal import PIPE_WIDTH, Progress, Terminal, display_width, pad
 
 
 class _Screen(io.StringIO):
@@ -142,3 +142,22 @@ def test_a_file_is_written_through_no_link_and_for_its_owner_alone(tmp_path: Pat
     assert victim.read_text() == "years of work"
     drafts = {new_draft(target) for _ in range(20)}
     assert len(drafts) == 20
+
+
+@pytest.mark.parametrize("width", (30, 60, 120))
+@pytest.mark.parametrize("total", (None, 10_000))
+def test_a_line_of_progress_fits_the_terminal_and_goes_when_it_ends(monkeypatch, width, total):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    screen = _Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    with Progress("syncing [red]notes\x1b[2J", "rows", total, shows_rate=True) as progress:
+        progress.skip(4_000)
+        progress.advance(1_000)
+        drawn = progress.bar(screen)
+        lines = drawn.console.render_lines(drawn.get_renderable())
+    assert len(lines) == 1
+    assert screen.getvalue().endswith("\x1b[2K")  # the line is cleared
+    assert "\x1b[2J" not in screen.getvalue()
+    assert "syncing" in screen.getvalue()
+    assert width < 120 or "5000" in screen.getvalue()

@@ -11,7 +11,7 @@ import pytest
 
 from rehydrate import RehydrateError, Scoring, acompact_context, compact_context
 from rehydrate._engine import COUNTERS, CounterName
-from rehydrate.compact.arguments import GRANULARITIES, THINKING, Granularity, ThinkingPolicy
+from rehydrate.compact.options import GRANULARITIES, THINKING, Granularity, ThinkingPolicy
 from rehydrate.compact.scoring import PROFILES, ProfileName
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownFormatError
 from rehydrate.formats import FORMATS, FormatName

@@ -9,13 +9,13 @@ import pytest
 
 from rehydrate import acompact_context, compact_context
 from tests.compact.cases import FixedMemory, HashEmbedder, figures, talk
+from tests.sizes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
 TALK = talk(*(f"user: note number {n} about src/part_{n}.py" for n in range(20)))
 
 # How long a test waits for what must happen, on however busy a machine.
-PATIENCE_SECONDS = 60
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from rehydrate import Embedder, compact_context
 from rehydrate.compact.signals import MIN_EMBEDDED_TEXTS
 from rehydrate.embedding.cache import SHARED
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
-from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
+from tests.embedding.doubles import Counting, lengths
+from tests.sizes import PATIENCE_SECONDS
 
 LONG = talk(
     *(

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
@@ -18,6 +18,7 @@ from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases, words
 from tests.compact.test_excerpts import LONG_TEXTS
 from tests.memory.plain import PlainStore
+from tests.sizes import share
 from tests.strategies import BY_FORMAT, Draw, Entry
 
 FORMATS = sorted(set(BY_FORMAT) - {"plain"})
@@ -72,6 +73,7 @@ def emptied(entry: Any, name: str) -> Any:
     return format_.replace(entry, dict.fromkeys(paths, "")) if paths else entry
 
 
+@settings(max_examples=share(len(FORMATS)))
 @given(st.data())
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_kept_is_valid_and_what_came_in_is_untouched(name: str, data: st.DataObject):
@@ -89,6 +91,7 @@ def test_what_is_kept_is_valid_and_what_came_in_is_untouched(name: str, data: st
     assert compaction.stats.excerpted == made
 
 
+@settings(max_examples=share(len(FORMATS)))
 @given(st.data())
 @pytest.mark.parametrize("name", FORMATS)
 def test_of_inputs_only_long_strings_change_and_json_stays_json(name: str, data: st.DataObject):
@@ -120,6 +123,7 @@ def strings(value: Any) -> list[str]:
     return list(input_texts(value, is_text=isinstance(value, str)))
 
 
+@settings(max_examples=share(len(FORMATS)))
 @given(st.data())
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_budget_holds_with_inputs_cut(name: str, data: st.DataObject):
@@ -138,6 +142,7 @@ def test_the_budget_holds_with_inputs_cut(name: str, data: st.DataObject):
         assert [row.reason for row in rest] in ([], ["a user turn must come first"])
 
 
+@settings(max_examples=share(len(FORMATS)))
 @given(st.data())
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_pinned_or_signed_keeps_its_inputs(name: str, data: st.DataObject):
@@ -159,6 +164,7 @@ def test_what_is_pinned_or_signed_keeps_its_inputs(name: str, data: st.DataObjec
                 assert values(kept[index], name) == values(case.entries[index], name)
 
 
+@settings(max_examples=share(len(FORMATS)))
 @given(st.data())
 @pytest.mark.parametrize("name", FORMATS)
 def test_compacting_the_result_again_changes_nothing(name: str, data: st.DataObject):

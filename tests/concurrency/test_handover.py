@@ -16,10 +16,10 @@ from rehydrate._concurrency.async_wrappers import hand_over, run_locked
 from rehydrate._concurrency.hybrid_lock import HybridLock
 from rehydrate._concurrency.workers import WorkerPool
 from rehydrate.memory import LoadMemory
+from tests.sizes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_SECONDS = 60
 VALUE = contextvars.ContextVar("VALUE", default="unset")
 
 

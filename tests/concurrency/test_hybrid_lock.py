@@ -11,11 +11,10 @@ import anyio.lowlevel
 import pytest
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
+from tests.sizes import PATIENCE_SECONDS
 from tests.stress.programs import run_python
 
 pytestmark = pytest.mark.anyio
-
-PATIENCE_SECONDS = 60
 
 
 async def settle() -> None:

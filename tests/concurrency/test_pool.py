@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from rehydrate._concurrency.workers import WorkerPool, waiting
+from tests.sizes import PATIENCE_SECONDS
 from tests.stress.programs import run_python
 
-PATIENCE_SECONDS = 60
 forks = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
 
 

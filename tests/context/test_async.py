@@ -12,11 +12,10 @@ import pytest
 
 from rehydrate import Budget, Context
 from rehydrate.context.usage import INLINE_CHARS
+from tests.sizes import PATIENCE_SECONDS
 from tests.stress.programs import run_python
 
 pytestmark = pytest.mark.anyio
-
-PATIENCE_SECONDS = 60
 
 
 class Clock:

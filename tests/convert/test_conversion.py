@@ -15,11 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from rehydrate.convert import conversion, convert
-from rehydrate.convert.source import locate
-from rehydrate.convert.verify import Check
 from rehydrate.embedding.model_files import Manifest
-from rehydrate.errors import ConversionError
 from tests.convert.tiny import (
     MAX_TOKENS,
     SHAPE,
@@ -28,6 +24,10 @@ from tests.convert.tiny import (
     random_weights,
     write_bert,
 )
+from tools.convert import conversion, convert
+from tools.convert.bert import ConversionError
+from tools.convert.source import locate
+from tools.convert.verify import Check
 
 ALL = {"model.onnx", "model_int8.onnx", "tokenizer.json", "rehydrate.json"}
 
@@ -440,5 +440,5 @@ def test_weights_beyond_what_an_onnx_file_holds_are_refused_in_fp32(bert, tmp_pa
 
 def test_a_missing_extra_is_named_before_anything_is_done(bert, tmp_path, monkeypatch):
     monkeypatch.setattr(conversion, "find_spec", lambda name: None if name == "onnx" else name)
-    with pytest.raises(ConversionError, match=r"needs onnx; .*'rehydrate\[convert\]'"):
+    with pytest.raises(ConversionError, match=r"needs onnx; .*--group convert"):
         convert(bert, tmp_path / "out")

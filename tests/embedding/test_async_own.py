@@ -11,7 +11,8 @@ import pytest
 
 from rehydrate import Embedder, acompact_context, compact_context
 from tests.compact.cases import talk
-from tests.embedding.doubles import PATIENCE_SECONDS, lengths
+from tests.embedding.doubles import lengths
+from tests.sizes import PATIENCE_SECONDS
 
 TALK = talk(*(f"user: note number {n} about src/part_{n}.py" for n in range(20)))
 

@@ -75,4 +75,4 @@ def test_a_manifest_that_cannot_be_used_says_how_to_make_a_new_one(tmp_path, con
         (tmp_path / "rehydrate.json").write_text(content)
     with pytest.raises(InvalidArgumentError, match=part) as caught:
         Manifest.read(tmp_path)
-    assert "rehydrate model convert" in str(caught.value)
+    assert "python -m tools.convert" in str(caught.value)

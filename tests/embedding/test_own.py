@@ -16,7 +16,8 @@ from rehydrate import Embedder
 from rehydrate.embedding.cache import SHARED
 from rehydrate.embedding.embedder import MAX_ABANDONED, _functions, of_function
 from rehydrate.errors import EmbedderError, InvalidArgumentError
-from tests.embedding.doubles import PATIENCE_SECONDS, Clock, Counting, Tensor, lengths
+from tests.embedding.doubles import Clock, Counting, Tensor, lengths
+from tests.sizes import PATIENCE_SECONDS
 
 TEXTS = ["one", "three", "fourteen"]
 

@@ -249,8 +249,7 @@ def test_the_format_is_found_as_if_every_entry_were_looked_at(entries: list[Any]
 )
 def test_the_common_shapes_are_read_without_python(name: str, entry: dict[str, Any]) -> None:
     conversation = FORMATS[name].parse([entry])
-    assert conversation.columns is not None
-    assert conversation.columns.uncommon() == []
+    assert conversation.uncommon_indices() == []
     assert_read_alike(name, [entry])
 
 
@@ -275,8 +274,7 @@ def test_the_common_shapes_are_read_without_python(name: str, entry: dict[str, A
 def test_what_is_not_common_is_left_to_the_format(content: Any) -> None:
     entry = {"role": "assistant", "content": content}
     conversation = anthropic.parse([entry])
-    assert conversation.columns is not None
-    assert conversation.columns.uncommon() == [0]
+    assert conversation.uncommon_indices() == [0]
     assert_read_alike("anthropic", [entry])
 
 

@@ -12,12 +12,12 @@ import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 from tests.provider import StrictProvider
+from tests.sizes import PATIENCE_SECONDS
 
 _BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled"
 IS_THERE = any(_BUNDLED.glob("claude")) and sys.platform != "win32"
 MODEL = "claude-sonnet-4-5"
 """Of newer models the CLI asks for betas that the strict provider does not know."""
-PATIENCE_SECONDS = 120
 
 
 class Machine:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.sizes import PATIENCE_SECONDS
+
 SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
 MODULE = "rehydrate.integrations.claude_code"
 PROJECT = "/work/shop"
@@ -25,6 +27,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "REHYDRATE_HOME": str(home / "data"),
         "CLAUDE_CONFIG_DIR": str(home / "claude"),
         "CODEX_HOME": str(home / "codex"),
+        "REHYDRATE_HOOK_SECONDS": "200",  # a busy machine makes no hook late
         "PYTHONUTF8": "1",
         **more,
     }
@@ -41,13 +44,13 @@ def run_hook(
         capture_output=True,
         check=False,
         env=environment(home, **env),
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
 
 
-def hook(home: Path, event: str, given: Mapping[str, Any], *agent: str) -> Any:
+def hook(home: Path, event: str, given: Mapping[str, Any], *agent: str, **env: str) -> Any:
     """Run a hook as the agent does, and return what it printed, read as JSON; None: nothing."""
-    done = run_hook(home, event, json.dumps(given).encode(), *agent)
+    done = run_hook(home, event, json.dumps(given).encode(), *agent, **env)
     assert done.returncode == 0
     assert not done.stderr
     return json.loads(done.stdout) if done.stdout else None

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.sizes import PATIENCE_SECONDS
+
 COMMAND = [sys.executable, "-m", "rehydrate", "mcp"]
 LOGIN = "11111111-aaaa-4bbb-8ccc-000000000001"
 RELEASE = "0199a213-81c0-7800-8aa1-bbab2a035a53"
@@ -128,7 +130,7 @@ def over_http(*options: str, env: Mapping[str, str], token: str = "") -> Iterato
             yield Address(url, token or shown.removeprefix("token: "))
         finally:
             process.terminate()
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_SECONDS)
 
 
 @asynccontextmanager

@@ -41,7 +41,7 @@ from tests.sizes import sized
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # its own
 
 BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(100, 200)
+TURNS = sized(60, 200)
 
 
 @tool

@@ -17,6 +17,7 @@ pytest.importorskip("mcp")
 from rehydrate.integrations.claude_code import Home, Installation, Records
 from tests.integrations.claude_hooks import environment
 from tests.provider import Call, ScriptedReply, StrictProvider
+from tests.sizes import PATIENCE_SECONDS
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 TOOLS = "mcp__plugin_rehydrate_rehydrate__"
@@ -60,7 +61,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

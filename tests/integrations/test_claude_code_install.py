@@ -13,6 +13,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code import EVENTS, Installation
 from rehydrate.integrations.claude_code.install import PLUGIN, with_hooks, without_hooks
 from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
+from tests.sizes import PATIENCE_SECONDS
 
 OTHERS = """\
 { "model":"opus",
@@ -207,7 +208,7 @@ def cli(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         encoding="utf-8",
         check=False,
         env=environment(folder, CLAUDE_PROJECT_DIR=PROJECT),
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
 
 
@@ -304,7 +305,7 @@ def doctor(folder: Path) -> list[dict[str, str]]:
         capture_output=True,
         check=False,
         env=environment(folder),
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
     checks: list[dict[str, str]] = json.loads(done.stdout)["checks"]
     return checks

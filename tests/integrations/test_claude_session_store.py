@@ -30,12 +30,14 @@ from claude_agent_sdk import (
 from claude_agent_sdk.testing import run_session_store_conformance
 
 from rehydrate.integrations.claude_agent_sdk import RehydrateHooks, RehydrateSessionStore
+from tests.sizes import PATIENCE_SECONDS
 
 SESSION = "0b6e2c1e-3f6a-4f0e-9b1a-2f0f6a9d7c11"
 FOLDER = "/work/app"
 WRITER = """
 import asyncio, sys
 from rehydrate.integrations.claude_agent_sdk import RehydrateSessionStore
+
 
 async def write(path, name, count):
     store = RehydrateSessionStore(path)
@@ -227,7 +229,7 @@ def test_processes_write_one_session_at_once(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     running = [writer(path, name, 15) for name in "xyz"]
     for process in running:
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0
     store = RehydrateSessionStore(path)
     uuids = [each["uuid"] for each in asyncio.run(store.load(key_of())) or []]

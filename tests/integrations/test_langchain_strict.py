@@ -171,12 +171,12 @@ def said_in(body: Mapping[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("open_model", "turns", "is_async"),
     [
-        (anthropic_model, 200, False),
-        (openai_model, sized(60, 200), False),
-        (openai_model, 40, True),
-        (chat_anthropic, 40, False),
-        (chat_openai, 40, False),
-        (responses, 40, True),
+        (anthropic_model, sized(50, 200), False),
+        (openai_model, sized(40, 200), False),
+        (openai_model, 30, True),
+        (chat_anthropic, 30, False),
+        (chat_openai, 30, False),
+        (responses, 30, True),
     ],
 )
 def test_turns_are_accepted_and_break_the_prefix_at_compactions_only(
@@ -223,8 +223,8 @@ def looking_up(body: Mapping[str, Any], wire: str) -> ScriptedReply:
 
 @pytest.mark.parametrize("open_model", [anthropic_model, openai_model])
 def test_a_planted_code_is_brought_back(open_model: Any) -> None:
-    middleware = RehydrateMiddleware(budget=Budget(soft_tokens=10_000))
-    queries = [query_of(turn) for turn in range(72)]
+    middleware = RehydrateMiddleware(budget=BUDGET)
+    queries = [query_of(turn) for turn in range(40)]
     with StrictProvider(looking_up) as provider, open_model(provider) as model:
         agent = agent_of(model, middleware)
         for query in queries:

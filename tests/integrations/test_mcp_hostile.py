@@ -21,6 +21,7 @@ from rehydrate import Memory
 from rehydrate.integrations.mcp_server.http import MAX_BODY_BYTES
 from rehydrate.integrations.mcp_server.tools import TOOLS
 from tests.integrations.served import COMMAND, Address, machine, over_http, write_sessions
+from tests.sizes import PATIENCE_SECONDS
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -91,7 +92,7 @@ def running(options: list[str], env: dict[str, str]) -> Iterator[Raw]:
         assert client.ask(INITIALIZE)["result"]["protocolVersion"] == "2025-11-25"
         client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         yield client
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
         assert (process.returncode, said) == (0, b"")
 
 
@@ -169,7 +170,7 @@ def test_a_client_that_goes_in_the_middle_of_a_call_ends_the_server_in_peace(
             process.stdout.close()
         client.send(request("search_sessions", {"query": "login"}), request("x", {}, 2))
         process.stdin.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE_SECONDS) == 0
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
 

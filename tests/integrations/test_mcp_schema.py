@@ -27,6 +27,7 @@ from rehydrate import Context, Memory
 from rehydrate.context import Threads
 from rehydrate.integrations.mcp_server.tools import TOOLS
 from tests.integrations.served import COMMAND, LOGIN, machine, write_sessions
+from tests.sizes import PATIENCE_SECONDS
 
 ID = {"type": ["string", "integer"]}
 RESULT = {
@@ -151,7 +152,7 @@ def ask(request: pytest.FixtureRequest, options: list[str], tmp_path: Path) -> I
             ask("ping")
         yield ask
         stdin.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -21,6 +21,7 @@ from rehydrate.integrations.memory_tool import FileLimits, MemoryFiles
 from rehydrate.integrations.memory_tool.commands import MAX_VIEW_CHARS
 from rehydrate.integrations.memory_tool.file_log import FileLog
 from tests.provider import Call, ScriptedReply, StrictProvider
+from tests.sizes import PATIENCE_SECONDS
 
 NOTES = "/memories/notes.md"
 TEXT = "Staging listens on 8443.\nThe pilot prefers short answers.\n"
@@ -462,7 +463,7 @@ def editor(path: Path, name: str, count: int) -> subprocess.Popen[str]:
 def test_processes_edit_one_file_and_one_of_them_creates_another(path, memory, files):
     files.run(create(text=""))
     running = [editor(path, name, 10) for name in "xyz"]
-    outputs = [process.communicate(timeout=120)[0].split() for process in running]
+    outputs = [process.communicate(timeout=PATIENCE_SECONDS)[0].split() for process in running]
     assert sorted(output[0] for output in outputs) == ["lost", "lost", "won"]
     assert {each for output in outputs for each in output[1:]} == {"False"}
     lines = [line.split()[:2] for line in files.texts()[NOTES].splitlines()]

@@ -40,8 +40,10 @@ from rehydrate.integrations.pydantic_ai.capability import entries_of, picked
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
+from tests.sizes import sized
 
 BUDGET = Budget(soft_tokens=6_000)
+TURNS = sized(50, 200)
 
 
 def lookup(query: str) -> str:
@@ -100,7 +102,7 @@ class Scripted:
         return [list(map(as_sent, messages)) for messages in self.seen]
 
 
-def test_200_turns_break_the_prefix_at_compactions_only_and_keep_the_history() -> None:
+def test_turns_break_the_prefix_at_compactions_only_and_keep_the_history() -> None:
     model, rehydrate = Scripted(), RehydrateCapability(budget=BUDGET)
     agent = Agent(
         FunctionModel(model),
@@ -109,12 +111,12 @@ def test_200_turns_break_the_prefix_at_compactions_only_and_keep_the_history() -
         tools=[lookup],
     )
     history: list[ModelMessage] = []
-    for turn in range(200):
+    for turn in range(TURNS):
         history = run(agent, harbour.question(turn), message_history=history).all_messages()
-    assert len(model.seen) == 400
-    assert len(history) == 800
+    assert len(model.seen) == 2 * TURNS
+    assert len(history) == 4 * TURNS
     assert faults(history) == []
-    assert harbour.breaks(model.sent) == rehydrate.report.compactions > 5
+    assert harbour.breaks(model.sent) == rehydrate.report.compactions > TURNS / 40
     known = set(map(id, history))
     shown = model.seen[-1]
     assert sum(id(message) in known for message in shown) > len(shown) / 2
@@ -401,13 +403,13 @@ def test_turns_are_accepted_by_a_strict_provider(open_model: Callable[..., Any])
                 tools=[lookup],
             )
             history: list[ModelMessage] = []
-            for turn in range(60):
+            for turn in range(30):
                 result = await agent.run(harbour.question(turn), message_history=history)
                 history = result.all_messages()
 
     with StrictProvider(harbour.reply) as provider:
         anyio.run(go, provider)
     assert provider.refusals == provider.overflows == []
-    assert len(provider.requests) == 120
+    assert len(provider.requests) == 60
     inputs = [harbour.messages_of(exchange.body or {}) for exchange in provider.requests]
     assert harbour.breaks(inputs) == rehydrate.report.compactions > 0

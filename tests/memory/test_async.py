@@ -14,10 +14,10 @@ import pytest
 from rehydrate import Embedder, Memory
 from rehydrate.errors import StoreClosedError
 from tests.memory.plain import PlainStore
+from tests.sizes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_SECONDS = 60
 
 WITHOUT_A_TWIN = {"open", "within", "as_stored"}
 

@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from markupsafe import Markup
 
 from rehydrate.page import evaluation_page
-from rehydrate.page.charts import MAX_SESSIONS
+from rehydrate.page.evaluation import MAX_SESSIONS
 from rehydrate.retention import (
     Conversation,
     Evaluation,
@@ -150,7 +151,7 @@ def test_the_same_evaluation_gives_the_same_page():
     assert evaluation_page(found(), title="a") == evaluation_page(found(), title="a")
 
 
-@pytest.mark.parametrize("text", [HOSTILE, ATTACK, "\u202eabc\x1b[31m\x00", WORD])
+@pytest.mark.parametrize("text", [HOSTILE, ATTACK, "\u202eabc\x1b[31m\x00", WORD, Markup(ATTACK)])
 def test_foreign_text_stays_text(text: str):
     page = Page(evaluation_page(hostile(text), title=text))
     assert "top.ran = 1" in page.text or text is not ATTACK

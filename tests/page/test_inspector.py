@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from markupsafe import Markup
 
 from rehydrate import Scoring, compact_context
 from rehydrate.page import inspector, inspector_body, inspector_page
@@ -131,7 +132,9 @@ def test_broken_laws_are_named():
     assert "two sections have the id 'mem_1'" in text and "and 1 more" in text
 
 
-@pytest.mark.parametrize("everywhere", [HOSTILE, "\u202e\u2066 abc \u200f", "x" * 100_000])
+@pytest.mark.parametrize(
+    "everywhere", [HOSTILE, Markup(HOSTILE), "\u202e\u2066 abc \u200f", "x" * 100_000]
+)
 def test_nothing_in_a_prompt_becomes_markup(everywhere: str):
     origin = Provenance(everywhere, (everywhere,), everywhere, everywhere, everywhere, everywhere)
     origin = replace(origin, trust=0.5, parents=(everywhere,))

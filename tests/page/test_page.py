@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
+from markupsafe import Markup
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
@@ -17,7 +19,6 @@ from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, html, side_by_side
 from rehydrate.page.comparison import rows
-from rehydrate.page.html import escaped
 from tests.compact.cases import Case, cases, talk
 from tests.compact.test_excerpts import LONG_TEXTS, long_cases
 from tests.memory.plain import PlainStore
@@ -39,9 +40,12 @@ def shown(case: Case) -> tuple[rehydrate.Compaction, Page]:
 
 def on_page(text: str) -> str:
     """Return a text as the parser of the page returns it."""
-    import html
+    return unescape(escaped(text))
 
-    return html.unescape(escaped(text))
+
+def escaped(text: str) -> str:
+    """Return a text as a template writes it."""
+    return html.templates().from_string("{{ text }}").render(text=text)
 
 
 def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page: Page) -> None:
@@ -150,16 +154,17 @@ def test_a_forged_mark_is_text_and_no_mark_of_the_page():
     assert page.of("now", 0, "text") == ["[... 42 lines omitted, 118-159 ...]"]
 
 
+@pytest.mark.parametrize("hostile", [HOSTILE, Markup(HOSTILE)], ids=["text", "Markup"])
 @pytest.mark.parametrize("ratio", [0.05, 0.5, 1.0])
-def test_nothing_in_a_message_becomes_markup(ratio: float):
+def test_nothing_in_a_message_becomes_markup(ratio: float, hostile: str):
     messages: list[dict[str, Any]] = [
-        {"role": f"<b>{HOSTILE}", "content": HOSTILE},
-        {"role": "assistant", "content": HOSTILE * 40},
-        {"role": "user", "content": HOSTILE},
+        {"role": "<b>" + hostile, "content": hostile},
+        {"role": "assistant", "content": hostile * 40},
+        {"role": "user", "content": hostile},
     ]
-    scoring = Scoring(structural={f"<b>{HOSTILE}": 1})
-    compaction = compact_context(messages, HOSTILE, ratio, granularity="excerpt", scoring=scoring)
-    written = side_by_side(messages, compaction, query=HOSTILE, title=HOSTILE)
+    scoring = Scoring(structural={"<b>" + hostile: 1})
+    compaction = compact_context(messages, hostile, ratio, granularity="excerpt", scoring=scoring)
+    written = side_by_side(messages, compaction, query=hostile, title=hostile)
     assert "<script" not in written and "<img" not in written
     Page(written)  # refuses every element and attribute that the page itself does not use
 
@@ -175,7 +180,7 @@ def test_the_page_loads_nothing_and_runs_nothing():
 @pytest.mark.parametrize(
     ("text", "safe"),
     [
-        ("a<b>&\"'", "a&lt;b&gt;&amp;\"'"),
+        ("a<b>&\"'", "a&lt;b&gt;&amp;&#34;&#39;"),
         ("one\r\ntwo\tthree", "one\ntwo\tthree"),
         ("\x00\x1b\x7f\x9b", "␀␛␡\ufffd"),
         ("\ud800\ufffe\ufdd0\U0001ffff\U0010fffe", "\ufffd" * 5),
@@ -234,9 +239,9 @@ def test_room_is_shared_fairly():
     share = html.fair_share([10, 9_999, 9_999], room=1_010)
     assert share == 500
     assert html.fair_share([], room=0) == html.TEXT_CHARACTERS
-    assert html.shown_ends([1] * 10, room=4) == (2, 8)
-    assert html.shown_ends([100, 1], room=12) == (1, 1)
-    assert html.shown_ends([], room=1) == (0, 0)
+    assert html.with_gap([*range(10)], 4) == [0, 1, html.Gap([*range(2, 8)]), 8, 9]
+    assert html.with_gap([7, 8], 12, [100, 1]) == [7, 8]
+    assert html.with_gap([], 1) == []
 
 
 def test_a_page_of_other_messages_is_refused_with_the_remedy():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from hypothesis import given
 
 from rehydrate import formats
 from rehydrate.context import Context, ContextStore, StoredConversation, Threads
-from rehydrate.page import context_store, html, store_page
+from rehydrate.page import context_store, store_page
 from tests import strategies
 from tests.page.browser import CHROMIUM, measured
 from tests.page.reading import Page
-from tests.page.test_page import HOSTILE, on_page
+from tests.page.test_page import HOSTILE, escaped, on_page
 
 ATTACK = "<script>top.ran = 1</script><img src=x onerror='top.ran = 2'>"
 WORD = "averylongwordwithoutanyblankinit" * 40
@@ -76,7 +77,7 @@ def shown(read: StoredConversation, written: str, text: str) -> str:
     """Return what the row of the last item with this text says."""
     item = [item for item in read.store.items() if item.text == text][-1]
     inline = re.sub(r"</?(bdi|mark|a|b)\b[^>]*>", "", rows(written)[f"item{item.id}"])
-    return " ".join(re.sub(r"<[^>]*>", " ", inline).split())
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", inline)).split())
 
 
 def test_each_item_says_what_it_is_and_where_it_is_from(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_every_item_is_marked_in_the_text_that_it_is_from(entries: list[Any]) ->
     Page(written)
     for item in store.items():
         marked = re.findall(r"<mark>(.*?)</mark>", rows(written)[f"item{item.id}"], re.DOTALL)
-        assert marked == [html.escaped(item.text)]
+        assert marked == [escaped(item.text)]
 
 
 def test_nothing_in_a_thread_becomes_markup(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rehydrate import formats, prompt
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import HeldOriginals, History, Originals, PromptIR
-from rehydrate.prompt.caps.cutting import notice
+from rehydrate.prompt.caps import notice
 from tests.strategies import conversations
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import _engine
-from rehydrate.prompt.caps import cap_text
-from rehydrate.prompt.caps.cutting import NOTICE_TOKENS, boundary, notice
-from rehydrate.prompt.caps.results import Kind, kind_of
+from rehydrate.prompt.caps import NOTICE_TOKENS, Kind, cap_text, kind_of, notice
 from rehydrate.prompt.counting import COUNTER
 from tests.prompt.long_texts import jsons, long_texts
 from tests.sizes import sized
@@ -122,7 +120,6 @@ def test_a_capped_text_has_no_more_tokens_than_its_cap_in_any_script(script: str
     assert abs(omitted + tokens(capped.body) - tokens(text)) <= 0.06 * tokens(text)
     if capped.kind is Kind.TEXT:
         assert omitted == tokens(text) - tokens(capped.body)
-        assert boundary(text, len(capped.body)) == len(capped.body)
 
 
 def tokens(text: str) -> int:
@@ -131,11 +128,10 @@ def tokens(text: str) -> int:
 
 @pytest.mark.parametrize("character", ["e\u0301", "👨‍👩‍👧", "👍🏽", "\r\n", "\ud83d\ude00", "☝️"])
 def test_no_character_is_split(character: str):
-    text = "ab" + character * 2_000
-    for at in range(2, 60):
-        cut = boundary(text, at)
-        assert at - len(character) < cut <= at or cut == 0
-        assert (cut - 2) % len(character) == 0
+    for lead in range(len(character)):
+        capped = cap_text("a" * lead + character * 20_000, 400)
+        assert capped is not None
+        assert (len(capped.body) - lead) % len(character) == 0
 
 
 def test_a_list_shows_a_hundred_rows_how_many_more_and_what_to_filter_by():
@@ -334,6 +330,28 @@ def test_a_hostile_text_is_capped_like_any_other(name: str):
         assert capped is not None
         assert capped.body
         assert tokens(capped.render("h" * 128)) <= LIMIT
+
+
+def test_a_last_line_of_a_log_that_does_not_fit_is_left_out():
+    log = "2026-02-17 10:00:00 INFO fine\n" * 90
+    capped = cap_text(log + "2026-02-17 10:00:00 ERROR " + "disk full, " * 80, 200)
+    assert capped is not None
+    assert capped.kind is Kind.LOG
+    assert capped.body.startswith(log[:30])
+    assert "disk" not in capped.body
+
+
+def test_a_byte_order_mark_after_white_space_is_not_json():
+    assert kind_of("\ufeff [1]") is Kind.JSON
+    assert kind_of(" \ufeff[1]") is Kind.TEXT
+
+
+def test_a_bare_string_among_rows_is_cut_with_its_true_numbers():
+    rows = ['{"a": 1}'] * 40 + ['"' + "x" * 5_000 + '"', "7" * 200]
+    capped = cap_text("\n".join(rows), 200)
+    assert capped is not None
+    assert capped.kind is Kind.JSON_LINES
+    assert '"xxxxxxxxxxxxxxxx[... 4,984 characters omitted, 17-5000 ...]"' in capped.body
 
 
 def test_a_forged_notice_is_content():

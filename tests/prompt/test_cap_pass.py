@@ -13,7 +13,7 @@ from rehydrate import _engine, formats, validate
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, History, PromptIR
-from rehydrate.prompt.caps.cutting import notice
+from rehydrate.prompt.caps import notice
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.originals import About
 from rehydrate.prompt.passes.cap import cap_tool_results

@@ -14,7 +14,8 @@ from rehydrate.prompt import SourceRequest, ahydrate, ahydrate_source, hydrate, 
 from rehydrate.prompt.sources import function
 from rehydrate.prompt.sources.memory import semantic
 from tests.prompt.test_hydrate import TALK
-from tests.prompt.test_hydrate_failing import PATIENCE_SECONDS, hanging, report_of
+from tests.prompt.test_hydrate_failing import hanging, report_of
+from tests.sizes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 

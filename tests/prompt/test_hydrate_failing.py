@@ -24,9 +24,8 @@ from rehydrate.prompt import (
 )
 from rehydrate.prompt.sources import function, running
 from tests.prompt.test_hydrate import source_of
+from tests.sizes import PATIENCE_SECONDS
 from tests.stress.nasty import FORMATS, NASTY, outcome
-
-PATIENCE_SECONDS = 60
 
 
 @contextmanager

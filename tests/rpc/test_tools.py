@@ -9,7 +9,8 @@ import re
 import pytest
 
 import rehydrate
-from rehydrate.rpc.tool import ARGUMENTS, NOT_SERVED, call, describe
+from rehydrate.compact.options import OPTIONS, CompactOptions
+from rehydrate.rpc.tool import call, describe
 from tests.compact.test_excerpt_inputs import session
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -17,25 +18,25 @@ INPUT = describe()["inputSchema"]
 CHOICES = [name for name, schema in INPUT["properties"].items() if "enum" in schema]
 
 
-def test_every_parameter_is_an_argument_or_is_left_out_for_a_reason():
-    parameters = inspect.signature(rehydrate.compact_context).parameters
-    assert set(ARGUMENTS) | set(NOT_SERVED) == set(parameters)
-    assert not set(ARGUMENTS) & set(NOT_SERVED)
+PARAMETERS = inspect.signature(rehydrate.compact_context).parameters
 
 
-def test_the_defaults_are_the_functions_and_have_the_type_they_should():
-    parameters = inspect.signature(rehydrate.compact_context).parameters
+def test_the_function_takes_the_options_in_their_order_with_their_defaults():
+    taken = {name: each.default for name, each in PARAMETERS.items() if name != "messages"}
+    defaults = {name: option.default for name, option in OPTIONS.items()}
+    assert [*taken.items()] == [*{**defaults, "pin": ()}.items()]
+    assert CompactOptions.__annotations__.keys() < OPTIONS.keys()
+
+
+def test_the_defaults_have_the_type_that_the_schema_gives():
     names = {list: "array", str: "string", float: "number", int: "integer", type(None): "null"}
     names[bool] = "boolean"
     for name, schema in INPUT["properties"].items():
-        default = parameters[name].default
-        if default is inspect.Parameter.empty:
-            assert name in INPUT["required"]
-            continue
-        assert schema["default"] == (list(default) if isinstance(default, tuple) else default)
-        kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-        assert names[type(schema["default"])] in kinds
+        if name not in INPUT["required"]:
+            kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+            assert names[type(schema["default"])] in kinds
     assert INPUT["required"] == ["messages"]
+    assert all(option.description for option in OPTIONS.values())
 
 
 @pytest.mark.parametrize("name", CHOICES)

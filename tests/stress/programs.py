@@ -9,9 +9,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
+from tests.sizes import PATIENCE_SECONDS
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 120
-"""A hang is told from a busy machine by this."""
 
 
 class Ended(NamedTuple):
@@ -29,7 +29,7 @@ def run_python(program: str, *arguments: str) -> Ended:
 
 def run_module(module: str, *arguments: str) -> Ended:
     """The same of a module that is a command, and may take longer."""
-    return _run(10 * PATIENCE_SECONDS, "-m", module, *arguments)
+    return _run(2 * PATIENCE_SECONDS, "-m", module, *arguments)
 
 
 def _run(patience_seconds: float, *arguments: str) -> Ended:

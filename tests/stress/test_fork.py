@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rehydrate
+from tests.sizes import PATIENCE_SECONDS
 from tests.stress.programs import run_python
 
 needs_fork = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
@@ -32,7 +33,7 @@ def test_children_of_every_start_method_keep_what_their_parent_keeps(method: str
     starts = [0, 1, 100]
     here = [kept_turns(start) for start in starts]
     with multiprocessing.get_context(method).Pool(2) as pool:
-        there = pool.map_async(kept_turns, starts).get(timeout=120)
+        there = pool.map_async(kept_turns, starts).get(timeout=PATIENCE_SECONDS)
     assert there == here
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stress.programs import run_python
+from tests.sizes import sized
+from tests.stress import growth
+from tests.stress.programs import run_module, run_python
 
 _LIMIT_SECONDS = 20
 """A case takes a fraction of a second, and hundreds of times as long where it is not linear."""
@@ -104,3 +106,10 @@ def test_no_pattern_takes_the_square_of_a_text() -> None:
 @pytest.mark.parametrize("case", _CASES)
 def test_what_strangers_write_is_read_in_one_pass(case: str) -> None:
     _run(f"import signal\nsignal.alarm({_LIMIT_SECONDS})\n{_CASES[case]}")
+
+
+@pytest.mark.parametrize("door", [*growth.DOORS, *growth.LISTS])
+def test_no_generated_text_or_list_takes_its_square(door: str) -> None:
+    every = str(sized(11, 1))
+    ended = run_module("tests.stress.growth", "--once", "--doors", door, "--every", every)
+    assert ended.code == 0, f"{ended.code} {ended.out[-400:]} {ended.err[-800:]}"

@@ -12,7 +12,8 @@ import pytest
 
 from rehydrate.cli import BROKEN_PIPE
 from rehydrate.cli.terminal import USAGE
-from tests.stress.programs import PATIENCE_SECONDS, ROOT
+from tests.sizes import PATIENCE_SECONDS
+from tests.stress.programs import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full and pipes")
 

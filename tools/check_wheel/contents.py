@@ -16,8 +16,8 @@ from email.parser import Parser
 from pathlib import Path
 
 from tools.check_wheel.names import NAME, WheelName
+from tools.distributions import ROOT, files as files_of_all, manifest
 
-ROOT = Path(__file__).resolve().parents[2]
 LARGEST_WHEEL_BYTES = 20_000_000
 LICENCES = ("LICENSE", "NOTICE")
 NATIVE = re.compile(
@@ -43,32 +43,33 @@ def project_version() -> str:
     return version
 
 
-def package_files() -> set[str]:
-    """Return the files of the Python package in the repository."""
-    package = ROOT / "python" / NAME
-    files = [*package.rglob("*.py"), *package.rglob("*.pyi"), *package.rglob("*.css")]
-    plugin = package / "integrations" / "claude_code" / "plugin"
-    files += [package / "py.typed", *(path for path in plugin.rglob("*") if path.is_file())]
-    return {file.relative_to(package.parent).as_posix() for file in files}
+def package_files(name: str = NAME) -> set[str]:
+    """Return the files of a distribution's part of the package, as the repository has them."""
+    return files_of_all()[name]
 
 
 def wheel_problems(path: Path, expected: set[str] | None = None) -> Iterator[str]:
-    """Yield the problems inside a wheel; `expected` are the files of the package."""
+    """Yield the problems inside a wheel; `expected` are its files of the package."""
+    parsed = WheelName.parse(path.name)
+    distribution = NAME if parsed is None else parsed.name
     if path.stat().st_size > LARGEST_WHEEL_BYTES:
         yield f"it has {path.stat().st_size:,} bytes, at most {LARGEST_WHEEL_BYTES:,} are allowed"
     with zipfile.ZipFile(path) as wheel:
         files = {name: wheel.read(name) for name in wheel.namelist() if not name.endswith("/")}
-    info = f"{NAME}-{project_version()}.dist-info/"
+    info = f"{distribution}-{project_version()}.dist-info/"
     package = {name for name in files if not name.startswith(info)}
     native = {name for name in package if NATIVE.fullmatch(name)}
-    if len(native) != 1:
-        yield f"it has {len(native)} native modules, expected one"
-    yield from _differences(package - native, package_files() if expected is None else expected)
+    if len(native) != (distribution == NAME):
+        expects = "one" if distribution == NAME else "none"
+        yield f"it has {len(native)} native modules, expected {expects}"
+    wanted = package_files(distribution) if expected is None else expected
+    yield from _differences(package - native, wanted)
     about = {name.removeprefix(info) for name in files if name.startswith(info)}
     about = {name for name in about if not SBOM.fullmatch(name)}
-    yield from _differences(about, {*METADATA, *(f"licenses/{name}" for name in LICENCES)})
+    metadata = METADATA if distribution == NAME else METADATA[:-1]
+    yield from _differences(about, {*metadata, *(f"licenses/{name}" for name in LICENCES)})
     if info + "METADATA" in files:
-        yield from _metadata_problems(files[info + "METADATA"].decode())
+        yield from _metadata_problems(files[info + "METADATA"].decode(), distribution)
     if info + "WHEEL" in files:
         yield from _tag_problems(path, files[info + "WHEEL"].decode())
     if info + "entry_points.txt" in files:
@@ -100,11 +101,11 @@ def _differences(found: set[str], expected: set[str]) -> Iterable[str]:
     yield from (f"{name} does not belong there" for name in sorted(found - expected))
 
 
-def _metadata_problems(text: str) -> Iterator[str]:
+def _metadata_problems(text: str, distribution: str) -> Iterator[str]:
     told = Parser().parsestr(text)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = manifest(distribution)["project"]
     wanted = {
-        "Name": [NAME],
+        "Name": [project["name"]],
         "Version": [project_version()],
         "Requires-Python": [project["requires-python"]],
         "License-Expression": [project["license"]],
@@ -127,8 +128,10 @@ def _requirements(told: Message) -> list[str]:
 
 
 def _plain(requirement: str) -> str:
-    """Return a requirement without differences between build tools: spaces, kinds of quotes."""
-    return requirement.replace(" ", "").replace('"', "'")
+    """Return a requirement without differences between build tools: spaces, quotes, order."""
+    what, mark, when = requirement.replace(" ", "").replace('"', "'").partition(";")
+    name, extras, bounds = re.fullmatch(r"([\w.-]+)(\[[^]]*\])?(.*)", what).groups("")  # type: ignore[union-attr]
+    return f"{name}{extras}{','.join(sorted(bounds.split(',')))}{mark}{when}"
 
 
 def _tag_problems(path: Path, text: str) -> Iterator[str]:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-NAME = "rehydrate"
+from tools.distributions import ALL, CORE, OTHERS
+
+NAME = CORE
 
 PLATFORMS = {
     "manylinux x86_64": r"manylinux_2_\d+_x86_64",
@@ -52,9 +54,13 @@ def wheel_problems(filename: str, version: str) -> Iterator[str]:
     if name is None:
         yield "the name has not five parts: name-version-python-abi-platform.whl"
         return
-    if (name.name, name.version) != (NAME, version):
+    if name.name not in ALL or name.version != version:
         yield f"it is {name.name} {name.version}, expected {NAME} {version}"
     tag = f"{name.python}-{name.abi}"
+    if name.name in OTHERS:
+        if (tag, name.platform) != ("py3-none", "any"):
+            yield f"its tag is {tag}-{name.platform}, expected py3-none-any: it is pure Python"
+        return
     if not any(re.fullmatch(abi, tag) for abi in ABIS.values()):
         yield f"its tag is {tag}, expected cp311-abi3, or cp314-cp314t and later"
     for platform in name.platform.split("."):
@@ -69,6 +75,10 @@ def release_problems(filenames: Sequence[str], tag: str, version: str) -> Iterat
     if f"{NAME}-{version}.tar.gz" not in filenames:
         yield "there is no sdist"
     wheels = [name for filename in filenames if (name := WheelName.parse(filename))]
+    for name in OTHERS:
+        if f"{name}-{version}-py3-none-any.whl" not in filenames:
+            yield f"there is no wheel of {name}"
+    wheels = [wheel for wheel in wheels if wheel.name == NAME]
     for abi, abi_pattern in ABIS.items():
         for platform in platforms_of(abi):
             if not _has(wheels, abi_pattern, PLATFORMS[platform]):

@@ -21,17 +21,17 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate._engine import ArrowStream as ArrowStream, ArrowTable as ArrowTable
     from rehydrate.batch.compaction import (
-        CompactOptions as CompactOptions,
         compact_batch as compact_batch,
         compact_stream as compact_stream,
     )
-    from rehydrate.batch.retention import (
-        RetentionOptions as RetentionOptions,
-        retention_batch as retention_batch,
-    )
+    from rehydrate.batch.retention import retention_batch as retention_batch
     from rehydrate.batch.texts import (
         count_tokens_batch as count_tokens_batch,
         embed_batch as embed_batch,
+    )
+    from rehydrate.compact.options import (
+        CompactOptions as CompactOptions,
+        RetentionOptions as RetentionOptions,
     )
 
 __all__, __dir__, __getattr__ = front(__name__)

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._text import safe_error_text
 from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
-from rehydrate.compact.outline import check_outline
+from rehydrate.compact.options import CompactOptions, check_names
 from rehydrate.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from rehydrate import _native
-    from rehydrate._engine import CounterName
-    from rehydrate.compact.arguments import Granularity, ThinkingPolicy
-    from rehydrate.compact.outline import OutlineSize
-    from rehydrate.compact.scoring import ProfileName, Scoring
-    from rehydrate.embedding.protocol import Model
-    from rehydrate.formats import FormatName
-    from rehydrate.messages import Provider
-
-
-class CompactOptions(TypedDict, total=False):
-    """The options of `compact_context` that are for all rows alike; each means what it does there.
-
-    Not among them: ``memory`` and ``archive``, which belong to one conversation's owner, ``pin``,
-    which names messages of one conversation, and ``timeout``.
-    """
-
-    query: str | None
-    """For rows without one of their own."""
-    target_ratio: float
-    budget_tokens: int | None
-    scoring: ProfileName | Scoring
-    embedder: str | PathLike[str] | Model | Callable[[list[str]], Any] | None
-    counter: CounterName | Callable[[str], int] | None
-    format: FormatName | Literal["auto"]
-    granularity: Granularity
-    thinking: ThinkingPolicy
-    model: str
-    provider: Provider | None
-    outline: OutlineSize
-
-
-_OPTIONS = frozenset(CompactOptions.__annotations__)
 
 
 def compact_batch(
@@ -225,12 +192,7 @@ _COLUMNS = {name: _KINDS.get(name, "whole") for name in _Row._fields}
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError for an option that no row could take."""
-    unknown = [name for name in options if name not in _OPTIONS]
-    if unknown:
-        raise InvalidArgumentError(
-            f"compact_batch has no option {unknown[0]!r}; choose from {', '.join(sorted(_OPTIONS))}"
-        )
-    check_outline(options.get("outline", False))
+    check_names("compact_batch", options, CompactOptions)
     compact_context([], **options)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from os import PathLike
+from collections.abc import Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._check import check_whole
@@ -13,8 +12,7 @@ from rehydrate.batch.compaction import check_columns, checked_text, row_error
 from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.batch.spreading import check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
-from rehydrate.compact.outline import check_outline
-from rehydrate.errors import InvalidArgumentError
+from rehydrate.compact.options import RetentionOptions, check_names
 from rehydrate.retention.measure import Compact, score_cut
 from rehydrate.retention.sampling import MIN_NEEDED, read_session, sample_cases
 from rehydrate.retention.strategies import compacted, exact_cost
@@ -23,27 +21,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from rehydrate import _native
-    from rehydrate._engine import CounterName
-    from rehydrate.compact.arguments import Granularity, ThinkingPolicy
-    from rehydrate.compact.outline import OutlineSize
-    from rehydrate.compact.scoring import ProfileName, Scoring
-    from rehydrate.embedding.protocol import Model
-    from rehydrate.formats import FormatName
-
-
-class RetentionOptions(TypedDict, total=False):
-    """The options of `compact_context` that a measured compaction takes."""
-
-    scoring: ProfileName | Scoring
-    embedder: str | PathLike[str] | Model | Callable[[list[str]], Any] | None
-    counter: CounterName | Callable[[str], int] | None
-    format: FormatName | Literal["auto"]
-    granularity: Granularity
-    thinking: ThinkingPolicy
-    outline: OutlineSize
-
-
-_OPTIONS = frozenset(RetentionOptions.__annotations__)
 
 
 def retention_batch(
@@ -104,15 +81,9 @@ class _Plan(NamedTuple):
     def of(
         cls, ratio: float, min_needed: int, threads: int | None, options: Mapping[str, Any]
     ) -> _Plan:
-        unknown = [name for name in options if name not in _OPTIONS]
-        if unknown:
-            raise InvalidArgumentError(
-                f"retention_batch has no option {unknown[0]!r}; choose from "
-                f"{', '.join(sorted(_OPTIONS))}"
-            )
+        check_names("retention_batch", options, RetentionOptions)
         check_threads(threads)
         check_whole("min_needed", min_needed, 1, 1_000_000)
-        check_outline(options.get("outline", False))
         compact_context([], target_ratio=ratio, **options)
         return cls(compacted(**{"thinking": "keep", **options}), ratio, min_needed, threads)
 

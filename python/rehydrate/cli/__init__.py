@@ -15,27 +15,19 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 from rehydrate import __version__
-from rehydrate.cli import (
-    batch,
-    claude,
-    compact,
-    doctor,
-    eval,  # noqa: A004
-    inspect,
-    lint,
-    mcp,
-    memory,
-    model,
-    rpc,
-    thread,
-)
 from rehydrate.cli.options import help_of
 from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
-from rehydrate.errors import InternalError, RehydrateError
+from rehydrate.errors import InternalError, MissingPackageError, RehydrateError
 
+COMMANDS = (
+    *("compact", "batch", "eval", "inspect", "lint", "memory", "thread", "rpc", "mcp", "claude"),
+    *("model", "doctor"),
+)
+"""Each is a module here; some are in distributions of their own, and may not be installed."""
 INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
 
@@ -106,19 +98,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (
-        compact,
-        batch,
-        eval,
-        inspect,
-        lint,
-        memory,
-        thread,
-        rpc,
-        mcp,
-        claude,
-        model,
-        doctor,
-    ):
-        command.add_parser(commands)
+    for name in COMMANDS:
+        try:
+            command = import_module(f"{__name__}.{name}")
+        except MissingPackageError as missing:
+            _add_missing(commands, name, missing)
+        else:
+            command.add_parser(commands)
     return parser
+
+
+def _add_missing(commands: Any, name: str, missing: MissingPackageError) -> None:
+    """Declare a command that is not installed: whatever follows it, it says what brings it."""
+
+    def run(_options: argparse.Namespace) -> NoReturn:
+        raise missing
+
+    parser = commands.add_parser(
+        name, help=f"not installed: pip install '{missing.name}'", add_help=False, prefix_chars="\0"
+    )
+    parser.add_argument("rest", nargs="*")
+    parser.set_defaults(run=run)

@@ -17,6 +17,7 @@ from rehydrate.cli.options import (
     compact_options,
 )
 from rehydrate.cli.terminal import Failure, Progress, Terminal, show, write
+from rehydrate.compact.options import OPTIONS
 
 if TYPE_CHECKING:
     from rehydrate.batch.run import BatchReport
@@ -126,7 +127,7 @@ def _job(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     else:
         job, name = jobs.RETENTION, "--retention"
         takes = every.keys() - {"query", "budget_tokens", "model", "provider"}
-    passed = {key: value for key, value in every.items() if value != _DEFAULTS[key]}
+    passed = {key: value for key, value in every.items() if value != OPTIONS[key].default}
     for key in passed:
         if key not in takes:
             raise Failure(f"{name} takes no {_OPTION.get(key, '--' + key.replace('_', '-'))}")
@@ -136,11 +137,6 @@ def _job(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 
 _OPTION = {"target_ratio": "--ratio", "budget_tokens": "--budget", "embedder": "--embedder"}
-_DEFAULTS = {
-    "query": None, "target_ratio": 0.4, "budget_tokens": None, "scoring": "balanced",
-    "embedder": "auto", "counter": None, "format": "auto", "granularity": "message",
-    "outline": False, "thinking": "auto", "model": "", "provider": None,
-}  # fmt: skip
 
 
 class _Watcher:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -221,8 +222,7 @@ def _print_report(document: Document, compaction: Compaction, options: argparse.
 
 
 def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
-    from rehydrate.page.comparison import side_by_side
-
+    side_by_side = import_module("rehydrate.page").side_by_side  # of another distribution
     page = side_by_side(document.entries, compaction, query=options.query, title=_title(document))
     write(page, options.html, option="--html")
     stats = compaction.stats
@@ -271,6 +271,8 @@ def _check_files(options: argparse.Namespace, output: Path | None) -> None:
             raise Failure(f"{option} {path} would overwrite the input; name another file")
     if output and options.html and output.absolute() == options.html.absolute():
         raise Failure(f"-o and --html both name {output}; name two files")
+    if options.html:
+        import_module("rehydrate.page")  # missed before anything is written
 
 
 def _thinking_summary(stats: Stats) -> str:

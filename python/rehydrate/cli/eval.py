@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import as_json, plural
 from rehydrate.cli.options import (
-    SMALLEST_RATIO,
     add_color_option,
     add_command,
     is_same_file,
@@ -31,6 +30,7 @@ from rehydrate.cli.terminal import (
     show,
     write,
 )
+from rehydrate.compact.options import MIN_RATIO
 
 if TYPE_CHECKING:
     from rehydrate.retention import (
@@ -476,7 +476,7 @@ def _check_page(options: argparse.Namespace) -> None:
 
 
 def _ratios(text: str) -> Sequence[float]:
-    return sorted({ratio(part) for part in text.split(",") if part.strip()} or {SMALLEST_RATIO})
+    return sorted({ratio(part) for part in text.split(",") if part.strip()} or {MIN_RATIO})
 
 
 def _share(text: str) -> float:

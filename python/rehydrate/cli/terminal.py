@@ -8,14 +8,15 @@ import re
 import shutil
 import stat
 import sys
-import threading
-import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate._jsonl import new_draft
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 USAGE = 2
 """Exit code of a mistake in the arguments or the input, which the user can correct."""
@@ -60,7 +61,6 @@ _ESCAPES = re.compile(
 _MARKS_A_CHARACTER = 2
 _REGIONAL_A, _REGIONAL_Z = 0x1F1E6, 0x1F1FF
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
-_JAMO_TAILS = range(0x1160, 0x1200)
 
 
 class Terminal(NamedTuple):
@@ -199,9 +199,9 @@ def table(rows: Sequence[Sequence[str]], align: str = "") -> list[str]:
 def _cells(character: str) -> int:
     if character.isascii():
         return 1
-    if unicodedata.category(character) in ("Mn", "Me") or ord(character) in _JAMO_TAILS:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    from rich.cells import get_character_cell_size
+
+    return get_character_cell_size(character)
 
 
 def _plain(character: str) -> str:
@@ -341,33 +341,10 @@ def _write_out(data: bytes) -> None:
         raise Failure(f"standard output cannot be written: {error.strerror}") from None
 
 
-def _duration(seconds: float) -> str:
-    """Return a time to read: 59 s, 12 min, 3 h 20 min.
-
-    >>> _duration(59), _duration(130), _duration(12_000)
-    ('59 s', '2 min 10 s', '3 h 20 min')
-    """
-    whole = max(round(seconds), 0)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3_600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
-
-
-BAR_CELLS = 30
-SHORTEST_BAR = 8
-DRAWN_EVERY_SECONDS = 0.1
-SHOWN_AFTER_SECONDS = 0.3
-"""Work that ends sooner gets no bar."""
-_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
-
 class Progress:
     """Progress, shown while the block runs if standard error is a terminal.
 
-    With a total it is a bar, without one a count. A thread draws it, so that the seconds go on
-    during a long step.
+    With a total it is a bar, without one a count.
     """
 
     def __init__(
@@ -375,81 +352,52 @@ class Progress:
     ) -> None:
         """Take the name of the work, the unit that is counted, and the total if it is known.
 
-        With `shows_rate` it also says how many a second, and how long the rest will take.
+        With `shows_rate` it also says how long the rest will take.
         """
         self._doing = doing
         self._unit = unit
         self._total = total
-        self._done = 0
-        self._skipped = 0
         self._shows_rate = shows_rate
-        self._started = time.monotonic()
-        self._ended = threading.Event()
-        self._drawing: threading.Thread | None = None
-        self._terminal = Terminal.of(sys.stderr)
+        self._bar: Bar | None = None
 
     def advance(self, steps: int) -> None:
         """Count finished steps."""
-        self._done += steps
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[0], steps)
 
     def skip(self, steps: int) -> None:
-        """Count steps that were finished before, and say nothing of how fast these are."""
-        self._done += steps
-        self._skipped += steps
+        """Begin with steps that were finished before, which say nothing of how fast these are."""
+        if self._bar is not None:
+            self._bar.reset(self._bar.task_ids[0], completed=steps)
 
     def __enter__(self) -> Self:
         """Start drawing, if standard error is a terminal."""
         if sys.stderr is not None and sys.stderr.isatty():
-            self._drawing = threading.Thread(target=self._draw, daemon=True)
-            self._drawing.start()
+            self._bar = self.bar(sys.stderr)
+            self._bar.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
         """Clear the line: the next output goes where it was."""
-        self._ended.set()
-        if self._drawing is not None:
-            self._drawing.join()
+        if self._bar is not None:
+            self._bar.stop()
 
-    def line(self) -> str:
-        """The line shown now. A line that wraps would leave its upper half behind, so the bar gives
-        way first, then the end of the line."""
-        terminal = self._terminal
-        seconds = time.monotonic() - self._started
-        figures = self._figures(seconds)
-        time_taken = f"  {_duration(seconds)}"
-        if self._total:
-            share = min(self._done / self._total, 1.0)
-            taken = display_width(f"{self._doing} {figures}{time_taken}") + 1
-            bar = terminal.bar(share, max(min(BAR_CELLS, terminal.width - taken), SHORTEST_BAR))
-            begin = f"{self._doing} {terminal.paint(bar, 'green')}"
-            plain = f"{self._doing} {bar}{figures}"
-        else:
-            wheel = terminal.glyph(_SPINNER, "|/-\\")
-            begin = terminal.paint(wheel[int(seconds / DRAWN_EVERY_SECONDS) % len(wheel)], "cyan")
-            plain = f" {figures}"
-        if display_width(plain + time_taken) < terminal.width:
-            return f"{begin}{figures}{time_taken}"
-        return terminal.cut(plain, terminal.width - 1)
+    def bar(self, stream: IO[str]) -> Bar:
+        """Return the bar on a stream."""
+        from rich import progress
+        from rich.console import Console
 
-    def _figures(self, seconds: float) -> str:
-        if self._total:
-            share = min(self._done / self._total, 1.0)
-            figures = f"{share:4.0%}  {self._done:,} of {self._total:,} {self._unit}"
-        else:
-            figures = f"  {self._doing}" + (f": {self._done:,} {self._unit}" if self._done else "")
-        rate = (self._done - self._skipped) / max(seconds, 1e-9)
-        if self._shows_rate and rate:
-            figures += f"  {rate:,.0f} {self._unit}/s"
-            if self._total:
-                figures += f"  {_duration((self._total - self._done) / rate)} left"
-        return figures
-
-    def _draw(self) -> None:
-        if self._ended.wait(SHOWN_AFTER_SECONDS):
-            return
-        clear = "\r\x1b[K"
-        while True:
-            print(f"{clear}{self.line()}", end="", file=sys.stderr, flush=True)
-            if self._ended.wait(DRAWN_EVERY_SECONDS):
-                break
-        print(clear, end="", file=sys.stderr, flush=True)
+        columns: list[progress.ProgressColumn] = [
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}", markup=False),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn(self._unit, markup=False),
+            progress.TimeElapsedColumn(),
+        ]
+        if self._total is not None:
+            columns[2:2] = [progress.BarColumn(), progress.TaskProgressColumn()]
+        if self._shows_rate:
+            columns.append(progress.TimeRemainingColumn(compact=True))
+        bar = progress.Progress(*columns, console=Console(file=stream), transient=True)
+        bar.add_task(Terminal.of(stream).safe(self._doing), total=self._total)
+        return bar

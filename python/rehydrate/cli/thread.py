@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -248,8 +249,7 @@ def _check_output(options: argparse.Namespace, page: Path | None) -> None:
 
 
 def _write_page(name: str, read: StoredConversation, tokens: int, page: Path | None) -> None:
-    from rehydrate.page import store_page
-
+    store_page = import_module("rehydrate.page").store_page  # of another distribution
     text = store_page(
         read.store,
         read.entries,

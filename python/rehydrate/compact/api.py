@@ -15,7 +15,7 @@ from rehydrate.compact.result import Compaction
 if TYPE_CHECKING:
     from rehydrate._engine import CounterName
     from rehydrate.compact.archive import Archive
-    from rehydrate.compact.arguments import Granularity, ThinkingPolicy
+    from rehydrate.compact.options import Granularity, ThinkingPolicy
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.compact.scoring import ProfileName, Scoring
     from rehydrate.compact.signals import Memory
@@ -134,8 +134,8 @@ def compact_context(
     """
     started = time.perf_counter()
     arguments = checked_arguments(
-        query,
-        target_ratio,
+        query=query,
+        target_ratio=target_ratio,
         budget_tokens=budget_tokens,
         memory=memory,
         scoring=scoring,

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate._check import check_choice, check_timeout
+from rehydrate.compact.options import OPTIONS
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import Deadline, Memory
-from rehydrate.embedding.choice import model_of
-from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
-from rehydrate.messages import PROVIDERS, Conversation
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import Conversation
 
 if TYPE_CHECKING:
-    from rehydrate.compact.archive import ArchiveTarget
+    from rehydrate.compact.archive import Archive, ArchiveTarget
     from rehydrate.embedding.onnx import NamedModel
     from rehydrate.embedding.protocol import Model
-
-MIN_RATIO = 0.05
-
-Granularity = Literal["message", "excerpt"]
-
-GRANULARITIES: tuple[Granularity, ...] = ("message", "excerpt")
-"""The pieces that are kept or dropped whole: messages, or also blocks of long texts."""
-
-ThinkingPolicy = Literal["auto", "keep", "strip"]
-
-THINKING: tuple[ThinkingPolicy, ...] = ("auto", "keep", "strip")
-"""The policies for thinking in kept messages: "auto" keeps what the model takes back. A model that
-binds thinking to its prefix takes back only what stands before the first change."""
 
 
 class Arguments(NamedTuple):
@@ -58,7 +42,6 @@ class Arguments(NamedTuple):
     provider: str | None
     pin: Iterable[Any]
     outline: OutlineSize
-    """Not checked: the check needs the conversation's target."""
 
     def target_of(self, before_tokens: int) -> int:
         """Return how many of these tokens may be kept."""
@@ -77,139 +60,40 @@ class Arguments(NamedTuple):
         return self.scoring.packing == "coverage"
 
 
-def checked_arguments(
-    query: object,
-    target_ratio: object,
-    *,
-    budget_tokens: object,
-    memory: Any,
-    scoring: Any,
-    embedder: Any,
-    counter: object,
-    format: str,  # noqa: A002  the field's word
-    granularity: Any,
-    thinking: Any,
-    model: object,
-    provider: Any,
-    pin: Iterable[Any],
-    timeout: object,
-    archive: object,
-    outline: OutlineSize,
-) -> Arguments:
+def checked_arguments(**given: Any) -> Arguments:
     """Return the arguments of compact_context, or raise InvalidArgumentError for the first bad one.
 
-    `format`, `pin` and `outline` are checked later, against the messages.
+    `format` and `pin` are checked later, against the messages.
     """
-    profile = scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
-    ratio, budget = _checked_ratio(target_ratio), _checked_budget(budget_tokens)
-    counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    check_choice("granularity", granularity, GRANULARITIES)
-    check_choice("thinking", thinking, THINKING)
-    if provider is not None:
-        check_choice("provider", provider, PROVIDERS)
-    model = _checked_model(model)
-    query = _checked_query(query)
-    caller_model = model_of(embedder)
-    seconds = check_timeout("timeout", timeout)
-    deadline = None if seconds is None else Deadline.within(seconds)
+    checked = {name: OPTIONS[name].check(value) for name, value in given.items()}
+    scoring, seconds = checked["scoring"], checked["timeout"]
     return Arguments(
-        query=query,
-        target_ratio=ratio,
-        budget_tokens=budget,
-        scoring=profile,
-        counter=counted_by,
-        caller_model=caller_model,
-        has_embedder=embedder is not None,
-        memory=memory,
-        archive=_checked_archive(memory, archive),
-        deadline=deadline,
-        format=format,
-        divides_texts=granularity == "excerpt",
-        thinking=thinking,
-        model=model,
-        provider=provider,
-        pin=pin,
-        outline=outline,
+        query=checked["query"],
+        target_ratio=checked["target_ratio"],
+        budget_tokens=checked["budget_tokens"],
+        scoring=scoring,
+        counter=checked["counter"] or _engine.check_counter(scoring.counter),
+        caller_model=checked["embedder"],
+        has_embedder=given["embedder"] is not None,
+        memory=checked["memory"],
+        archive=_archive_target(checked["memory"], checked["archive"]),
+        deadline=None if seconds is None else Deadline.within(seconds),
+        format=checked["format"],
+        divides_texts=checked["granularity"] == "excerpt",
+        thinking=checked["thinking"],
+        model=checked["model"],
+        provider=checked["provider"],
+        pin=checked["pin"],
+        outline=checked["outline"],
     )
 
 
-def _checked_ratio(ratio: object) -> float:
-    """Return the share of the tokens to keep: above 0, at most 1, raised to 0.05 if less."""
-    if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
-        return max(float(ratio), MIN_RATIO)
-    raise InvalidArgumentError(
-        f"target_ratio is {ratio!r}; pass the share of the tokens to keep, a number above 0 and up "
-        f"to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
-    )
-
-
-def _ratio_hint(ratio: object) -> str:
-    """Return what a number that is no share was probably meant as, or ""."""
-    if not isinstance(ratio, (int, float)) or isinstance(ratio, bool):
-        return ""
-    if isinstance(ratio, float) and math.isnan(ratio):
-        return ""
-    if 100 * MIN_RATIO <= ratio <= 100:
-        return f"; did you mean {ratio / 100:g}?"
-    if 1 < ratio < 100 * MIN_RATIO:
-        return ""
-    if ratio > 100:
-        return "; a number of tokens is budget_tokens"
-    return "; budget_tokens=0 keeps only what is always kept"
-
-
-def _checked_budget(budget: Any) -> int | None:
-    """Return a number of tokens, or None."""
-    if budget is None:
-        return None
-    with suppress(TypeError):  # numpy's integers are integers too
-        if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
-            return min(tokens, 2**63)
-    raise InvalidArgumentError(
-        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
-        "or None to go by target_ratio"
-    )
-
-
-def _checked_query(query: object) -> str | None:
-    """Return the query without surrounding white space, or None."""
-    if not (query is None or isinstance(query, str)):
-        raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
-    return query if query is None else query.strip()
-
-
-def _checked_model(model: object) -> str:
-    """Return the name of the model that gets the messages; "" if unknown."""
-    if isinstance(model, str):
-        return model
-    raise InvalidArgumentError(
-        f'model is a {type(model).__name__}; pass the model\'s name as the provider has it, or ""'
-    )
-
-
-def _check_memory(memory: object) -> None:
-    """Raise for an object without `recall`, and for a memory without a namespace."""
-    if memory is not None and not callable(getattr(memory, "recall", None)):
-        raise InvalidArgumentError(
-            f"memory is of type {type(memory).__name__}, which has no recall; pass a "
-            "rehydrate.Memory, an object with recall(vectors, k) -> similarities, or None"
-        )
-    if memory is not None and getattr(memory, "namespace", "") is None:
-        raise MissingNamespaceError("memory")
-
-
-def _checked_archive(memory: Any, archive: object) -> ArchiveTarget | None:
+def _archive_target(memory: Any, archive: Archive | None) -> ArchiveTarget | None:
     """Return what is written to which memory; None for nothing."""
-    _check_memory(memory)
-    if archive is False:
+    if archive is None:
         return None
-    from rehydrate.compact.archive import Archive, ArchiveTarget
+    from rehydrate.compact.archive import ArchiveTarget
 
-    chosen = Archive() if archive is True else archive
-    if not isinstance(chosen, Archive):
-        raise InvalidArgumentError(
-            f"archive is {archive!r}; pass True, False or an Archive(dropped=..., novel=...)"
-        )
     if memory is None:
         raise InvalidArgumentError(
             f"archive is {archive!r}, but there is no memory to write to; "
@@ -220,7 +104,7 @@ def _checked_archive(memory: Any, archive: object) -> ArchiveTarget | None:
             f"archive is {archive!r}, but memory is of type {type(memory).__name__}, which has no "
             "add; pass a rehydrate.Memory"
         )
-    return ArchiveTarget(memory, chosen)
+    return ArchiveTarget(memory, archive)
 
 
 class Pinned(NamedTuple):
@@ -244,7 +128,7 @@ def pinned_units(
     Without `thoughts`, no unit is kept only for the thinking that begins an open tool loop.
     """
     pins = conversation.pins(thoughts=thoughts)
-    by_caller = conversation.units_holding(indices) if indices else ()
+    by_caller = tuple(conversation.units_holding(indices))
     for unit in by_caller:
         pins.setdefault(unit, "pinned by the caller")
     return Pinned(pins, by_caller)

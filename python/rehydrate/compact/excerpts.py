@@ -244,7 +244,7 @@ class DivisibleTexts(NamedTuple):
                 piece, span = pieces[divided[text]], divisions[text].blocks[number]
                 kept = (piece._replace(text=piece.text[span.start : span.end]),)
             messages.append(message._replace(pieces=kept))
-        return self.conversation._replace(messages=tuple(messages), units=())
+        return Conversation(self.conversation.format, tuple(messages))
 
     def _pieces(self) -> list[Piece]:
         return [piece for message in self.conversation.messages for piece in message.pieces]

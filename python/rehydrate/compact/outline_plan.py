@@ -13,7 +13,6 @@ from rehydrate.compact.outline import (
     Outline,
     OutlineName,
     OutlineSize,
-    check_outline,
     fenced,
     outline_tokens,
     read_fenced,
@@ -63,7 +62,6 @@ class OutlinePlan(NamedTuple):
         everything fits the target. Otherwise they go, even if no new one is wanted: an outline must
         not be kept as somebody's last message. Raises InvalidArgumentError for a bad size.
         """
-        check_outline(size)
         replaced = _earlier_outlines(conversation)
         if not replaced:
             return cls(size), conversation
@@ -72,7 +70,7 @@ class OutlinePlan(NamedTuple):
             return cls(size), conversation
         counted = zip(conversation.messages, tokens, strict=True)
         replaced_tokens = sum(count for message, count in counted if message.index in replaced)
-        return cls(size, replaced, replaced_tokens), without_messages(conversation, replaced)
+        return cls(size, replaced, replaced_tokens), conversation.without(map(int, replaced))
 
     def cancelled(self) -> Self:
         """Return the plan of a compaction that changes nothing: earlier outlines stay."""
@@ -153,14 +151,6 @@ def _earlier_outlines(conversation: Conversation) -> dict[float, list[OutlineNam
         if names is not None:
             found[index] = names
     return found
-
-
-def without_messages(conversation: Conversation, indices: Collection[float]) -> Conversation:
-    """Return the conversation without these messages, each of which is a unit of its own."""
-    return conversation._replace(
-        messages=tuple([each for each in conversation.messages if each.index not in indices]),
-        units=tuple([unit for unit in conversation.units if unit.members[0] not in indices]),
-    )
 
 
 def outline_slot(

@@ -39,7 +39,7 @@ from rehydrate.compact.thinking import (
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._grouping import user_message
 from rehydrate.formats._reading import as_sequence
-from rehydrate.messages import Conversation, Message
+from rehydrate.messages import Conversation, Message, problems_of
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -70,7 +70,7 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
         writer = archive.writer(source.conversation, whole_entries, origins)
     kept = _rebuild(source, choice, writer, arguments)
     problems = (
-        *source.conversation.problems,
+        *problems_of(source.conversation.unknown),
         *signals.problems,
         *choice.problems,
         *(writer.problems if writer else ()),

@@ -19,7 +19,7 @@ from rehydrate import _engine, formats
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.thinking import UNBOUND, ThinkingModel, thinking_model
-from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind, Unit
+from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind
 
 WAITS = "waits for the end of the turn"
 """The reason why a unit is kept that could go, where no change is safe."""
@@ -245,19 +245,7 @@ def _reread(conversation: Conversation, entries: Sequence[Any]) -> Conversation:
     """Read the entries that are left of a conversation; its indices stay the same."""
     left = [m.index for m in conversation.messages if entries[m.index] is not None]
     rest = formats.FORMATS[conversation.format].parse([entries[index] for index in left])
-    messages = tuple([message._replace(index=left[message.index]) for message in rest.messages])
-    by_index = {message.index: message for message in messages}
-    units = []
-    for unit in rest.units:
-        members = tuple([left[position] for position in unit.members])
-        units.append(Unit(members, tuple([by_index[index] for index in members])))
-    return rest._replace(
-        messages=messages,
-        units=tuple(units),
-        ignored=conversation.ignored,
-        bound=tuple([left[position] for position in rest.bound]),
-        opening=tuple([left[position] for position in rest.opening]),
-    )
+    return rest.renumbered(left).replace(ignored=conversation.ignored)
 
 
 def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) -> dict[int, int]:
@@ -287,7 +275,7 @@ def for_provider(conversation: Conversation, provider: str | None, model: str) -
             provider = "anthropic"
         if provider is None:
             return conversation
-        return conversation._replace(user_first=provider == "anthropic")
+        return conversation.replace(user_first=provider == "anthropic")
     own: str = PROVIDER_OF.get(conversation.format, conversation.format)
     if provider not in (None, own):
         raise InvalidArgumentError(

@@ -148,22 +148,14 @@ def _with_messages(
     """Return the conversation with these messages, and their strings by number of the piece."""
     if not split:
         return SplitInputs(conversation, {}, {})
-    messages = tuple(
-        split[message.index][0] if message.index in split else message
-        for message in conversation.messages
-    )
-    by_index = {message.index: message for message in messages}
-    units = tuple(
-        unit._replace(messages=tuple(by_index[index] for index in unit.members))
-        for unit in conversation.units
-    )
+    changed = conversation.with_messages({index: new for index, (new, _) in split.items()})
     originals: dict[int, Message] = {}
     texts: dict[int, InputText] = {}
     end = 0
-    for position, message in enumerate(messages):
+    for position, message in enumerate(changed.messages):
         end += len(message.pieces)
         if message.index in split:
             originals[position] = conversation.messages[position]
             new = split[message.index][1]
             texts |= dict(enumerate(new, end - len(new)))
-    return SplitInputs(conversation._replace(messages=messages, units=units), originals, texts)
+    return SplitInputs(changed, originals, texts)

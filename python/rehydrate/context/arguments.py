@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from rehydrate._check import check_callable, check_choice, check_timeout, check_type
-from rehydrate.compact.arguments import GRANULARITIES
+from rehydrate.compact.options import GRANULARITIES
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS

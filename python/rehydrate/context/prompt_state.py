@@ -129,9 +129,8 @@ def _latest(shown: PromptIR) -> dict[str, Any]:
     ]
     if shown.late_bound:
         indices = {
-            tool_call_id: shown.history.entry_index(message.index)
-            for message in shown.history.light_messages
-            for tool_call_id in message.answers
+            tool_call_id: shown.history.entry_index(index)
+            for tool_call_id, index in shown.history.rows.answers()
         }
         contents += [
             (indices.get(section.tool_call_id or "", -1), _LATE_NUMBER.sub("", section.id), section)

@@ -23,6 +23,7 @@ from rehydrate.context.thread_records import (
     header,
     ir_of,
     read_record,
+    reading,
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.compiled import CompiledPrompt
@@ -57,6 +58,7 @@ def records_of(store: ThreadStore, namespace: str, name: str) -> list[Record]:
             return records
 
 
+@reading()
 def attach(
     thread: Thread,
     builder: PromptBuilder,
@@ -111,6 +113,7 @@ def attach(
     return None if stored is None else stored.summary
 
 
+@reading()
 def restore_unseen(thread: Thread, builder: PromptBuilder, stored: StoredThread) -> None:
     """Restore a thread for a model that sees none of its entries; no change of it is written."""
     thread.entries.restore(stored.entries)
@@ -119,6 +122,7 @@ def restore_unseen(thread: Thread, builder: PromptBuilder, stored: StoredThread)
     builder.originals = ThreadOriginals(thread.entries, stored.originals)
 
 
+@reading()
 def thread_of(records: Sequence[Record]) -> Thread:
     """Return a thread with the entries and the context store that its records tell of."""
     stored = StoredThread.of(records)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from hashlib import blake2b
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 from rehydrate._text import as_json
 from rehydrate.context.history import Entries, StoredEntry
 from rehydrate.context.prompt_state import PromptState
-from rehydrate.errors import InvalidArgumentError, UnreadableIRError
+from rehydrate.errors import InvalidArgumentError, RehydrateError, UnreadableIRError
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
@@ -67,14 +68,66 @@ class Record(NamedTuple):
         return as_json(self.content)
 
 
+_FIELDS: dict[Kind, dict[str, type]] = {
+    Kind.HEADER: {"format": str},
+    Kind.ENTRY: {"entry": object, "tokens": int},
+    Kind.STATE: dict.fromkeys(("seen", "job_tokens", "prompts", "compactions"), int),
+    Kind.WAITING: {"waiting": dict},
+    Kind.ORIGINAL: {"handle": str, "text": str},
+    Kind.REMAINDER: {"handle": str, "sections": list},
+    Kind.OPERATIONS: {"operations": list, "seen": int},
+    Kind.SUMMARY: {"until": int, "compactions": int, "tokens": int, "text": str},
+    Kind.UNDO: {"to": int},
+}
+"""What a record of each kind says at least: a store may come from somebody else."""
+_MOST = 1 << 53
+"""No count of ours is larger, and sums of them are exact in every number."""
+
+
 def read_record(kind: int, time: float, body: str) -> Record:
-    """Read a record from its columns."""
+    """Read a record from its columns; raises UnreadableIRError for what none of ours says."""
     try:
-        return Record(Kind(kind), time, json.loads(body))
-    except ValueError as error:
+        return checked_record(Kind(kind), time, json.loads(body))
+    except (ValueError, RecursionError) as error:
         raise UnreadableIRError(
             "record", f"is of kind {kind} or no JSON ({error})", "upgrade rehydrate to read it"
         ) from None
+
+
+def checked_record(kind: Kind, time: float, content: Any) -> Record:
+    """Return the record of a content; raises UnreadableIRError for one without its fields."""
+    for name, form in _FIELDS[kind].items():
+        value = content.get(name) if isinstance(content, dict) else None
+        is_count = form is not int or (type(value) is int and 0 <= value < _MOST)
+        if not isinstance(content, dict) or name not in content or not is_count:
+            problem = f"is of kind {kind.name.lower()} and has no {name!r}"
+        elif not isinstance(value, form):
+            problem = f"is of kind {kind.name.lower()} and its {name!r} is {type(value).__name__}"
+        else:
+            continue
+        raise UnreadableIRError("record", problem, _REMEDY, [name])
+    return Record(kind, time, content)
+
+
+_REMEDY = "restore the store from a copy or an export"
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise UnreadableIRError where records do not fit each other, or say what none of ours does.
+
+    Their hashes say that they are as somebody wrote them, not who.
+    """
+    try:
+        yield
+    except RehydrateError:
+        raise
+    except (
+        *(KeyError, TypeError, ValueError, AttributeError, IndexError),
+        *(OverflowError, RecursionError),
+    ) as error:
+        problem = f"says what no thread does ({type(error).__name__}: {error})"
+        raise UnreadableIRError("the thread", problem, _REMEDY) from error
 
 
 def header(format: str, **more: Any) -> Record:  # noqa: A002  the field's word
@@ -232,6 +285,7 @@ class StoredThread:
     summary: dict[str, Any] | None = None
 
     @classmethod
+    @reading()
     def of(cls, records: Sequence[Record]) -> StoredThread:
         """Read the records that count; raises UnreadableIRError for a later version's."""
         first = records[0].content if records and records[0].kind is Kind.HEADER else {}
@@ -277,6 +331,7 @@ class StoredThread:
         if isinstance(content["sent"], dict):
             self.sent = state
 
+    @reading()
     def section_lists(self, lists: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Section, ...]]:
         """Read the sections behind each key."""
         read = {}
@@ -337,5 +392,5 @@ def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
                 f"line {number} is no line of an exported thread "
                 f"({type(error).__name__}: {error}); pass a file that an export wrote"
             ) from None
-        records.append(Record(kind, time, read))
+        records.append(checked_record(kind, time, read))
     return name, records

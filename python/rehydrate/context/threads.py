@@ -33,9 +33,7 @@ from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
-    from rehydrate.memory.local import LocalStore
-    from rehydrate.memory.postgres.store import PostgresStore
-    from rehydrate.memory.store import ThreadStore
+    from rehydrate.memory.store import SharedStore, ThreadStore
 
 Durability = Literal["entry", "turn"]
 DURABILITIES: tuple[Durability, ...] = ("entry", "turn")
@@ -86,7 +84,7 @@ class Threads:
 
     def __init__(
         self,
-        store: LocalStore | PostgresStore,
+        store: SharedStore,
         *,
         namespace: str | None = None,
         durability: Durability = "entry",

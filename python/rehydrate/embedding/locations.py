@@ -103,7 +103,10 @@ FILES = (
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _OWNER = "sentence-transformers"
-_MAKE = "pass a folder with model.onnx and tokenizer.json, or make one: rehydrate model convert"
+_MAKE = (
+    "pass a folder with model.onnx and tokenizer.json, or make one in a checkout: "
+    "python -m tools.convert"
+)
 
 
 def find_model_folder(name_or_path: str | os.PathLike[str]) -> Path:
@@ -163,7 +166,7 @@ def _is_usable(folder: Path) -> bool:
 def _fetch(repository: str, snapshot: Path | None) -> Path:
     remedy = _MAKE
     if snapshot is not None and (snapshot / "model.safetensors").is_file():
-        remedy = f"convert what is there: rehydrate model convert {snapshot}"
+        remedy = f"convert what is there, in a checkout: python -m tools.convert {snapshot}"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}:
         raise ModelError(repository, f"has no ONNX model in {hub_cache()}, and offline", remedy)
     if find_spec("huggingface_hub") is None:

@@ -1,6 +1,6 @@
 """The files of a model folder: graph, tokenizer, maximum tokens and pooling.
 
-It reads three layouts: ours (`rehydrate model convert`), a plain `model.onnx` next to
+It reads three layouts: ours (`python -m tools.convert`), a plain `model.onnx` next to
 `tokenizer.json`, and that of sentence-transformers with its graph under `onnx/`.
 """
 
@@ -57,7 +57,7 @@ class Manifest:
             InvalidArgumentError: it is missing, damaged, or of a newer format.
         """
         file = folder / MANIFEST
-        remedy = "convert the model again: rehydrate model convert SOURCE --force"
+        remedy = "convert it again, in a checkout: python -m tools.convert SOURCE --force"
         try:
             content = json.loads(file.read_bytes())
             content["precisions"] = tuple(content["precisions"])
@@ -84,7 +84,7 @@ DEFAULT_MAX_TOKENS = 256
 _DEFAULT_MAX_TOKENS_LIMIT = 512
 _FEWEST_TOKENS = 8
 _INT8 = ("model_int8.onnx", "model_quantized.onnx")
-_AGAIN = "get the model again, or make it: rehydrate model convert"
+_AGAIN = "get the model again, or make it in a checkout: python -m tools.convert"
 
 
 class ModelFiles(NamedTuple):
@@ -146,7 +146,7 @@ def _graph(folder: Path, precision: Precision) -> tuple[Path, Precision]:
         return graph, "fp32"
     remedy = _AGAIN
     if (folder / "model.safetensors").is_file():
-        remedy = f"make it: rehydrate model convert {folder}"
+        remedy = f"make it in a checkout: python -m tools.convert {folder}"
     raise ModelError(folder, "holds no model.onnx", remedy)
 
 

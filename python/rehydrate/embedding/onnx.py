@@ -236,7 +236,7 @@ def load_model(
     """Load a BERT-like sentence-transformer in ONNX.
 
     `name_or_path` is a folder with `model.onnx` and `tokenizer.json` (or sentence-transformers'
-    layout), the name of a model made by ``rehydrate model convert``, or ``org/name`` in the cache
+    layout), the name of a model made by ``python -m tools.convert``, or ``org/name`` in the cache
     of the Hugging Face Hub, or on it where `huggingface_hub` is installed.
 
     `precision="int8"` takes the quantised graph where there is one, "fp32" never does. `threads`
@@ -248,7 +248,7 @@ def load_model(
     >>> load_model("/nowhere")
     Traceback (most recent call last):
     rehydrate.errors.ModelError: /nowhere: no such folder; pass a folder with model.onnx and \
-tokenizer.json, or make one: rehydrate model convert
+tokenizer.json, or make one in a checkout: python -m tools.convert
 
     Raises:
         ModelError: no such model, or a file of it, or ONNX Runtime's library, cannot be used.

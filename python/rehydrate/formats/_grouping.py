@@ -1,7 +1,7 @@
 """The ids of tool calls that validators pair, and a user's message in any format.
 
-The native `Columns` group messages into units (tests/formats/reading_twin.py has the algorithm in
-Python).
+The native `Conversation` groups messages into units (tests/formats/reading_twin.py has the
+algorithm in Python).
 """
 
 from __future__ import annotations

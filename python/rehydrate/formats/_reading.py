@@ -9,7 +9,6 @@ from reprlib import Repr
 from typing import Any
 
 from rehydrate._native import (
-    Columns,
     first_telling,
     read_entries,
     read_transcript,
@@ -22,7 +21,6 @@ __all__ = [
     "HINT",
     "NONE",
     "PROOF",
-    "Columns",
     "Path",
     "Places",
     "as_entry",

@@ -19,7 +19,6 @@ from rehydrate.formats._reading import (
     HINT,
     NONE,
     PROOF,
-    Columns,
     Path,
     Places,
     as_entry,
@@ -47,7 +46,7 @@ from rehydrate.formats.thinking import (
     content_without_thinking,
     is_thinking,
 )
-from rehydrate.messages import SHAPES, Conversation, Message, Piece, PieceKind
+from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 NAME = "anthropic"
 replace = replace_texts
@@ -99,18 +98,9 @@ def detect(entry: Mapping[str, Any]) -> int:
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Anthropic messages; raises InvalidMessageError for an entry that is no message."""
     notes = Notes()
-    columns = read_entries(NAME, entries, partial(_read_entry, notes=notes))
-    opening = _opening_thought(entries, columns)
-    return Conversation(
-        NAME,
-        None,
-        None,
-        user_first=True,
-        bound=tuple(sorted({*opening, *notes.bound})),
-        columns=columns,
-        opening=opening,
-        unknown=notes.unknown,
-    )
+    read = read_entries(NAME, entries, partial(_read_entry, notes=notes))
+    opening = _opening_thought(entries, read)
+    return notes.added_to(read, user_first=True, bound=opening, opening=opening)
 
 
 def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
@@ -138,18 +128,17 @@ def _check_no_chat_calls(entry: Mapping[str, Any], index: int) -> None:
             raise InvalidMessageError(index, key, value, "no call of OpenAI chat's", remedy)
 
 
-def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...]:
+def _opening_thought(entries: Sequence[Any], read: Conversation) -> tuple[int, ...]:
     """Return the index of the message that begins the open tool loop, if it begins with a thought
     without text (redacted, or not displayed); no piece shows such a thought. And that of the
     message before it: without the user's turn an earlier reply would begin the loop.
 
     With thinking enabled the API refuses a loop that does not begin with a thought.
     """
-    first = columns.loop_opening()
-    if first is None or first == len(columns) - 1 or not _begins_with_thought(entries[first]):
+    first = read.loop_opening()
+    if first is None or first == read.message_count - 1 or not _begins_with_thought(entries[first]):
         return ()
-    pieces = columns.message(first, SHAPES).pieces
-    if any(piece.kind is _THINKING for piece in pieces):
+    if any(piece.kind is _THINKING for piece in read.message(first).pieces):
         return ()
     return tuple(range(max(first - 1, 0), first + 1))
 

@@ -11,7 +11,7 @@ would drop one half of the pair.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rehydrate.errors import UnknownBlockError, Violation
@@ -24,7 +24,7 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
-from rehydrate.messages import FORMAT_NAMES, Piece, PieceKind
+from rehydrate.messages import FORMAT_NAMES, Conversation, Piece, PieceKind
 
 __all__ = [
     "CALLS",
@@ -158,6 +158,13 @@ class Notes:
         summary, and what nobody can read may be state too."""
         state = [] if self.state is None else [self.state]
         return tuple(sorted({*state, *self.unread}))
+
+    def added_to(
+        self, read: Conversation, *, bound: Iterable[int] = (), **facts: Any
+    ) -> Conversation:
+        """Return the conversation with what was found out, with these facts and bound indices."""
+        bound = sorted({*bound, *self.bound})
+        return read.replace(bound=bound, unknown=self.unknown, **facts)
 
 
 class Draft:

@@ -30,7 +30,6 @@ from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
-    Columns,
     Places,
     as_entry,
     read_transcript,
@@ -76,18 +75,9 @@ def parse(entries: Sequence[Any]) -> Conversation:
     if found is None:
         notes = Notes()
         messages, links, skipped = read_slowly(entries, notes)
-        found = Columns.grouped(tuple(messages), links), skipped
-    columns, ignored = found
-    return Conversation(
-        NAME,
-        None,
-        None,
-        tuple(ignored),
-        user_first=True,
-        bound=notes.bound,
-        columns=columns,
-        unknown=notes.unknown,
-    )
+        found = Conversation.grouped(NAME, tuple(messages), links), skipped
+    read, ignored = found
+    return notes.added_to(read, ignored=ignored, user_first=True)
 
 
 def read_slowly(

@@ -20,7 +20,6 @@ from rehydrate.formats import openai_chat
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
-    Columns,
     Path,
     as_entry,
     as_parts,
@@ -80,18 +79,8 @@ def parse(entries: Sequence[Any]) -> Conversation:
         messages.append(
             Message(index, role, tuple(draft.pieces), draft.images, ids, answers, role == "user")
         )
-    columns = Columns.grouped(tuple(messages), links)
-    user_first = columns.begins_with_user()
-    return Conversation(
-        NAME,
-        None,
-        None,
-        tuple(ignored),
-        user_first,
-        notes.bound,
-        columns=columns,
-        unknown=notes.unknown,
-    )
+    read = Conversation.grouped(NAME, tuple(messages), links)
+    return notes.added_to(read, ignored=ignored, user_first=read.begins_with_user())
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

@@ -73,8 +73,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read OpenAI chat messages; raises InvalidMessageError for an entry that is no message."""
     notes = Notes()
-    columns = read_entries(NAME, entries, partial(_read_entry, notes=notes))
-    return Conversation(NAME, None, None, bound=notes.bound, columns=columns, unknown=notes.unknown)
+    return notes.added_to(read_entries(NAME, entries, partial(_read_entry, notes=notes)))
 
 
 def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:

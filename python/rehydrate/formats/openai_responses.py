@@ -25,7 +25,6 @@ from rehydrate.formats._reading import (
     HINT,
     NONE,
     PROOF,
-    Columns,
     Path,
     as_entry,
     as_parts,
@@ -119,16 +118,8 @@ def read_items(
             bound.append(index)
     called = {call for message in messages for call in message.calls}
     bound += [message.index for message in messages if not called.issuperset(message.answers)]
-    columns = Columns.grouped(tuple(messages), turns.links)
-    return Conversation(
-        name,
-        None,
-        None,
-        tuple(ignored),
-        bound=tuple(sorted({*bound, *notes.bound})),
-        columns=columns,
-        unknown=notes.unknown,
-    )
+    read = Conversation.grouped(name, tuple(messages), turns.links)
+    return notes.added_to(read, ignored=ignored, bound=bound)
 
 
 class _Turns:

@@ -39,16 +39,8 @@ def detect(_entry: Mapping[str, Any]) -> int:
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read role/content messages; raises InvalidMessageError for an entry that is no message."""
     notes = Notes()
-    columns = read_entries(NAME, entries, partial(_read_entry, notes=notes))
-    return Conversation(
-        NAME,
-        None,
-        None,
-        user_first=columns.begins_with_user(),
-        bound=notes.bound,
-        columns=columns,
-        unknown=notes.unknown,
-    )
+    read = read_entries(NAME, entries, partial(_read_entry, notes=notes))
+    return notes.added_to(read, user_first=read.begins_with_user())
 
 
 def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:

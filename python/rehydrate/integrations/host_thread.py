@@ -254,12 +254,12 @@ def shown_messages(prompt: CompiledPrompt) -> list[Shown]:
 
 def _with_user_first(shown: list[Shown], history: History) -> list[Shown]:
     """Return the messages with the user's before the assistant's, where a compaction took those."""
-    first = next((each for each in history.light_messages if each.role != "system"), None)
-    if first is None or first.role != "assistant":
+    first, role = history.rows.first_said() or (0, "")
+    if role != "assistant":
         return shown
-    index = history.entry_index(first.index)
+    index = history.entry_index(first)
     at = [each.index for each in shown].index(index)
-    if index == first.index or any(each.index is None for each in shown[:at]):
+    if index == first or any(each.index is None for each in shown[:at]):
         return shown  # the host's own beginning, or there is a section before it
     shown.insert(at, Shown(None, user_message(BEGINNING, history.format)))
     return shown

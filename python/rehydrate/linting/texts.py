@@ -18,8 +18,7 @@ from typing import Any
 
 from rehydrate.linting.subject import Finding, Subject, Text, token_count
 from rehydrate.messages import PieceKind
-from rehydrate.prompt.caps import LOG_LINES
-from rehydrate.prompt.caps.results import Kind, kind_of
+from rehydrate.prompt.caps import LOG_LINES, Kind, kind_of
 from rehydrate.prompt.section import ToolDef
 
 WORTH_TOKENS = 500

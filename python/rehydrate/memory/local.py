@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate import _engine
-from rehydrate.errors import UnknownHandleError
+from rehydrate.errors import StoreCorruptError, UnknownHandleError
 from rehydrate.memory.items import (
     INDEX_BYTES,
     TIERS,
@@ -96,7 +96,7 @@ class LocalStore:
         (found,) = self._native.get(namespace, [handle])
         if found is None:
             raise UnknownHandleError(handle, namespace)
-        return _item(found)
+        return self._item(found)
 
     def list(
         self,
@@ -126,7 +126,7 @@ class LocalStore:
                 newest_first=newest_first,
                 **filters,
             )
-            yield [_item(found) for found in page]
+            yield [self._item(found) for found in page]
             left = left - len(page) if cursor is not None else 0
 
     def search(
@@ -150,7 +150,7 @@ class LocalStore:
         )
         hits = []
         for columns, start, end, score, text, trigram, cosine in found:
-            item = _item(columns)
+            item = self._item(columns)
             snippet = item.text[start:end]
             hits.append(
                 Hit(item, snippet, score, text, trigram, None if math.isnan(cosine) else cosine)
@@ -256,6 +256,17 @@ class LocalStore:
         """Wait for running writes, then close the file."""
         self._native.close()
 
+    def _item(self, columns: _native._Item) -> MemoryItem:
+        """Rebuild an item from its row; raises StoreCorruptError for what no call wrote."""
+        try:
+            return _item(columns)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise StoreCorruptError(
+                self.path,
+                f"the notes of {columns[0]} are not as they were written ({error})",
+                "restore the file from a copy or an export",
+            ) from None
+
 
 def _milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
@@ -350,7 +361,7 @@ def _item(columns: _native._Item) -> MemoryItem:
         "parents": parents,
         "time": moment_of(time),
         "expires": None if expires is None else moment_of(expires),
-        "metadata": json.loads(metadata) if metadata else {},
+        "metadata": dict(json.loads(metadata)) if metadata else {},
         "links": tuple(
             [Link(relation, other) for relation, other, from_here in links if from_here]
         ),

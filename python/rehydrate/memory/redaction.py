@@ -12,7 +12,7 @@ from rehydrate import _engine
 from rehydrate._check import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
-from rehydrate.memory.secrets import NAMES, SECRETS, Secret
+from rehydrate.memory.secrets import NAMES, SECRETS, Secret, decoded_text
 
 if TYPE_CHECKING:
     from rehydrate._native import Needles
@@ -148,6 +148,19 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 def secrets_in(text: str) -> list[tuple[int, re.Match[str]]]:
     """Return all secrets in the text, each with its index in the table of secrets."""
     # Nearly every text ends here, after one pass over it in Rust.
+    return [*_plain_secrets(text), *_encoded_secrets(text)]
+
+
+def _encoded_secrets(text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield runs of base64 of a text in which a secret is."""
+    rank = len(SECRETS) - 1
+    for match in SECRETS[rank].pattern.finditer(text):
+        told = decoded_text(match[0])
+        if told and _plain_secrets(told):
+            yield rank, match
+
+
+def _plain_secrets(text: str) -> list[tuple[int, re.Match[str]]]:
     return [
         (rank, match)
         for rank, positions in _needles().find(text)

@@ -170,6 +170,18 @@ class ThreadStore(Protocol):
         """Delete a thread; return how many records it had."""
 
 
+class SharedStore(MemoryStore, Protocol):
+    """A store of memories and of threads: the file or the server that a path names."""
+
+    @property
+    def path(self) -> str:
+        """The file, or the server without its password."""
+
+    @property
+    def threads(self) -> ThreadStore:
+        """The threads in the same place; closing the store closes them."""
+
+
 class ItemWriter(Protocol):
     """The methods of `Memory` that a folder sync and an import call.
 

@@ -1,27 +1,21 @@
-"""The page of a compaction as HTML: a head with the figures, then every unit before and after.
-
-The head has a bar of the budget, a map of the session, and notices.
-"""
+"""The page of a compaction: every unit before and after, paired; templates/comparison.html."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate._text import plural
 from rehydrate.compact.excerpts import Division, mark
-from rehydrate.compact.outline import Outline
-from rehydrate.compact.outline_plan import without_messages
 from rehydrate.compact.parallel import parted_of
-from rehydrate.compact.result import BlockReport, Compaction, Stats, UnitReport, span
+from rehydrate.compact.result import BlockReport, Compaction, UnitReport
 from rehydrate.compact.thinking import without_thinking
 from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, PieceKind, Unit
-from rehydrate.page.html import document, escaped, fair_share, kind_labels, shown_ends
+from rehydrate.page.html import PAGE_MESSAGES, Gap, fair_share, render, with_gap
 
 
 class Run(NamedTuple):
@@ -80,7 +74,7 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
         # The compacted messages had no thinking any more.
         conversation, messages = without_thinking(conversation, tuple(messages))
     if replaced:
-        conversation = without_messages(conversation, replaced)
+        conversation = conversation.without(replaced)
     split = split_inputs(conversation, messages, ()).conversation
     parted = {message.index: message for message in split.messages}
     try:
@@ -145,108 +139,27 @@ _SHORTEST = 0.08
 """Minimum height of a unit in the map, as a share: a nearly empty unit stays visible."""
 
 
-def head(
-    every: Sequence[Row], shown: Sequence[Row], stats: Stats, query: str | None, title: str
-) -> Iterator[str]:
-    """Yield the head of the page, from the title to the heads of the two columns."""
-    yield "<header>"
-    yield f'<p class="name"><b>Rehydrate</b> <bdi>{escaped(title)}</bdi></p>'
-    change = f"−{stats.dropped_pct:.1f}%" if stats.changed else "unchanged"
-    yield (
-        f"<h1>{stats.before_tokens:,} → {stats.after_tokens:,} tokens"
-        f' <span class="change">{change}</span></h1>'
-    )
-    if query and query.strip():
-        yield f'<p class="query" dir="auto"><span>query</span> {escaped(query)}</p>'
-    yield _bar(stats)
-    yield from _map(every, shown)
-    yield from _counts(every, stats)
-    for notice in _notices(stats):
-        yield f'<p class="notice">{escaped(notice)}</p>'
-    yield "</header>"
-    yield '<div class="columns pair">'
-    before, after = (
-        f'<span class="tokens">{tokens:,} tokens</span>'
-        for tokens in (stats.before_tokens, stats.after_tokens)
-    )
-    yield f'<div class="was">before {before}</div>'
-    yield (
-        f'<div class="now">after {after}'
-        '<label><input type="checkbox" id="only"> hide what was dropped</label></div>'
-    )
-    yield "</div>"
+class Bar(NamedTuple):
+    """A unit in the map: as wide as its tokens, filled with the kept ones."""
+
+    row: Row
+    left: float
+    width: float
+    height: float
 
 
-def _bar(stats: Stats) -> str:
-    """Return all tokens as a bar, filled with the kept ones, with a tick at the target."""
-    whole = max(stats.before_tokens, 1)
-    kept = min(100 * stats.after_tokens / whole, 100.0)
-    target = min(100 * stats.target_tokens / whole, 100.0)
-    label = f"{stats.after_tokens:,} tokens kept of {stats.target_tokens:,} asked for"
-    return (
-        f'<div class="budget" role="img" aria-label="{label}"><i style="width:{kept:.2f}%"></i>'
-        f'<em style="left:{target:.2f}%"></em></div><p class="scale">{label}</p>'
-    )
-
-
-def _map(every: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
-    """Yield each unit, as wide as its tokens and filled with the kept ones, oldest first."""
+def _map(every: Sequence[Row], shown: Sequence[Row]) -> Iterator[Bar]:
+    """Yield a bar for each unit that the page shows, oldest first."""
     total = sum(row.unit.tokens for row in every)
-    if not total:
-        return
     linked = {row.unit.unit for row in shown}
-    yield (
-        f'<svg class="map" viewBox="0 0 {MAP_WIDTH} {MAP_HEIGHT}" preserveAspectRatio="none"'
-        ' role="img" aria-label="what is kept, from the oldest message to the newest">'
-    )
     begin = 0
     for row in every:
         unit = row.unit
-        left, width = MAP_WIDTH * begin / total, MAP_WIDTH * unit.tokens / total
+        if unit.tokens and unit.unit in linked:
+            share = max(min(unit.kept_tokens / unit.tokens, 1.0), _SHORTEST) if unit.kept else 0
+            left, width = MAP_WIDTH * begin / total, MAP_WIDTH * unit.tokens / total
+            yield Bar(row, left, width, MAP_HEIGHT * share)
         begin += unit.tokens
-        if unit.unit not in linked or not unit.tokens:
-            continue
-        share = min(unit.kept_tokens / unit.tokens, 1.0)
-        height = MAP_HEIGHT * max(share, _SHORTEST) if unit.kept else 0
-        position = f'x="{left:.2f}" width="{width:.2f}"'
-        filled = f'y="{MAP_HEIGHT - height:.1f}" height="{height:.1f}"'
-        yield (
-            f'<a href="#u{unit.unit}"><rect class="all" {position} height="{MAP_HEIGHT}"/>'
-            f'<rect class="{row.fate}" {position} {filled}/>'
-            f"<title>{unit.unit}: {unit.kept_tokens:,} of {unit.tokens:,} tokens</title></a>"
-        )
-    yield "</svg>"
-    yield '<p class="ends"><span>oldest</span><span>newest</span></p>'
-
-
-def _counts(every: Sequence[Row], stats: Stats) -> Iterator[str]:
-    fates = Counter(row.fate for row in every)
-    messages = sum(len(row.messages) for row in every)
-    yield '<ul class="counts">'
-    for fate, words in (
-        ("kept", "kept whole"),
-        ("excerpted", "kept in part"),
-        ("dropped", "dropped"),
-    ):
-        yield f'<li class="{fate}"><b>{fates[fate]:,}</b> {words}</li>'
-    parts = f", {stats.excerpted:,} of them in part" if stats.excerpted else ""
-    kept = f"{messages - stats.dropped:,} of {messages:,} messages{parts}"
-    yield f"<li>{len(every):,} units; {kept}</li>"
-    # Without the time it took: the same session gives the same page, byte for byte.
-    yield f"<li>{escaped(f'{stats.format} · {stats.counter}')}</li>"
-    if stats.ignored:
-        yield f"<li>{stats.ignored:,} entries that no model sees, not shown</li>"
-    yield "</ul>"
-
-
-def _notices(stats: Stats) -> Iterator[str]:
-    if stats.over_budget:
-        yield (
-            f"Over budget: what is always kept takes {stats.pinned_tokens:,} tokens, "
-            f"{stats.target_tokens:,} were asked for."
-        )
-    for problem in stats.degraded:
-        yield f"Done without: {problem}"
 
 
 FOLD_LINES = {True: 14, False: 3}
@@ -254,8 +167,6 @@ FOLD_LINES = {True: 14, False: 3}
 FOLD_CHARACTERS = {True: 1_400, False: 300}
 SMALLEST_FOLD = 3
 """Fewer extra lines than this are shown and not folded."""
-
-_FATES = {"kept": "kept", "excerpted": "kept in part", "dropped": "dropped"}
 
 
 def side_by_side(
@@ -277,117 +188,28 @@ def side_by_side(
     (True, True)
     """
     every = rows(messages, compaction)
-    first, last = shown_ends([len(row.messages) for row in every])
-    shown = [*every[:first], *every[last:]]
-    cap = fair_share([len(run.before) for row in shown for run in row.runs])
-    return document(
-        f"{title}: before and after",
-        head(every, shown, compaction.stats, query, title),
-        _body(every, (first, last), compaction.outline, cap),
+    shown = with_gap(every, PAGE_MESSAGES, [len(row.messages) for row in every])
+    drawn = [row for row in shown if not isinstance(row, Gap)]
+    outline, outline_row = compaction.outline, None
+    if outline is not None:  # before the units that it replaces
+        later = (row for row in every if row.unit.messages[0] >= outline.index)
+        outline_row = next(chain(later, every[-1:]), None)
+    return render(
+        "comparison.html",
+        title=title,
+        query=query,
+        stats=compaction.stats,
+        every=every,
+        shown=shown,
+        bars=list(_map(every, drawn)),
+        map_width=MAP_WIDTH,
+        map_height=MAP_HEIGHT,
+        fates=Counter(row.fate for row in every),
+        outline=outline,
+        outline_row=outline_row,
+        cap=fair_share([len(run.before) for row in drawn for run in row.runs]),
+        folded=_folded,
     )
-
-
-def _body(
-    every: Sequence[Row], shown: tuple[int, int], outline: Outline | None, cap: int
-) -> Iterator[str]:
-    """Yield the first and the last units, and the outline before the units that it replaces."""
-    first, last = shown
-    at = -1
-    if outline is not None:
-        starts = enumerate(row.unit.messages[0] for row in every)
-        at = next((n for n, start in starts if start >= outline.index), len(every) - 1)
-    for number, row in enumerate(every):
-        if outline is not None and number == at:
-            yield from _outline(outline, cap)
-        if number == first < last:
-            yield from _left_out(every[first:last])
-        if not first <= number < last:
-            yield from _unit(row, cap)
-
-
-def _outline(outline: Outline, cap: int) -> Iterator[str]:
-    now = f'<b class="fate">outline</b> <span class="tokens">{outline.tokens:,} tokens</span>'
-    yield '<section class="unit kept">'
-    yield _pair("head", "", now)
-    yield _pair("same", "", _box(outline.text[:cap], "text"))
-    yield "</section>"
-
-
-def _unit(row: Row, cap: int) -> Iterator[str]:
-    unit = row.unit
-    is_dropped = row.fate == "dropped"
-    yield f'<section class="unit {row.fate}" id="u{unit.unit}">'
-    label = f"{'message' if len(unit.messages) == 1 else 'messages'} {span(unit.messages)}"
-    was = (
-        f'<span class="number">{unit.unit}</span> <b>{escaped(unit.role)}</b>'
-        f' <span class="quiet">{label}</span>'
-        f' <span class="tokens">{unit.tokens:,} tokens</span>'
-    )
-    now = (
-        f'<b class="fate">{_FATES[row.fate]}</b> <span class="quiet">{escaped(unit.reason)}</span>'
-    )
-    if not is_dropped:
-        now += f' <span class="tokens">{unit.kept_tokens:,} tokens</span>'
-    if is_dropped:
-        preview = f'<p class="preview" dir="auto">{escaped(unit.preview) or "no text"}</p>'
-        yield '<details class="whole"><summary>'
-        yield _pair("head", was + preview, now)
-        yield "</summary>"
-    else:
-        yield _pair("head", was, now)
-    for message in row.messages:
-        yield from _message(message, row, cap)
-    if is_dropped:
-        yield "</details>"
-    yield "</section>"
-
-
-def _message(message: ShownMessage, row: Row, cap: int) -> Iterator[str]:
-    is_only = len(row.messages) == 1
-    media = plural(message.images, "medium", "media") if message.images else ""
-    kinds = kind_labels(text.kind for text in message.texts)
-    if not is_only or media or kinds:
-        label = " · ".join(
-            [f"{message.index}", escaped(message.role), *filter(None, [kinds, media])]
-        )
-        who = f'<p class="who">{label}</p>'
-        yield _pair("same" if row.unit.kept else "gone", who, who if row.unit.kept else "")
-    for text in message.texts:
-        for run in text.runs:
-            yield from _run(run, text, row, cap)
-
-
-def _run(run: Run, text: Text, row: Row, cap: int) -> Iterator[str]:
-    """Yield a run next to its result; a long one is folded after its first lines."""
-    names = "same" if run.kept else "gone"
-    if run.kept and row.fate == "excerpted" and len(text.runs) > 1:
-        names += " picked"
-    style = "text" if text.kind == PieceKind.TEXT else "text code"
-    beginning, rest = _folded(run.before[:cap], run.kept)
-    left = _box(beginning, style)
-    right = left if run.kept else f'<p class="mark">{escaped(run.after)}</p>' if run.after else ""
-    yield _pair(names, left, right)
-    hidden = len(run.before) - cap
-    if rest:
-        lines = rest.count("\n") + (not rest.endswith("\n"))
-        more = plural(lines, "more line") if lines > 1 else f"{len(rest):,} more characters"
-        yield f'<details class="more {names}"><summary>{more}</summary>'
-        left = _box(rest, style)
-        yield _pair(names, left, left if run.kept else "")
-        yield "</details>"
-    if hidden > 0:
-        cut = f'<p class="cut">{hidden:,} more characters are not shown on this page</p>'
-        yield _pair(names, cut, cut if run.kept else "")
-
-
-def _pair(names: str, left: str, right: str) -> str:
-    """Return one line of the table; a phone shows the halves one below the other."""
-    halves = f'<div class="was">{left}</div><div class="now">{right}</div>'
-    return f'<div class="pair {names}">{halves}</div>'
-
-
-def _box(text: str, style: str) -> str:
-    return f'<div class="{style}" dir="auto">{escaped(text)}</div>' if text else ""
 
 
 def _folded(text: str, kept: bool) -> tuple[str, str]:
@@ -401,25 +223,3 @@ def _folded(text: str, kept: bool) -> tuple[str, str]:
         blank = max(text.rfind("\n", limit // 2, limit), text.rfind(" ", limit // 2, limit))
         end = blank + 1 if blank > 0 else limit
     return text[:end], text[end:]
-
-
-def _left_out(rows_between: Sequence[Row]) -> Iterator[str]:
-    """Yield one line for the units that do not fit on the page."""
-    if not rows_between:
-        return
-    units = [row.unit for row in rows_between]
-    kept = [unit for unit in units if unit.kept]
-    count = sum(len(unit.messages) for unit in units)
-    was = (
-        f"{plural(len(units), 'unit')} {units[0].unit}-{units[-1].unit}, "
-        f"{plural(count, 'message')}, {sum(unit.tokens for unit in units):,} tokens: "
-        "too many to show on this page"
-    )
-    now = (
-        f"{plural(len(kept), 'unit')} kept, "
-        f"{sum(len(unit.messages) for unit in kept):,} messages, "
-        f"{sum(unit.kept_tokens for unit in kept):,} tokens"
-    )
-    yield '<section class="unit between">'
-    yield _pair("head", was, now)
-    yield "</section>"

@@ -1,6 +1,4 @@
-"""An evaluation as one HTML page: the recommendation, charts, tables, and losses with reasons.
-
-    Evaluation -> head, charts, tables, losses -> evaluation_page -> the page
+"""The page of an evaluation: figures, charts and losses of templates/evaluation.html.
 
 `rehydrate eval SESSIONS --html PAGE` writes it. Like the other pages it has no script and loads
 nothing. It opens offline, and no content of a session can run.
@@ -9,207 +7,154 @@ nothing. It opens offline, and no content of a session can run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
+from typing import NamedTuple
 
 from rehydrate._text import plural
-from rehydrate.page.charts import (
-    by_ratio,
-    by_session,
-    legend,
-    measure,
-    own_summaries,
-    share,
-    shown_name,
-)
-from rehydrate.page.html import document, escaped, name
-from rehydrate.retention import Evaluation, Interval, Loss
-from rehydrate.retention.evaluation import Row
+from rehydrate.page.html import colours, render
+from rehydrate.retention import Evaluation, Interval
+from rehydrate.retention.evaluation import SUMMARY, Row
 
 MAX_SKIPPED = 40
+MAX_SESSIONS = 24
 
-_METHOD = (
-    "Each session is cut at several points, never between a tool call and its result. What came "
-    "before a cut is compacted without a query; what counts is how many of the names (files, "
-    "identifiers, ids, numbers) that tool calls use after the cut are still mentioned, and how "
-    "many of the lines that they type again (15 characters or more, from earlier calls and "
-    "results) are still there verbatim. Names flatter a list of names, which says nothing about "
-    "them; lines do not. All strategies are given the same size: the ratio, or what "
-    "compact_context had to keep, if that is more. Sizes are exact o200k_base tokens. Means are "
-    "over the cuts of a session, then over the sessions, and intervals are bootstrapped by "
-    "session: its cuts are not independent. "
-    "What users laid down are sentences of theirs that bind what follows (never, always, must, at "
-    "most, …), kept where they stand to the letter or in other words of one line. Rules broken are "
-    "those of the provider that the result breaks and the session did not."
-)
+_NAMES = {
+    "keep last": "the last messages",
+    "trim_messages": "LangChain trim_messages",
+    "compact_context": "compact_context",
+    "excerpts": "compact_context, excerpts",
+    "outline": "compact_context, outline",
+    SUMMARY: "the agent's own summary",
+}
+_OF_ANSWERS = "of the messages that answer the questions, the share still there"
+
+Value = tuple[float | None, Interval | None]
 
 
-def kept_by_ratio(found: Evaluation) -> Iterator[str]:
-    """Yield a table with a row for each strategy, a column for each ratio, and intervals."""
-    measures: list[tuple[str, Callable[[Row], tuple[float | None, Interval | None]]]] = []
+def _used_later(row: Row) -> Value:
+    return row.used_later, row.used_later_interval
+
+
+def _answers(row: Row) -> Value:
+    return row.answers, row.answers_interval
+
+
+def _kept(row: Row) -> tuple[float, Interval | None]:
+    """Return the deciding measure: later use, or answers where no session was cut."""
+    share, interval = _answers(row) if row.used_later is None else _used_later(row)
+    return share or 0.0, interval
+
+
+def _share(value: float | None) -> str:
+    """Return a share in two digits, a dash for none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+class Plot:
+    """The places of the chart of shares by ratio."""
+
+    width, height = 520, 330
+    left, right, top, bottom = 54, 498, 12, 284
+    """The edges of the plot; the labels of the axes are around it."""
+
+    def __init__(self, found: Evaluation) -> None:
+        """Find the range of the axes."""
+        drawn = [interval.low for row in found.rows if (interval := _kept(row)[1])]
+        self.has_bands = bool(drawn)
+        drawn += [_kept(row)[0] for row in (*found.rows, *found.summaries[:1])]
+        self.floor = min(0.9, int(min(drawn, default=0.0) * 10) / 10)
+        self._max_ratio = max(found.ratios)
+
+    @property
+    def grid(self) -> list[float]:
+        """The shares that have a line."""
+        steps = round((1 - self.floor) * 10)
+        return [self.floor + step / 10 for step in range(0, steps + 1, 1 if steps <= 6 else 2)]
+
+    def x(self, ratio: float) -> str:
+        """Return where a ratio is."""
+        return f"{self.left + (self.right - self.left) * ratio / self._max_ratio:.1f}"
+
+    def y(self, share: float, below: int = 0) -> str:
+        """Return where a share is."""
+        down = (1 - share) / (1 - self.floor)
+        return f"{self.top + (self.bottom - self.top) * down + below:.1f}"
+
+    def curve(self, rows: Sequence[Row]) -> str:
+        """Return the line through the rows of a strategy; "" for a single one."""
+        points = [f"{self.x(row.ratio)},{self.y(_kept(row)[0])}" for row in rows]
+        return " ".join(points) if len(points) > 1 else ""
+
+    def band(self, rows: Sequence[Row]) -> str:
+        """Return the outline of the intervals of a strategy; "" for less than two."""
+        banded = [(self.x(row.ratio), interval) for row in rows if (interval := _kept(row)[1])]
+        upper = [f"{x},{self.y(interval.high)}" for x, interval in banded]
+        lower = [f"{x},{self.y(interval.low)}" for x, interval in reversed(banded)]
+        return " ".join([*upper, *lower]) if len(banded) > 1 else ""
+
+
+class SessionShares(NamedTuple):
+    """What of one session each strategy keeps, the recommended one last: nothing hides it."""
+
+    session: str
+    shares: list[tuple[str, float]]
+    recommended: float
+
+
+def _by_session(found: Evaluation) -> list[SessionShares]:
+    """Return each session at the recommended ratio, the worst first; none of less than two."""
+    advice = found.recommendation
+    if advice is None or advice.sessions < 2:
+        return []
+    shares: dict[str, dict[str, float]] = {}
+    for strategy in found.strategies:
+        groups: dict[str, list[float]] = {}
+        for score in (*found.work[strategy].scores, *found.asked[strategy].scores):
+            if score.ratio == advice.ratio:
+                groups.setdefault(score.session, []).append(score.retained)
+        for session, values in groups.items():
+            shares.setdefault(session, {})[strategy] = fmean(values)
+    every = [
+        SessionShares(
+            session,
+            sorted(kept.items(), key=lambda each: each[0] == advice.strategy),
+            kept.get(advice.strategy, 0.0),
+        )
+        for session, kept in shares.items()
+    ]
+    return sorted(every, key=lambda each: each.recommended)
+
+
+def _measures(found: Evaluation, measure: str) -> Iterator[tuple[str, Callable[[Row], Value]]]:
+    """Yield the title and the value of each table by ratio."""
     if found.cuts:
-        measures.append((measure(found), lambda row: (row.used_later, row.used_later_interval)))
+        yield measure, _used_later
     if found.cuts_with_lines:
         label = (
             "of the lines typed again later, the share still there verbatim, "
             f"at {plural(found.cuts_with_lines, 'cut')}"
         )
-        measures.append((label, lambda row: (row.lines, row.lines_interval)))
+        yield label, lambda row: (row.lines, row.lines_interval)
     if found.questions:
-        label = "of the messages that answer the questions, the share still there"
-        measures.append((label, lambda row: (row.answers, row.answers_interval)))
-    if not found.rows:
-        return
-    for title, value in measures:
-        yield f"<h2>The figures <span>{title}</span></h2>"
-        heads = "".join(f"<th>{ratio:.0%}</th>" for ratio in found.ratios)
-        yield f'<div class="scroll"><table><thead><tr><th></th>{heads}</tr></thead><tbody>'
-        for strategy in found.strategies:
-            cells = []
-            for ratio in found.ratios:
-                mean, interval = value(found.row(strategy, ratio))
-                between = f'<br><span class="quiet">{interval}</span>' if interval else ""
-                cells.append(
-                    f"<td{_chosen_class(found, strategy, ratio)}>{share(mean)}{between}</td>"
-                )
-            yield f"<tr><th>{shown_name(strategy)}</th>{''.join(cells)}</tr>"
-        yield "</tbody></table></div>"
-    yield from _sizes(found)
+        yield _OF_ANSWERS, _answers
 
 
-def _sizes(found: Evaluation) -> Iterator[str]:
-    """Yield the size at each ratio, where it is more, and who keeps more than that."""
-    given = {row.ratio: row.asked for row in found.rows}
-    more = [
-        f"{asked:.1%} at {ratio:.0%}" for ratio, asked in given.items() if asked >= ratio + 0.0005
-    ]
-    if more:
-        yield (
-            '<p class="prose quiet">What must be kept is more than some ratios allow. All were '
-            f"given as much: {', '.join(more)}.</p>"
-        )
-    for row in found.rows:
-        if row.is_over:
-            there = f"; compact_context keeps {row.beside:.2f} there" if row.beside else ""
-            yield (
-                f'<p class="prose quiet">{shown_name(row.strategy)} keeps {row.cost_ratio:.1%} '
-                f"where it was asked for {row.asked:.1%}{there}.</p>"
-            )
-
-
-def all_measures(found: Evaluation) -> Iterator[str]:
-    """Yield the strategies at the recommended ratio, by every measure."""
-    advice = found.recommendation
-    if advice is None:
-        return
-    rows = [row for row in found.rows if row.ratio == advice.ratio]
-    columns: list[tuple[str, Callable[[Row], str]]] = [
-        ("used later", lambda row: share(row.used_later)),
-        ("typed again", lambda row: share(row.lines)),
-        ("answers", lambda row: share(row.answers)),
-        ("laid down by users", lambda row: share(row.laid_down)),
-        ("last user turn", lambda row: share(row.last_turn)),
-        ("of the tokens", lambda row: f"{row.cost_ratio:.1%}"),
-        ("rules broken", lambda row: f"{row.violations:,}"),
-        ("time", lambda row: f"{row.milliseconds:.1f} ms"),
-    ]
-    columns = [each for each in columns if any(each[1](row) != "–" for row in rows)]
-    yield f"<h2>All measures <span>at {advice.ratio:.0%} of the tokens</span></h2>"
-    heads = "".join(f"<th>{head}</th>" for head, _ in columns)
-    yield f'<div class="scroll"><table><thead><tr><th></th>{heads}</tr></thead><tbody>'
-    for row in rows:
-        chosen = _chosen_class(found, row.strategy, row.ratio)
-        cells = "".join(f"<td>{cell(row)}</td>" for _, cell in columns)
-        yield f"<tr{chosen}><th>{shown_name(row.strategy)}</th>{cells}</tr>"
-    yield "</tbody></table></div>"
-
-
-def method(found: Evaluation) -> Iterator[str]:
-    """Yield how it was measured, on what, and what was left out."""
-    yield "<h2>How this was measured</h2>"
-    no_model = "" if found.judged else " No model was asked."
-    yield f'<p class="prose">{escaped(_METHOD + no_model)}</p>'
-    for note in found.notes:
-        yield f'<p class="prose quiet">{escaped(note)}.</p>'
-    yield '<details class="more"><summary>'
-    yield f"{plural(len(found.sessions), 'session')} read</summary>"
-    heads = "<th>session</th><th>format</th><th>messages</th><th>tokens</th><th>cases</th>"
-    yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>'
-    for session in found.sessions:
-        figures = (session.messages, session.tokens, session.cases)
-        cells = "".join(f"<td>{figure:,}</td>" for figure in figures)
-        yield f"<tr><th>{name(session.name, 60)}</th><td>{session.format}</td>{cells}</tr>"
-    yield "</tbody></table></div></details>"
-    if found.skipped:
-        yield f'<details class="more gone"><summary>{len(found.skipped):,} skipped</summary>'
-        yield from _skipped(found.skipped)
-        yield "</details>"
-
-
-def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
-    for who, reason in skipped[:MAX_SKIPPED]:
-        yield f'<p class="prose">{name(who)}: {name(reason)}</p>'
-    if len(skipped) > MAX_SKIPPED:
-        yield f'<p class="prose quiet">and {len(skipped) - MAX_SKIPPED:,} more</p>'
-
-
-def _chosen_class(found: Evaluation, strategy: str, ratio: float) -> str:
-    advice = found.recommendation
-    is_chosen = advice is not None and (advice.strategy, advice.ratio) == (strategy, ratio)
-    return ' class="chosen"' if is_chosen else ""
-
-
-def lost(found: Evaluation) -> Iterator[str]:
-    """Yield examples of losses at the recommended ratio, one card each."""
-    advice = found.recommendation
-    if advice is None or not found.cuts:
-        return
-    yield (
-        f"<h2>What was lost, and why <span>at {advice.ratio:.0%}; names that are used later "
-        "and are no longer mentioned, of the cuts that lost the most</span></h2>"
-    )
-    if not found.losses:
-        yield '<p class="prose">Nothing: every name that is used later is still there.</p>'
-    for loss in found.losses:
-        yield from _card(loss)
-
-
-def _card(loss: Loss) -> Iterator[str]:
-    yield '<section class="loss">'
-    yield f'<p class="what">{name(loss.name)}</p>'
-    yield (
-        f'<p class="why"><b>{escaped(loss.why)}</b> <span class="quiet">message {loss.index:,} of '
-        f"{loss.of:,} ({escaped(loss.role)}), the last that has it</span></p>"
-    )
-    around = f"{escaped(loss.before)}<b>{escaped(loss.name)}</b>{escaped(loss.after)}"
-    yield f'<p class="text code" dir="auto">{around}</p>'
-    used = escaped(loss.used_in)
-    yield (
-        f'<p class="used">used {plural(loss.used, "time")} later, first in '
-        f'<span class="code" dir="auto">{used}</span></p>'
-    )
-    yield (
-        f'<p class="scale">{name(loss.cut, 80)}: {loss.lost:,} of {loss.needed:,} names lost</p>'
-    )
-    yield "</section>"
-
-
-def judged(found: Evaluation) -> Iterator[str]:
-    """Yield every question that a model was asked, before and after."""
-    judgement = found.judged
-    if judgement is None:
-        return
-    yield f"<h2>Asked of a model <span>{escaped(judgement.sentence())}</span></h2>"
-    heads = "<th>question</th><th>right</th><th>before</th><th>after</th>"
-    yield f'<div class="scroll"><table class="asked"><thead><tr>{heads}</tr></thead><tbody>'
-    for each in judgement.questions:
-        cells = "".join(
-            f'<td class="{"kept" if right else "dropped"}">{name(answer)}</td>'
-            for answer, right in (
-                (each.before, each.right_before),
-                (each.after, each.right_after),
-            )
-        )
-        yield f"<tr><td>{name(each.question)}</td><td>{name(each.expected)}</td>{cells}</tr>"
-    yield "</tbody></table></div>"
+def _columns(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the title and the cells of each measure that is known of any row."""
+    columns: dict[str, Callable[[Row], str]] = {
+        "used later": lambda row: _share(row.used_later),
+        "typed again": lambda row: _share(row.lines),
+        "answers": lambda row: _share(row.answers),
+        "laid down by users": lambda row: _share(row.laid_down),
+        "last user turn": lambda row: _share(row.last_turn),
+        "of the tokens": lambda row: f"{row.cost_ratio:.1%}",
+        "rules broken": lambda row: f"{row.violations:,}",
+        "time": lambda row: f"{row.milliseconds:.1f} ms",
+    }
+    for title, cell in columns.items():
+        cells = [cell(row) for row in rows]
+        if any(each != "–" for each in cells):
+            yield title, cells
 
 
 def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
@@ -222,45 +167,11 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
     >>> page.startswith("<!doctype html>"), "&lt;harbour&gt;" in page
     (True, True)
     """
-    main = [
-        *legend(found),
-        '<div class="charts">',
-        *by_ratio(found),
-        *by_session(found),
-        "</div>",
-        *own_summaries(found),
-        *kept_by_ratio(found),
-        *all_measures(found),
-        *lost(found),
-        *judged(found),
-        *method(found),
-    ]
-    return document(
-        f"{title}: what survives",
-        _head(found, title),
-        main,
-        "evaluation.css",
-        body='<body class="evaluation">',
-    )
-
-
-def _head(found: Evaluation, title: str) -> Iterator[str]:
-    """Yield the recommendation, its certainty, and the data behind it."""
     advice = found.recommendation
-    yield "<header>"
-    yield f'<p class="name"><b>Rehydrate</b> {name(title)}</p>'
-    if advice is None:
-        yield "<h1>What survives</h1>"
-    else:
-        fate = "" if advice.reached else " over"
-        yield (
-            f"<h1>Keep {advice.ratio:.0%} of the tokens"
-            f' <span class="change{fate}">{advice.kept:.0%} of {advice.basis}</span></h1>'
-        )
-        yield f'<p class="call code">{escaped(advice.code)}</p>'
-        for sentence in advice.sentences():
-            yield f'<p class="advice">{escaped(sentence)}</p>'
     measured = [session for session in found.sessions if session.cases]
+    measure = "of the names used later, the share still there" if found.cuts else _OF_ANSWERS
+    at_ratio = [row for row in found.rows if advice and row.ratio == advice.ratio]
+    given = {row.ratio: row.asked for row in found.rows}
     counts = [
         plural(len(measured), "session"),
         plural(found.cuts, "cut") if found.cuts else "",
@@ -268,9 +179,29 @@ def _head(found: Evaluation, title: str) -> Iterator[str]:
         plural(sum(session.tokens for session in measured), "token"),
         ", ".join(sorted({session.format for session in measured})),
     ]
-    yield '<ul class="counts">'
-    yield from (f"<li>{escaped(count)}</li>" for count in counts if count)
-    yield "</ul>"
-    for problem in found.degraded:
-        yield f'<p class="notice">Left out: {name(problem)}</p>'
-    yield "</header>"
+    return render(
+        "evaluation.html",
+        title=title,
+        found=found,
+        advice=advice,
+        counts=list(filter(None, counts)),
+        # The strongest colours are for our strategies.
+        colours=colours([*([advice.strategy] if advice else []), *found.strategies, SUMMARY]),
+        names=_NAMES,
+        own=SUMMARY,
+        measure=measure,
+        plot=Plot(found),
+        kept=_kept,
+        share=_share,
+        by_session=_by_session(found),
+        max_sessions=MAX_SESSIONS,
+        measures=list(_measures(found, measure)) if found.rows else [],
+        sizes=[
+            f"{asked:.1%} at {ratio:.0%}"
+            for ratio, asked in given.items()
+            if asked >= ratio + 0.0005
+        ],
+        at_ratio=at_ratio,
+        columns=list(_columns(at_ratio)),
+        max_skipped=MAX_SKIPPED,
+    )

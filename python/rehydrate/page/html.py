@@ -1,17 +1,22 @@
-"""HTML helpers of the pages: escaping of foreign text, limits, and small pieces.
+"""The templates of the pages, and the limits of what they show.
 
-The limits bound the size of a page for any session; the page names what it leaves out. The small
-pieces are names, figures, colours of sources, and the opening: no script, nothing loaded, styles
-inside.
+All markup is in templates/. Jinja2 escapes every value that a template writes, after `visible` has
+replaced what a page cannot hold. The limits bound the size of a page for any session; the page
+names what it leaves out.
 """
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
+from functools import cache
+from typing import Any, NamedTuple
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from rehydrate._text import plural
+from rehydrate.compact.result import span
 from rehydrate.messages import PieceKind
 
 # Control characters, half surrogate pairs, code points that are not characters; and all of the
@@ -22,14 +27,15 @@ _UNFIT = re.compile(
 _PICTURES = {0x7F: "\N{SYMBOL FOR DELETE}"} | {code: chr(0x2400 + code) for code in range(0x20)}
 
 
-def escaped(text: str) -> str:
-    """Return the text escaped for use between tags; no attribute ever holds foreign text.
+def visible(value: object) -> str:
+    """Return a value as text that a page may hold; what a template made is returned as it is.
 
-    >>> escaped('</script> "a" & \\x1b[0m')
-    '&lt;/script&gt; "a" &amp; ␛[0m'
+    >>> visible("\\x1b[0m\\r\\n"), visible(7)
+    ('␛[0m\\n', '7')
     """
-    text = text.replace("\r\n", "\n")
-    return html.escape(_UNFIT.sub(_fit, text), quote=False)
+    if isinstance(value, Markup):
+        return value
+    return _UNFIT.sub(_fit, str(value).replace("\r\n", "\n"))
 
 
 def _fit(unfit: re.Match[str]) -> str:
@@ -37,6 +43,45 @@ def _fit(unfit: re.Match[str]) -> str:
     if code > 0xFFFF and code & 0xFFFE != 0xFFFE:
         return unfit.group()
     return _PICTURES.get(code, "\N{REPLACEMENT CHARACTER}")
+
+
+def render(template: str, **data: Any) -> str:
+    """Return the page that a file of templates/ makes of the data."""
+    plain = {word: _plain(value) for word, value in data.items()}
+    return templates().get_template(template).render(plain)
+
+
+class _Templates(Environment):
+    """Templates that take no markup from their data: a host's Markup is text like any other."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return _plain(super().getattr(obj, attribute))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return _plain(super().getitem(obj, argument))
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Markup) else value
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates with their filters."""
+    found = _Templates(
+        loader=PackageLoader("rehydrate.page"),
+        autoescape=True,
+        finalize=visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    for each in (format, kind_labels, marked_lines, percent, plural, short, span):
+        found.filters[each.__name__] = each
+    found.tests["gap"] = lambda value: isinstance(value, Gap)
+    return found
 
 
 TEXT_CHARACTERS = 20_000
@@ -63,16 +108,25 @@ def fair_share(lengths: Sequence[int], room: int = PAGE_CHARACTERS) -> int:
     return smallest
 
 
-def shown_ends(sizes: Sequence[int], room: int = PAGE_MESSAGES) -> tuple[int, int]:
-    """Return how many are shown from the beginning, and the index from which the end is shown.
+class Gap(NamedTuple):
+    """What a page leaves out in the middle of a list; `is gap` in a template."""
 
-    >>> shown_ends([5, 5, 5]), shown_ends([5, 5, 5, 5, 5], room=12)
-    ((3, 3), (2, 3))
+    hidden: Sequence[Any]
+
+
+def with_gap(items: Sequence[Any], room: int, sizes: Sequence[int] = ()) -> list[Any]:
+    """Return the first and the last of the items, and a Gap in place of what has no room.
+
+    >>> with_gap("abcde", 4), with_gap("abcde", 12, [5] * 5)
+    (['a', 'b', Gap(hidden='c'), 'd', 'e'], ['a', 'b', Gap(hidden='c'), 'd', 'e'])
     """
+    sizes = sizes or [1] * len(items)
     if sum(sizes) <= room:
-        return len(sizes), len(sizes)
+        return list(items)
     first = _half(sizes, room)
-    return first, max(first, len(sizes) - _half(sizes[::-1], room))
+    last = max(first, len(sizes) - _half(sizes[::-1], room))
+    gap = [Gap(items[first:last])] if first < last else []
+    return [*items[:first], *gap, *items[last:]]
 
 
 def _half(sizes: Sequence[int], room: int) -> int:
@@ -90,14 +144,14 @@ NAME_CHARACTERS = 200
 """Maximum characters shown of a name or a reason."""
 
 
-def name(text: str, limit: int = NAME_CHARACTERS) -> str:
-    """Return a foreign name, isolated so that its direction marks move nothing next to it."""
+def short(text: str, limit: int = NAME_CHARACTERS) -> str:
+    """Return a foreign name on one line; a dash for none."""
     shown = text if len(text) <= limit else text[: limit - 1] + "…"
-    return f"<bdi>{escaped(' '.join(shown.split()) or '–')}</bdi>"
+    return " ".join(shown.split()) or "–"
 
 
 _HEADING = re.compile("#{1,6} ")
-_HANDLE = re.compile(r"(?<![\w#&])#\d+\b")
+_HANDLE = re.compile(r"(?<![\w#&])(#\d+)\b")
 
 
 def handles(text: str) -> list[str]:
@@ -109,22 +163,15 @@ def handles(text: str) -> list[str]:
     return sorted(dict.fromkeys(_HANDLE.findall(text)), key=lambda handle: int(handle[1:]))
 
 
-def markdown(text: str) -> str:
-    """Return foreign markdown as it is, escaped, with its headings and its handles marked.
+def marked_lines(text: str) -> Iterator[tuple[bool, list[str]]]:
+    """Yield for each line of markdown whether it is a heading, and its parts: each second part is
+    a handle.
 
-    >>> markdown("## Decisions\\n- Use <b>. (#5)")
-    '<b class="heading">## Decisions</b>\\n- Use &lt;b&gt;. (<span class="handle">#5</span>)'
+    >>> list(marked_lines("## Decisions\\n- Use <b>. (#5)"))
+    [(True, ['## Decisions']), (False, ['- Use <b>. (', '#5', ')'])]
     """
-    lines = []
-    for line in escaped(text).split("\n"):
-        marked = _HANDLE.sub(r'<span class="handle">\g<0></span>', line)
-        lines.append(f'<b class="heading">{marked}</b>' if _HEADING.match(line) else marked)
-    return "\n".join(lines)
-
-
-def tokens(count: int) -> str:
-    """Return a number of tokens for the end of a line."""
-    return f'<span class="tokens">{count:,} tokens</span>'
+    for line in visible(text).split("\n"):
+        yield _HEADING.match(line) is not None, _HANDLE.split(line)
 
 
 def colours(sources: Iterable[str]) -> dict[str, str]:
@@ -145,41 +192,6 @@ def kind_labels(kinds: Iterable[PieceKind]) -> str:
     return " ".join(dict.fromkeys(filter(None, map(_KIND_LABELS.__getitem__, kinds))))
 
 
-def percent(part: float, whole: float) -> str:
+def percent(part: float, whole: float = 1.0) -> str:
     """Return a share as CSS, from 0% to 100%."""
     return f"{min(max(100 * part / whole, 0.0), 100.0) if whole > 0 else 0.0:.2f}%"
-
-
-def opening(title: str, *styles: str, body: str = "<body>") -> Iterator[str]:
-    """Yield the lines up to the body's tag; `styles` are files next to this one."""
-    own = files(__package__)
-    style = "".join(own.joinpath(file).read_text("utf-8") for file in ("style.css", *styles))
-    yield "<!doctype html>"
-    yield '<html lang="en">'
-    yield "<head>"
-    yield '<meta charset="utf-8">'
-    yield (
-        '<meta http-equiv="Content-Security-Policy"'
-        " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    )
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{escaped(title)}</title>"
-    yield f"<style>\n{style}</style>"
-    yield "</head>"
-    yield body
-
-
-def document(
-    title: str, head: Iterable[str], main: Iterable[str], *styles: str, body: str = "<body>"
-) -> str:
-    """Return a whole page: the opening, the lines of its head, and those of its main part."""
-    parts = [
-        *opening(title, *styles, body=body),
-        *head,
-        "<main>",
-        *main,
-        "</main>",
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(parts) + "\n"

@@ -10,7 +10,7 @@ from typing import Any
 from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_type
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate.compact.arguments import GRANULARITIES
+from rehydrate.compact.options import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
@@ -99,7 +99,7 @@ def _violations(
         later = formats.validate(messages[start:], provider)
         # Only this part begins with the assistant: the whole prompt does not.
         is_valid = all(v.rule == "first_not_user" for v in later)
-        if is_valid and not target.render_cache.repeats_calls(original):
+        if is_valid and not original.rows.repeats_calls():
             return ()
     found = formats.validate(messages, provider)
     if not found:

@@ -14,7 +14,7 @@ from typing import Any
 from rehydrate import _engine, formats
 from rehydrate.fences import tags
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation, Message, Piece, PieceKind
+from rehydrate.messages import Conversation
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import FULL_TRUST, Section, ToolDef, changed
 
@@ -74,12 +74,7 @@ COUNTER = "o200k_base"
 
 def text_tokens(texts: Sequence[str]) -> list[int]:
     """Return the tokens of each text, in one call of the engine."""
-    if not texts:
-        return []
-    messages = [
-        Message(index, "user", (Piece(text, PieceKind.TEXT),)) for index, text in enumerate(texts)
-    ]
-    return _engine.message_tokens(messages, COUNTER)
+    return _engine.counts(texts, COUNTER) if texts else []
 
 
 def entry_tokens(conversation: Conversation, entries: int) -> list[int]:

@@ -9,21 +9,14 @@ Two numbers name an entry:
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from rehydrate import formats
 from rehydrate._check import check_choice, check_type
 from rehydrate.entry_id import EntryId
-from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind
-
-_LONG_INPUT = 500
-"""Characters. A longer tool input is parsed again rather than held: without it a message takes 300
-bytes."""
-_index = itemgetter(0)
+from rehydrate.messages import PROVIDER_OF, Conversation, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +85,16 @@ class History:
         return found
 
     @property
+    def rows(self) -> Conversation:
+        """The messages, of which those with long tool inputs may have no texts: facts about single
+        messages. Nothing is parsed again; of units it may know nothing."""
+        found: Conversation | None = self._parse_cache.get("rows")
+        return self.conversation if found is None else found
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """The entries, parsed; raises InvalidMessageError."""
-        found: tuple[Message, ...] | None = self._parse_cache.get("messages")
-        light: _LightMessages | None = self._parse_cache.get("light")
-        if found is not None:
-            return found
-        if light is None:
-            return self.conversation.messages
-        found = light.completed(self)
-        if not light.is_shrunk:
-            self._parse_cache["messages"] = found
-        return found
+        return self.messages_from(0)
 
     @property
     def numbered_messages(self) -> tuple[Message, ...]:
@@ -116,25 +107,17 @@ class History:
         indices = self.indices
         return tuple([each._replace(index=indices[each.index]) for each in self.messages])
 
-    @property
-    def light_messages(self) -> tuple[Message, ...]:
-        """The messages, of which those with long tool inputs may have no pieces. It parses nothing
-        again."""
-        light: _LightMessages | None = self._parse_cache.get("light")
-        return self.messages if light is None else light.messages
-
-    def light_messages_from(self, position: int) -> tuple[Message, ...]:
-        """Return the `light_messages` of the entries from this position on."""
-        light = self.light_messages
-        return light[bisect_left(light, position, key=_index) :] if position else light
-
     def messages_from(self, position: int) -> tuple[Message, ...]:
         """Return the messages of the entries from this position on."""
-        light: _LightMessages | None = self._parse_cache.get("light")
-        found = self.light_messages_from(position)
-        if light is None or light.has_whole_end(len(found)):
-            return found
-        return self.messages[len(light.messages) - len(found) :]
+        rows = self.rows
+        light = rows.light_indices(position)
+        if light:
+            read = formats.parse([self.entries[index] for index in light], self.format)
+            messages = read.renumbered(light).messages
+            rows = rows.with_messages(dict(zip(light, messages, strict=True)))
+            if not self._parse_cache.get("is_shrunk"):
+                self._parse_cache["rows"] = rows
+        return rows.messages_from(position)
 
     def shrink_parse_cache(self) -> None:
         """Free most of the memory that parsing took.
@@ -144,10 +127,8 @@ class History:
         """
         # A line of a transcript depends on others, so its format is parsed whole or not at all.
         if self.format not in PROVIDER_OF:
-            light = self._parse_cache.get("light") or _LightMessages(self.messages)
-            self._parse_cache["light"] = light.shrunk()
+            self._parse_cache.update(rows=self.rows.light(), is_shrunk=True)
         # In this order: another thread may be reading.
-        self._parse_cache.pop("messages", None)
         self._parse_cache.pop("conversation", None)
         self._parse_cache.pop("beginning", None)
 
@@ -194,21 +175,9 @@ class History:
         kept = tuple([entries.get(position, entry) for position, entry in enumerate(self.entries)])
         counts = tuple([tokens.get(position, count) for position, count in enumerate(self.tokens)])
         made = type(self)(kept, self.format, counts, self.entry_indices)
-        parsed = tuple([messages.get(each.index, each) for each in self.messages])
-        made._parse_cache["messages"] = parsed
-        conversation: Conversation | None = self._parse_cache.get("conversation")
-        if conversation is not None:
-            units = [
-                unit
-                if messages.keys().isdisjoint(unit.members)
-                else unit._replace(
-                    messages=tuple([messages.get(each.index, each) for each in unit.messages])
-                )
-                for unit in conversation.units
-            ]
-            made._parse_cache["conversation"] = conversation._replace(
-                messages=parsed, units=tuple(units)
-            )
+        for name in ("rows", "conversation"):
+            if name in self._parse_cache:
+                made._parse_cache[name] = self._parse_cache[name].with_messages(messages)
         return made
 
     def followed_by(self, new: Self) -> Self:
@@ -223,61 +192,5 @@ class History:
         both._parse_cache["total_tokens"] = self.total_tokens + new.total_tokens
         # A line of a transcript depends on others, so its format is parsed whole.
         if self.format not in PROVIDER_OF:
-            start = len(self.entries)
-            shifted = [each._replace(index=each.index + start) for each in new.messages]
-            light = self._parse_cache.get("light") or _LightMessages(self.messages)
-            both._parse_cache["light"] = light.followed_by(shifted)
+            both._parse_cache["rows"] = self.rows.followed_by(new.rows, len(self.entries))
         return both
-
-
-class _LightMessages(NamedTuple):
-    """The messages of a history. Of those with long tool inputs, only new ones have pieces."""
-
-    messages: tuple[Message, ...]
-    incomplete: tuple[int, ...] = ()
-    """The numbers of the messages that have no pieces, ascending."""
-    checked: int = 0
-    """How many of the messages, from the first on, were checked for long inputs."""
-
-    @property
-    def is_shrunk(self) -> bool:
-        """Whether all long tool inputs were taken out."""
-        return self.checked == len(self.messages)
-
-    def has_whole_end(self, count: int) -> bool:
-        """Whether the last ``count`` messages have all their pieces."""
-        return not self.incomplete or self.incomplete[-1] < len(self.messages) - count
-
-    def followed_by(self, new: Iterable[Message]) -> Self:
-        """Return these messages with new ones after them."""
-        return self._replace(messages=(*self.messages, *new))
-
-    def shrunk(self) -> Self:
-        """Take the pieces out of the messages with long tool inputs."""
-        unchecked = range(self.checked, len(self.messages))
-        long = [number for number in unchecked if _has_long_input(self.messages[number])]
-        messages = self.messages
-        if long:
-            light = list(messages)
-            for number in long:
-                light[number] = light[number]._replace(pieces=())
-            messages = tuple(light)
-        return type(self)(messages, (*self.incomplete, *long), len(messages))
-
-    def completed(self, history: History) -> tuple[Message, ...]:
-        """Return all messages with their pieces; missing ones are parsed from the history."""
-        if not self.incomplete:
-            return self.messages
-        whole = list(self.messages)
-        entries = [history.entries[whole[n].index] for n in self.incomplete]
-        parsed = formats.parse(entries, history.format).messages
-        for n, message in zip(self.incomplete, parsed, strict=True):
-            whole[n] = whole[n]._replace(pieces=message.pieces)
-        return tuple(whole)
-
-
-def _has_long_input(message: Message) -> bool:
-    if not message.calls:
-        return False
-    inputs = [len(text) for text, kind in message.pieces if kind is PieceKind.TOOL_INPUT]
-    return sum(inputs) > _LONG_INPUT

@@ -57,10 +57,8 @@ def insertions(
 
 def _last_user_turn(history: History) -> int | None:
     """Return the entry index of the last user turn."""
-    for message in reversed(history.light_messages):
-        if message.is_user_turn:
-            return history.entry_index(message.index)
-    return None
+    last = history.rows.last_user_message()
+    return None if last is None else history.entry_index(last.index)
 
 
 def insertion_point(messages: Sequence[Any], index: int, target: Target) -> int:
@@ -377,7 +375,7 @@ def _with_user_first(pieces: list[_Piece], ir: PromptIR, target: Target) -> list
     if target.provider != "anthropic" or not pieces:
         return pieces
     history = ir.history
-    first = next((each.index for each in history.light_messages if each.role != "system"), 0)
+    first, _ = history.rows.first_said() or (0, "")
     if history.format == "anthropic" and history.entry_index(first) == first:
         return pieces  # the caller's own beginning
     if pieces[0].value["role"] == "user" or any(each.native_to for each in ir.sections):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from rehydrate import formats
 from rehydrate.formats import anthropic_writing
-from rehydrate.formats.neutral import NO_ID_CHARACTER
 from rehydrate.formats.rendering import Rendered, render_history
 from rehydrate.messages import PROVIDER_OF, Message, Provider
 from rehydrate.prompt.entries import History
@@ -130,7 +129,6 @@ class RenderCache:
     """
 
     __slots__ = (
-        "_calls",
         "_fingerprints",
         "_marks",
         "_new_fingerprints",
@@ -161,7 +159,6 @@ class RenderCache:
         self._settled: dict[int, tuple[object, Settled]] = {}
         self._new_settled: dict[int, tuple[object, Settled]] = {}
         self._valid: Sequence[Any] = ()
-        self._calls: Growing[frozenset[str] | None] = Growing(frozenset())
         self._marks: Growing[tuple[Mapping[str, Any], ...]] = Growing(())
         self._positions: Growing[Mapping[str, int]] = Growing({})
 
@@ -212,10 +209,6 @@ class RenderCache:
         """Store what a pass found out about the entries that it got, for `settled`."""
         self._new_settled[id(step)] = step, settled
 
-    def repeats_calls(self, history: History) -> bool:
-        """Whether two calls of the history have one id."""
-        return self._calls.of(history, _with_calls) is None
-
     def marks(self, history: History) -> Sequence[Mapping[str, Any]]:
         """Return the cache marks in a history in Anthropic's format."""
         return self._marks.of(history, self._with_marks)
@@ -255,15 +248,6 @@ class RenderCache:
         new = history.entries[start:]
         contents = [entry.get("content") for entry in new if self.fingerprint(entry).is_marked]
         return (*marks, *anthropic_writing.marks_in(contents))
-
-
-def _with_calls(calls: frozenset[str] | None, history: History, start: int) -> Any:
-    """Return the ids of the calls with those of new entries; None where an id is repeated."""
-    if calls is None:
-        return None
-    new = [call for message in history.light_messages_from(start) for call in message.calls]
-    both = calls.union(new)
-    return both if len(both) == len(calls) + len(new) else None
 
 
 def _with_positions(
@@ -315,7 +299,7 @@ class ConvertedHistory:
             # What came after the last entry that both have may be in one message with it.
             known = max(known - 1, 0)
         is_by_message = history.format in _BY_MESSAGE
-        start = _last_turn(history.light_messages, known) if known and is_by_message else 0
+        start = history.rows.last_turn_within(known) if known and is_by_message else 0
         rendered = render_history(entries[start:], history.format, provider, start)
         if start:
             rendered = _joined(self._rendered, rendered, start)
@@ -336,34 +320,3 @@ def _joined(earlier: Rendered, later: Rendered, start: int) -> Rendered:
         [*earlier.messages[:end], *later.messages],
         {what: frozenset(places) for what, places in lost.items() if places},
     )
-
-
-def _last_turn(messages: Sequence[Message], known: int) -> int:
-    """Return the index of the entry that begins the last turn among the first ``known`` entries; 0
-    where it is not certain that what is before it stays as it is."""
-    calls = [call for message in messages for call in message.calls]
-    all_calls = set(calls)
-    if len(all_calls) < len(calls) or any(map(NO_ID_CHARACTER.search, calls)):
-        return 0  # ids of calls are changed
-    pending = set[str]()
-    """Calls before a turn that are not answered before it."""
-    for message in messages:
-        pending.update(message.calls)
-        if not pending.issuperset(all_calls.intersection(message.answers)):
-            return 0  # answered twice, or before it was made
-        pending.difference_update(message.answers)
-    start = 0
-    for before, message in zip(messages[-2::-1], messages[:0:-1], strict=True):
-        pending.update(message.answers)
-        pending.difference_update(message.calls)
-        if message.role == "system" and before.role != "system":
-            return 0  # one that comes late may be moved
-        if not start and message.index <= known and not pending.intersection(all_calls):
-            start = message.index if _begins_turn(message, before) else 0
-    return start
-
-
-def _begins_turn(message: Message, before: Message) -> bool:
-    if message.role == "assistant":
-        return before.role in ("user", "tool")
-    return message.role == "user" and not message.answers and before.role == "assistant"

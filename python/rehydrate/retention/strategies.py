@@ -13,14 +13,13 @@ from typing import Any
 
 from rehydrate._text import error_text
 from rehydrate.compact.api import compact_context
+from rehydrate.compact.options import MIN_RATIO
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.retention.baselines import keep_last, trim_messages
 from rehydrate.retention.measure import Compact, Kept
 from rehydrate.retention.reading import Message
 from rehydrate.tokens import count_tokens
 
-SMALLEST_RATIO = 0.05
-"""The smallest ratio that `compact_context` takes; a budget in tokens may be smaller."""
 MAX_CACHED_COUNTS = 50_000
 """Maximum number of messages whose count is cached."""
 
@@ -66,7 +65,7 @@ def compacted(**options: Any) -> Compact:
     """Return `compact_context` with these options as a `Compact` function."""
 
     def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
-        budget = None if ratio >= SMALLEST_RATIO else int(count_tokens(messages) * ratio)
+        budget = None if ratio >= MIN_RATIO else int(count_tokens(messages) * ratio)
         compaction = compact_context(messages, query, ratio, budget_tokens=budget, **options)
 
         def reasons() -> dict[int, str]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
-from rehydrate._engine import COUNTERS
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.archive import Archive
-from rehydrate.compact.arguments import GRANULARITIES, THINKING
+from rehydrate.compact.options import OPTIONS
 from rehydrate.compact.result import Stats
-from rehydrate.compact.scoring import PROFILES
 from rehydrate.compact.signals import Memory
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
-from rehydrate.formats import FORMATS
-from rehydrate.messages import PROVIDERS
 
 NAME = "compact_context"
 
@@ -37,96 +32,13 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         "description": "The conversation: messages for Anthropic or OpenAI chat, plain role and "
         "content, or the lines of a Claude Code transcript.",
     },
-    "query": {
-        "type": ["string", "null"],
-        "description": "What the next turn is about; null: what the user said last.",
-    },
-    "target_ratio": {
-        "type": "number",
-        "exclusiveMinimum": 0,
-        "maximum": 1,
-        "description": "Share of the tokens to keep, from 0.05 (what is less is taken as that).",
-    },
-    "budget_tokens": {
-        "type": ["integer", "null"],
-        "minimum": 0,
-        "description": "Tokens to keep, instead of target_ratio.",
-    },
-    "scoring": {
-        "type": "string",
-        "enum": [*PROFILES],
-        "description": "How messages are judged; chitta is the plain formula of three signals.",
-    },
-    "counter": {
-        "type": ["string", "null"],
-        "enum": [*COUNTERS, None],
-        "description": "What counts tokens: an exact encoding, or an estimate by words or "
-        "characters. null: the scoring's own.",
-    },
-    "format": {
-        "type": "string",
-        "enum": ["auto", *FORMATS],
-        "description": "The messages' format, where it should not be detected.",
-    },
-    "granularity": {
-        "type": "string",
-        "enum": [*GRANULARITIES],
-        "description": "message: messages are kept or dropped whole. excerpt: of long texts the "
-        "best blocks are kept. Default: message; over MCP excerpt where archive is true.",
-    },
-    "thinking": {
-        "type": "string",
-        "enum": [*THINKING],
-        "description": "The model's thinking in kept messages: auto keeps what the model takes "
-        "back (newer Claude models refuse it behind a change), keep all of it, strip none but "
-        "that of an open tool loop.",
-    },
-    "provider": {
-        "type": ["string", "null"],
-        "enum": [*PROVIDERS, None],
-        "description": "For whom a list of OpenAI chat or plain messages is, where a gateway sends "
-        "it on; null: the list's own, or anthropic where the model is a Claude.",
-    },
-    "model": {
-        "type": "string",
-        "description": "The model that is asked next, which decides what thinking auto keeps; "
-        "empty: a Claude that takes none behind a change.",
-    },
-    "timeout": {
-        "type": ["number", "null"],
-        "minimum": 0,
-        "description": "Seconds after which the answer is made with the vectors there are.",
-    },
-    "archive": {
-        "type": ["boolean", "object"],
-        "properties": {
-            "dropped": {"type": "boolean", "description": "Every dropped message, whole."},
-            "novel": {"type": "boolean", "description": "What memory does not hold yet."},
-            "episode": {"type": "boolean", "description": "One line about this compaction."},
-            "thread": {"type": ["string", "null"], "description": "The conversation's name."},
-        },
-        "additionalProperties": False,
-        "description": "What is written to the server's memory before it is dropped; true: every "
-        "dropped message, whole. Marks of gaps name its handle.",
-    },
-    "outline": {
-        "type": ["boolean", "number"],
-        "description": "List the names in what is dropped, in a message of its own where the first "
-        "gap is: true, or its size in tokens (a whole number) or as a share of the conversation.",
-    },
-    "pin": {
-        "type": "array",
-        "items": {"type": "integer"},
-        "description": "Messages that are always kept: their indices, from the end if negative.",
+    **{
+        name: {**option.schema, "description": option.description, "default": option.default}
+        for name, option in OPTIONS.items()
+        if option.schema
     },
 }
-"""The arguments that JSON can carry; their defaults are those of the Python function."""
-
-NOT_SERVED = {
-    "memory": "the server's own: `rehydrate rpc --memory FILE --namespace NAME`",
-    "embedder": "a callable, or which of the server's own models to use: the server's choice",
-}
-"""The function's other parameters, and why a client cannot set them."""
+"""The arguments that JSON can carry."""
 
 _JSON_TYPES: Mapping[Any, dict[str, Any]] = {
     int: {"type": "integer"},
@@ -149,7 +61,7 @@ def describe() -> dict[str, Any]:
         "description": DESCRIPTION,
         "inputSchema": {
             "type": "object",
-            "properties": {name: schema | _default(name) for name, schema in ARGUMENTS.items()},
+            "properties": dict(ARGUMENTS),
             "required": ["messages"],
             "additionalProperties": False,
         },
@@ -224,10 +136,3 @@ def _whole(value: Any) -> Any:
 
 def _are_numbers(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(entry, (int, float)) for entry in value)
-
-
-def _default(name: str) -> dict[str, Any]:
-    default = inspect.signature(compact_context).parameters[name].default
-    if default is inspect.Parameter.empty:
-        return {}
-    return {"default": list(default) if isinstance(default, tuple) else default}

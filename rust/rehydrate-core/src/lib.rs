@@ -14,12 +14,14 @@
 //! batches        many texts counted or embedded
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
+//! caps           tool results shown in part
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
 pub mod analysis;
 pub mod batches;
 pub mod cache;
+pub mod caps;
 pub mod conversation;
 pub mod embed;
 pub mod engine;

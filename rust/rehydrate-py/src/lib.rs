@@ -1,5 +1,6 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod arrow;
+mod caps;
 mod convert;
 mod directives;
 mod errors;
@@ -27,6 +28,8 @@ mod _native {
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
     #[pymodule_export]
+    use super::caps::{cap_text, fair_share, kind_of};
+    #[pymodule_export]
     use super::directives::directives;
     #[pymodule_export]
     use super::exit::before_exit;
@@ -43,11 +46,11 @@ mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
-    use super::reading::{Columns, first_telling, read_entries, read_transcript, transcript_branch};
+    use super::reading::{Conversation, first_telling, read_entries, read_transcript, transcript_branch};
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]
-    use super::tokens::{cached_bytes, clear_cache, count, set_cache_limit};
+    use super::tokens::{cached_bytes, clear_cache, count, counts, set_cache_limit};
 
     use super::*;
 

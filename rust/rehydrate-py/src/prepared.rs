@@ -15,7 +15,7 @@ use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 
 use crate::convert::{Text, floats};
 use crate::errors::detached;
-use crate::reading::{Columns, Row};
+use crate::reading::{self, Row};
 use crate::tokens::named;
 
 /// A conversation with its texts counted and analysed.
@@ -27,15 +27,14 @@ pub struct Prepared {
 #[pymethods]
 impl Prepared {
     #[new]
-    #[pyo3(signature = (*, columns, structural, media_tokens, pinned, user_first, counter, counts, embed, bags, vectors, terms, mentions, divisible=None, mark_counts=None, block_counts=None))]
+    #[pyo3(signature = (*, conversation, structural, media_tokens, pinned, counter, counts, embed, bags, vectors, terms, mentions, divisible=None, mark_counts=None, block_counts=None))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn new(
         py: Python<'_>,
-        columns: &Columns,
+        conversation: &reading::Conversation,
         structural: Vec<f64>,
         media_tokens: u32,
         pinned: Vec<bool>,
-        user_first: bool,
         counter: &str,
         counts: Option<Vec<u32>>,
         embed: bool,
@@ -47,6 +46,7 @@ impl Prepared {
         mark_counts: Option<(u32, u32)>,
         block_counts: Option<Vec<u32>>,
     ) -> PyResult<Self> {
+        let (columns, user_first) = (&conversation.columns, conversation.user_first());
         let core = detached(py, || {
             let texts = columns.all_pieces();
             let fits = structural.len() == columns.role_len()

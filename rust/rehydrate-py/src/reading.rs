@@ -6,6 +6,7 @@ mod blocks;
 mod branch;
 mod chat;
 mod columns;
+mod conversation;
 mod draft;
 mod grouping;
 mod json;
@@ -20,7 +21,8 @@ use rehydrate_core::conversation::PieceKind;
 use crate::interned::interned;
 
 pub use branch::transcript_branch;
-pub use columns::Columns;
+use columns::Columns;
+pub use conversation::Conversation;
 pub use draft::Row;
 use draft::{Draft, Traits};
 pub use transcript::read_transcript;
@@ -67,7 +69,7 @@ impl Before {
 /// Read a list of entries in the format `anthropic`, `openai_chat` or `plain`. `slow(entry, index)` reads what has no
 /// common shape: a `Message`, and whether it ends in a thought (Anthropic) or makes calls (chat).
 #[pyfunction]
-pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> PyResult<Columns> {
+pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let (read, linked): (ReadEntry, Link) = match format {
         "anthropic" => (blocks::read_message, Link::Thought),
         "openai_chat" => (chat::read_message, Link::Calls),
@@ -110,7 +112,7 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, P
             _ => {}
         }
     }
-    Ok(Columns::group(draft, &links))
+    Ok(Conversation::new(Columns::group(draft, &links), format))
 }
 
 /// The index of the first entry from `start` on that may show a format: all before it have a role that every provider

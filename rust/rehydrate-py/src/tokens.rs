@@ -1,5 +1,6 @@
 //! Token counting for Python.
 use pyo3::prelude::*;
+use rehydrate_core::batches;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::Error;
 use rehydrate_core::tokens::Counter;
@@ -11,6 +12,15 @@ use crate::errors::detached;
 #[pyfunction]
 pub fn count(py: Python<'_>, text: Text, counter: &str) -> PyResult<u32> {
     detached(py, || Ok(Engine::shared().count(text.as_str(), named(counter)?)))
+}
+
+/// Tokens of each text, counted by two threads where they are many.
+#[pyfunction]
+pub fn counts(py: Python<'_>, texts: Vec<Text>, counter: &str) -> PyResult<Vec<u32>> {
+    detached(py, || {
+        let rows: Vec<_> = texts.iter().map(|text| Some(text.as_str())).collect();
+        Ok(batches::counts(Engine::shared(), &rows, named(counter)?).into_iter().flatten().collect())
+    })
 }
 
 /// Forget everything derived from texts so far.

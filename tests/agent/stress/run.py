@@ -34,7 +34,7 @@ from tests.agent.stress.responder import RandomResponder, words
 from tests.agent.stress.tools import Sources, Tools
 from tests.provider import StrictProvider
 
-MAX_TURN_SECONDS = 40
+MAX_TURN_SECONDS = 300
 """A turn that takes longer hangs: its tools and waits are far shorter."""
 _MODELS = {
     "anthropic": AnthropicModel,

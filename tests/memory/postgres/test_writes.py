@@ -151,7 +151,7 @@ def test_processes_that_are_killed_lose_nothing_that_was_acknowledged(
         )
 
     def wait_for_writes(number: int) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while not (logs[number].exists() and logs[number].stat().st_size):
             assert running[number].poll() is None and time.monotonic() < end
             time.sleep(0.02)

@@ -27,6 +27,7 @@ from rehydrate.memory import MemoryItem
 from rehydrate.memory.postgres.schema import TABLES
 from tests.memory.stress.tenants import TENANTS, check
 from tests.postgres_server import server
+from tests.sizes import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -61,7 +62,14 @@ from rehydrate import Memory
 from rehydrate.errors import StoreBusyError
 url, number, folder, report = sys.argv[1:]
 chance, folder, found, busy, longest = random.Random(number), pathlib.Path(folder), 0, 0, 0.0
-with Memory.open(url, namespace="crowd", **({"index_bytes": 1} if number == "1" else {})) as memory:
+options = {"index_bytes": 1} if number == "1" else {}
+while True:  # as the writers
+    try:
+        memory = Memory.open(url, namespace="crowd", **options)
+        break
+    except StoreBusyError:
+        time.sleep(0.1)
+with memory:
     while not (folder / "stop").exists():
         logs = [log.read_text().splitlines(True) for log in folder.glob("*.log")]
         done = [line.strip() for lines in logs for line in lines if line.endswith("\\n")]
@@ -146,8 +154,10 @@ def _crowd(
     ]
     first = others = 0
     every = 10
+    written = 0
     for trial in range(trials):
-        time.sleep(chance.uniform(0.3, 1.2))
+        written = _written(logs, more_than=written)
+        time.sleep(chance.uniform(0, 0.9))
         victim = running.pop(chance.randrange(len(running)))
         victim.send_signal(signal.SIGKILL)
         victim.wait()
@@ -158,16 +168,26 @@ def _crowd(
             first += _kill(url, FIRST_PROCESS)
         if trial % 20 == 0:
             tell(f"{trial} kills")
+    _written(logs, more_than=written)
     time.sleep(3)
     (folder / "stop").touch()
     for reader in readers:
-        assert reader.wait(120) == 0
+        assert reader.wait(PATIENCE_SECONDS) == 0
     for process in running:
         process.send_signal(signal.SIGKILL)
         process.wait()
     lines = [line for log in logs if log.exists() for line in log.read_text().splitlines(True)]
     done = [line.split("\t")[0] for line in lines if line.endswith("\n")]
     return done, first, others, report.read_text().splitlines()
+
+
+def _written(logs: list[Path], *, more_than: int) -> int:
+    """Wait until writers acknowledged more: a busy machine starts them late. Return the bytes."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while (size := sum(log.stat().st_size for log in logs if log.exists())) <= more_than:
+        assert time.monotonic() < end, "nobody writes"
+        time.sleep(0.02)
+    return size
 
 
 FIRST_PROCESS = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int"
@@ -190,7 +210,7 @@ def connected(url: str) -> Connection[Any]:
     """Connect as soon as the server takes connections: it may recover from the last kill."""
     import psycopg
 
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return psycopg.connect(url, autocommit=True)

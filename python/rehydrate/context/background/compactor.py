@@ -40,6 +40,7 @@ from rehydrate.context.background.writers import (
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.prompt_state import LeftOut
+from rehydrate.context.thread_records import reading
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
@@ -151,6 +152,7 @@ class _Job:
         """Of a summary of the provider's own: see `section_of`."""
 
     @classmethod
+    @reading()
     def read(cls, content: Mapping[str, Any]) -> Self:
         """Return a job that an earlier process ended."""
         job = cls(content["until"], content["compactions"], content["tokens"])

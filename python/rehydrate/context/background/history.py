@@ -126,7 +126,7 @@ def swapped(
     shown = ir.history
     system = {
         shown.entry_index(message.index)
-        for message in shown.light_messages
+        for message in shown.rows.messages
         if message.role == "system"
     }
     kept = [

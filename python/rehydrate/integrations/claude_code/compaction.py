@@ -30,36 +30,48 @@ from rehydrate.integrations.claude_code.put_back import (
 )
 from rehydrate.integrations.claude_code.records import Compacted, Records
 from rehydrate.integrations.claude_code.transcript import last_turns
-from rehydrate.retention.reading import is_tool_result, names_in, text_of, tool_inputs
+from rehydrate.messages import PieceKind
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
 
 
 MAX_NAMES = 2_000
+_KINDS = {
+    "user": PieceKind.TEXT,
+    "assistant": PieceKind.TEXT,
+    "call": PieceKind.TOOL_INPUT,
+}
 _LABEL = re.compile(r"\[redacted:\w+\]")
 """Where a secret was."""
 
 
 def used_names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names in what was said and in what tools were called with, in their order.
+    """Return the names in what was said and in what tools were called with, the best first.
 
     Names that only results hold are left out: nobody has used them.
 
-    >>> used_names([{"role": "user", "content": "Fix parse_row in src/rows.py."}])
+    >>> said = {"role": "user", "content": "Fix parse_row in src/rows.py."}
+    >>> used_names([{"type": "user", "message": said}])
     ('parse_row', 'src/rows.py')
     """
-    found: dict[str, None] = {}
-    for entry in entries:
-        message = dict(entry)
-        text = tool_inputs(message) if is_tool_result(message) else text_of(message)
-        found |= dict.fromkeys(sorted(names_in(_LABEL.sub(" ", text))))
-    return tuple(found)[-MAX_NAMES:]
+    from rehydrate import _engine
+    from rehydrate.integrations.mcp_server.session_lines import said_in
+
+    said = [(unit, one) for unit, entry in enumerate(entries) for one in said_in(entry)]
+    found = _engine.names(
+        [_LABEL.sub(" ", one.text) for _, one in said],
+        bytes([_KINDS[one.speaker] for _, one in said]),
+        [unit for unit, _ in said],
+        [False] * len(said),
+        MAX_NAMES,
+    )
+    return tuple([name for name, *_, is_proper_name in found if not is_proper_name])
 
 
 RATIO = 0.4
-_MEMORY_SECONDS = 0.8
-"""For the compaction with its memory, which may be locked."""
+_MEMORY_SHARE = 0.6
+"""Of the time that is left: for the compaction with its memory, which may be locked."""
 _LEAST_SECONDS = 0.05
 _LEAST_TASK_CHARS = 20
 """A shorter prompt, as "go on", says nothing about the task."""
@@ -102,7 +114,7 @@ def pre_compact(given: HookInput) -> Reply:
                 problems.append(f"{name}: {safe_error_text(error, name)}")
 
         rules = Rules()
-        step("memory", _MEMORY_SECONDS, lambda: _compacted(given, entries, task))
+        step("memory", _MEMORY_SHARE * given.seconds_left, lambda: _compacted(given, entries, task))
         step("session", given.seconds_left, lambda: _stored(given, rules))
         if rules and not problems:  # a memory that was locked is not waited for again
             step("rules", given.seconds_left, lambda: _remembered(given, rules))

@@ -10,11 +10,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Thread
 
 TIMEOUT = 1.6
 """Seconds from the start of the module to the end of the process; the agent waits for it."""
+TIMEOUT_VARIABLE = "REHYDRATE_HOOK_SECONDS"
+"""Other seconds, for a slow machine; the agent ends a hook that takes more than 5."""
+MAX_SECONDS = 3_600
 MAX_INPUT_BYTES = 64_000_000
 _LEAST_SECONDS = 0.1
 """To write the answer, and to end."""
@@ -27,7 +30,7 @@ def main(arguments: Sequence[str], started: float) -> None:
     out = _own_output()
     try:
         in_time = _by_a_child if hasattr(os, "fork") else _by_a_thread
-        answer = in_time(arguments, started)
+        answer = in_time(arguments, started + timeout_seconds(os.environ))
         if answer:
             os.write(out, answer)
     except BaseException as error:
@@ -36,7 +39,20 @@ def main(arguments: Sequence[str], started: float) -> None:
         os._exit(0)  # a thread that is late ends with the process
 
 
-def _by_a_child(arguments: Sequence[str], started: float) -> bytes:
+def timeout_seconds(environ: Mapping[str, str]) -> float:
+    """Return how long a hook may take; a value that is no such number is not used.
+
+    >>> timeout_seconds({"REHYDRATE_HOOK_SECONDS": "3"}), timeout_seconds({})
+    (3.0, 1.6)
+    """
+    try:
+        seconds = float(environ.get(TIMEOUT_VARIABLE, TIMEOUT))
+    except ValueError:
+        return TIMEOUT
+    return seconds if 0 < seconds <= MAX_SECONDS else TIMEOUT
+
+
+def _by_a_child(arguments: Sequence[str], deadline: float) -> bytes:
     """Return the answer of a child process, or nothing when its time is over.
 
     A thread could hold the interpreter, and with it the clock, for as long as one call takes.
@@ -50,9 +66,9 @@ def _by_a_child(arguments: Sequence[str], started: float) -> bytes:
         try:
             # Where its parent is ended, it ends by itself.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
+            signal.setitimer(signal.ITIMER_REAL, max(_LEAST_SECONDS, deadline - time.monotonic()))
             with open(writer, "wb", closefd=False) as pipe:
-                pipe.write(_answer(arguments, started))
+                pipe.write(_answer(arguments, deadline))
         except BaseException as error:  # no failure of a hook may reach the session
             _debug(error)
         finally:
@@ -60,7 +76,7 @@ def _by_a_child(arguments: Sequence[str], started: float) -> bytes:
     os.close(writer)
     pieces: list[bytes] = []
     try:
-        while select.select([reader], [], [], max(0.0, started + TIMEOUT - time.monotonic()))[0]:
+        while select.select([reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
             piece = os.read(reader, 1 << 16)
             if not piece:
                 return b"".join(pieces)
@@ -70,23 +86,23 @@ def _by_a_child(arguments: Sequence[str], started: float) -> bytes:
     return b""
 
 
-def _by_a_thread(arguments: Sequence[str], started: float) -> bytes:
+def _by_a_thread(arguments: Sequence[str], deadline: float) -> bytes:
     """Return the answer of a thread, or nothing when its time is over."""
     answers: list[bytes] = []
 
     def work() -> None:
         try:
-            answers.append(_answer(arguments, started))
+            answers.append(_answer(arguments, deadline))
         except BaseException as error:
             _debug(error)
 
     thread = Thread(target=work, daemon=True)
     thread.start()
-    thread.join(max(0.0, started + TIMEOUT - time.monotonic()))
+    thread.join(max(0.0, deadline - time.monotonic()))
     return answers[0] if answers else b""
 
 
-def _answer(arguments: Sequence[str], started: float) -> bytes:
+def _answer(arguments: Sequence[str], deadline: float) -> bytes:
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     text = sys.stdin.buffer.read(MAX_INPUT_BYTES)
@@ -100,7 +116,7 @@ def _answer(arguments: Sequence[str], started: float) -> bytes:
         event,
         payload,
         agent="codex" if "codex" in arguments[1:] else "claude_code",
-        deadline=started + TIMEOUT - _LEAST_SECONDS,
+        deadline=deadline - _LEAST_SECONDS,
     )
     # ASCII, so that no encoding of a terminal can refuse it.
     return b"" if reply is None else json.dumps(reply).encode() + b"\n"

@@ -50,9 +50,8 @@ class Session(NamedTuple):
         """
         from rehydrate import formats
         from rehydrate.context.context import Context
-        from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
+        from rehydrate.integrations.mcp_server.session_lines import TranscriptReader, said_in
         from rehydrate.memory.redaction import Redactor
-        from rehydrate.retention.reading import text_of
 
         redactor = Redactor()
         size = path.stat().st_size
@@ -85,8 +84,8 @@ class Session(NamedTuple):
             known = threads.native.thread(self.project, self.id) is not None
             text = threads.render_store(self.id, store_tokens) if known else ""
             gone = formats.taken_back(context.history, FORMATS[self.agent])
-            texts = [text_of(context.history[index]) for index in gone]
-            return StoredSession(store, text, "\n".join(texts))
+            taken = [said.text for index in gone for said in said_in(context.history[index])]
+            return StoredSession(store, text, "\n".join(taken))
 
     def keep(self, text: str) -> str:
         """Keep a whole text in the session's thread, secrets removed, and return its handle."""

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rehydrate._text import without_elements
 from rehydrate.formats import codex
-from rehydrate.formats._reading import transcript_branch
-from rehydrate.formats.claude_code import content_of, is_seen
-from rehydrate.retention.reading import payload as payload_of, tool_inputs, user_text
+from rehydrate.formats._reading import json_object, transcript_branch
+from rehydrate.formats.claude_code import content_of, is_of_the_user, is_seen
 
 MAX_LINE_BYTES = 8_000_000
 """A longer line holds a picture or a file, and nothing that was said."""
 
-_CODEX_HARNESS = re.compile(r"<(/?)(environment_context|user_instructions|turn_aborted|skill)>")
+_HARNESS = re.compile(
+    r"<(/?)(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+"
+    r"|environment_context|user_instructions|turn_aborted|skill)>"
+)
+"""What either agent writes into the user's messages, around or next to the user's own words."""
 _CODEX_NOTES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
 _CODEX_ITEMS = frozenset({"message", "function_call", "custom_tool_call", "local_shell_call"})
 
@@ -126,7 +129,7 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         text = words_of_user(message)
         if text:
             yield Said("user", text, time)
-        body = payload_of(dict(message))
+        body = _body(message)
         if body.get("role") == "assistant":
             text = "\n".join(_texts(body.get("content"))).strip()
             if text:
@@ -207,8 +210,28 @@ def words_of_user(message: Mapping[str, Any]) -> str:
     >>> words_of_user({"role": "user", "content": said})
     'Go.'
     """
-    text = without_elements(user_text(dict(message)), _CODEX_HARNESS).strip()
+    body = _body(message)
+    if body.get("role") != "user" or not is_of_the_user(message):
+        return ""
+    content = body.get("content")
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
+    said = "\n".join([text for text in texts if isinstance(text, str)])
+    text = without_elements(said, _HARNESS).strip()
     return "" if text.startswith(_CODEX_NOTES) else text
+
+
+def _body(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the message of the API in a line of either agent, or the message itself."""
+    if "role" not in message:
+        for key in ("message", "payload"):
+            inner = message.get(key)
+            if isinstance(inner, Mapping):
+                return inner
+        queued = message.get("attachment")
+        if isinstance(queued, Mapping):
+            return {"role": "user", "content": queued.get("prompt")}
+    return message
 
 
 def _texts(content: object) -> Iterator[str]:
@@ -226,7 +249,9 @@ def _calls(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the name of each tool that is called, and the values that it is called with."""
     kind = body.get("type")
     if kind == "function_call":
-        yield str(body.get("name", "")), tool_inputs(dict(body))
+        arguments = body.get("arguments")
+        read = json_object(arguments)
+        yield str(body.get("name", "")), _values(arguments if read is None else read)
     elif kind == "custom_tool_call":
         yield str(body.get("name", "")), str(body.get("input", ""))
     elif kind == "local_shell_call":
@@ -236,8 +261,21 @@ def _calls(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     content = body.get("content")
     for block in content if isinstance(content, list) else ():
         if isinstance(block, Mapping) and block.get("type") == "tool_use":
-            one = {"role": "assistant", "content": [block]}
-            yield str(block.get("name", "")), tool_inputs(one)
+            yield str(block.get("name", "")), _values(block.get("input"))
+
+
+def _values(value: object) -> str:
+    """Return the texts and numbers in a JSON value, without the keys.
+
+    >>> _values({"path": "src/rows.py", "lines": [3, 9], "quiet": True})
+    'src/rows.py 3 9'
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    inner = value.values() if isinstance(value, Mapping) else value
+    return " ".join(filter(None, map(_values, inner))) if isinstance(inner, Iterable) else ""
 
 
 def time_of(line: Mapping[str, Any]) -> datetime | None:

@@ -25,11 +25,11 @@ from rehydrate.errors import (
     StoreError,
     StoreReadOnlyError,
 )
+from rehydrate.memory.opening import shown
 from rehydrate.memory.postgres.failures import (
     is_passing,
     is_starting,
     refused,
-    shown,
     store_error,
     verify_url,
     was_lost,

@@ -13,6 +13,7 @@ from rehydrate.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from rehydrate.memory.opening import URL, has_ports, shown
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -67,30 +68,6 @@ def decoded(text: str) -> str:
     return _READ.sub(lambda found: _ESCAPE if found[1] == _ESCAPE else chr(int(found[1], 16)), text)
 
 
-_URL = re.compile(
-    r"(?P<scheme>postgres(?:ql)?://)"
-    r"(?:(?P<user>[^:/?#@]*)(?P<password>:[^/?#@]*)?@)?"
-    r"(?P<place>[^@?#]*)"
-    r"(?P<options>\?.*)?",
-    re.DOTALL,
-)
-
-
-def shown(url: str) -> str:
-    """Return a URL without its password and its options.
-
-    >>> shown("postgresql://app:secret@db:5432/memories?sslmode=require")
-    'postgresql://app@db:5432/memories'
-    >>> shown("postgresql://app:not/escaped@db/memories")
-    'postgresql://***'
-    """
-    parts = _URL.fullmatch(url)
-    if parts is None or not _has_ports(parts["place"]):
-        return f"{url.partition('://')[0]}://***" if url.startswith("postgres") else "***"
-    user = f"{parts['user']}@" if parts["user"] else ""
-    return f"{parts['scheme']}{user}{parts['place']}"
-
-
 def verify_url(url: str) -> str:
     """Return the URL; raises InvalidArgumentError for one that libpq would misread.
 
@@ -103,8 +80,8 @@ def verify_url(url: str) -> str:
         "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in a password %40 for @, %3A for "
         ": and so on, or leave it to ~/.pgpass"
     )
-    parts = _URL.fullmatch(url)
-    if parts is None or not _has_ports(parts["place"]):
+    parts = URL.fullmatch(url)
+    if parts is None or not has_ports(parts["place"]):
         raise InvalidArgumentError(f"{problem}; {remedy}")
     try:
         psycopg.conninfo.conninfo_to_dict(url)
@@ -114,13 +91,6 @@ def verify_url(url: str) -> str:
             raise InvalidArgumentError(f"{problem}: {said}; leave it out") from None
         raise InvalidArgumentError(f"{problem}; {remedy}") from None
     return url
-
-
-def _has_ports(place: str) -> bool:
-    """Return whether what is in a port's place is one: it may be half of a password."""
-    hosts = re.sub(r"\[[^\]]*\]", "", place.partition("/")[0])
-    ports = [host.partition(":")[2] for host in hosts.split(",") if ":" in host]
-    return "[" not in hosts and all(port.isascii() and port.isdigit() for port in ports)
 
 
 _STARTING = re.compile(

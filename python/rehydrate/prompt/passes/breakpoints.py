@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import anthropic_writing
-from rehydrate.messages import Message
+from rehydrate.messages import Conversation
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.laws import MOST_BREAKPOINTS, TOOLS
 from rehydrate.prompt.target import Target, traced
@@ -29,9 +29,9 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if target.provider != "anthropic":
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    messages = ir.history.light_messages
-    prefixes = _Prefixes(ir, messages)
-    end, earlier = _stable_ends(ir, messages)
+    rows = ir.history.rows
+    prefixes = _Prefixes(ir, rows)
+    end, earlier = _stable_ends(ir, rows)
     wanted = [
         prefixes.up_to_entry(end),
         prefixes.system,
@@ -62,10 +62,10 @@ class _Prefix(NamedTuple):
 class _Prefixes:
     """The prefixes of a prompt that could be cached."""
 
-    def __init__(self, ir: PromptIR, messages: Sequence[Message]) -> None:
+    def __init__(self, ir: PromptIR, rows: Conversation) -> None:
         self._history = history = ir.history
-        self._messages = messages
-        self._leading = _leading_system_entries(messages) if history.tokens else 0
+        self._rows = rows
+        self._leading = _leading_system_entries(rows) if history.tokens else 0
         system = [section for section in ir.sections if section.is_system]
         others = [section for section in ir.sections if section.is_static and not section.is_system]
         self._order = [TOOLS, *(section.id for section in (*system, *others))]
@@ -96,15 +96,11 @@ class _Prefixes:
         history = self._history
         while position is not None and position >= self._leading:
             entry = history.entries[position]
-            if self._is_sent(position) and _can_be_marked(entry, history.format):
+            if position in self._rows and _can_be_marked(entry, history.format):
                 tokens = self._tokens_before[position - self._leading + 1]
                 return _Prefix(tokens, history.entry_id(position))
             position -= 1
         return None
-
-    def _is_sent(self, position: int) -> bool:
-        at = bisect_left(self._messages, position, key=_index)
-        return at < len(self._messages) and self._messages[at].index == position
 
     def rank(self, end: str) -> int:
         """Return a number by which the ends of prefixes are sorted in the order of the prompt."""
@@ -113,7 +109,7 @@ class _Prefixes:
         return len(self._order) + (EntryId.index_of(end) or 0)
 
 
-def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None, int | None]:
+def _stable_ends(ir: PromptIR, rows: Conversation) -> tuple[int | None, int | None]:
     """Return the positions of the last entries that this prompt shares with its neighbours.
 
     The first is the last entry that the next prompt has in the same place. The second is the same
@@ -122,34 +118,34 @@ def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None,
     """
     has_floating = any(not section.is_static and section.anchor is None for section in ir.sections)
     if has_floating:
-        last, before = islice(chain(_turns_from_the_end(messages), (None, None)), 2)
+        last, before = islice(chain(_turns_from_the_end(rows), (None, None)), 2)
         return (None if last is None else last - 1), (None if before is None else before - 1)
-    if not messages:
+    count = rows.message_count
+    if not count:
         return None, None
     # The prompt before ended where the assistant began its last turn.
-    count = len(messages)
-    while count and messages[count - 1].role != "assistant":
+    while count and rows.head(count - 1)[1] != "assistant":
         count -= 1
-    while count and messages[count - 1].role == "assistant":
+    while count and rows.head(count - 1)[1] == "assistant":
         count -= 1
-    return messages[-1].index, messages[count - 1].index if count else None
+    return rows.head(rows.message_count - 1)[0], rows.head(count - 1)[0] if count else None
 
 
-def _turns_from_the_end(messages: Sequence[Message]) -> Iterator[int]:
+def _turns_from_the_end(rows: Conversation) -> Iterator[int]:
     """Yield where the user begins to speak: several user entries in a row are one turn."""
-    for n in range(len(messages) - 1, -1, -1):
-        if messages[n].is_user_turn and not (n and messages[n - 1].role == "user"):
-            yield messages[n].index
+    for n in range(rows.message_count - 1, -1, -1):
+        index, _, is_user_turn = rows.head(n)
+        if is_user_turn and not (n and rows.head(n - 1)[1] == "user"):
+            yield index
 
 
-def _leading_system_entries(messages: Sequence[Message]) -> int:
+def _leading_system_entries(rows: Conversation) -> int:
     """Return how many system entries the history begins with."""
-    count = 0
-    for message in messages:
-        if message.role != "system" or message.index != count:
-            break
-        count += 1
-    return count
+    for count in range(rows.message_count):
+        index, role, _ = rows.head(count)
+        if role != "system" or index != count:
+            return count
+    return rows.message_count
 
 
 def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's word

@@ -12,14 +12,13 @@ from typing import Any
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.prompt.caps import MIN_TOKENS, Capped, Caps, cap_text, fits
-from rehydrate.prompt.caps.cutting import fair_share
-from rehydrate.prompt.caps.results import Text, results_of
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About, Originals, text_digest
 from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
 from rehydrate.prompt.render_cache import Settled
 from rehydrate.prompt.target import Target
+from rehydrate.prompt.tool_results import Text, results_of
 
 __all__ = ["CapToolResults", "cap_tool_results"]
 
@@ -128,7 +127,7 @@ class CapToolResults:
             sizes = [self._cache.tokens(text.text) for text in texts]
             if sum(sizes) <= limit:
                 return
-            share = max(fair_share(sizes, limit), min(limit, MIN_TOKENS))
+            share = max(_engine.fair_share(sizes, limit), min(limit, MIN_TOKENS))
         for text in texts:
             capped = self._cache.cap(text, share, self.caps)
             if capped is None:

@@ -11,7 +11,6 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.caps.results import Text, ToolNames, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
@@ -21,6 +20,7 @@ from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
 from rehydrate.prompt.passes.tool_inputs import input_strings
 from rehydrate.prompt.render_cache import Settled, can_grow
 from rehydrate.prompt.target import Target, traced
+from rehydrate.prompt.tool_results import Text, ToolNames, texts_of
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 
@@ -181,7 +181,7 @@ class RemoveEchoes:
         cache = target.render_cache
         settled = Settled() if changed_ids else cache.settled(self, ir, originals)
         messages = history.messages_from(settled.end)
-        start = len(history.light_messages) - len(messages)
+        start = history.rows.message_count - len(messages)
         flagged = _flagged(history, messages, changed_ids)
         hashes = array("q", settled.value[:start] if start else ())
         hashes.extend(map(hash, flagged))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._text import safe_error_text
-from rehydrate.prompt.caps.cutting import MAX_HANDLE_CHARS
+from rehydrate.prompt.caps import MAX_HANDLE_CHARS
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About, Originals
 from rehydrate.prompt.target import traced

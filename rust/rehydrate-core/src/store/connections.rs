@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::database_file::{check_header, connect};
+use super::database_file::{check_header, check_kinds, connect};
 use super::files::Identity;
 use super::patience::{LONGEST_PAUSE, Patience, lock, try_lock};
 use super::problem::{self, Attempt};
@@ -68,10 +68,11 @@ impl Connections {
                 database_file::make(&path)?;
             }
             let identity = Identity::of(&path).map_err(|error| problem::io(&path, &error))?;
+            let followed = check_kinds(&path)?;
             // Closing a file takes away the locks that SQLite has on it, in the whole process (POSIX): it is looked into
             // only while no connection is there.
             if !others.iter().any(|other| other.identity == identity) {
-                check_header(&path)?;
+                check_header(&followed)?;
             }
             let (is_closed, writer, readers) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
             Ok(Self { path, is_read_only, identity, busy, is_closed, writer, readers })

@@ -1,7 +1,7 @@
 //! The file of a store: made where there is none, looked into before SQLite is, and connected to.
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -35,17 +35,26 @@ pub(super) fn make(path: &Path) -> Result<()> {
 const NAMES_ANOTHER: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const JOURNAL: &str = "-journal";
 
+/// The path that SQLite goes by: it looks beside what a link leads to.
+///
+/// # Errors
+/// Something else than files there, which nobody may open: whoever opens a pipe waits.
+pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    for ending in ["", "-wal", "-shm", JOURNAL] {
+        let file = files::beside(&path, ending);
+        if files::is_special(&file) {
+            return Err(schema::not_a_store(&file));
+        }
+    }
+    Ok(path)
+}
+
 /// Before SQLite touches it: something else is not even opened.
 ///
 /// SQLite takes up what lies beside a file too. A journal may name a path, which SQLite removes when it has rolled the journal
 /// back; no journal of ours names one.
 pub(super) fn check_header(path: &Path) -> Result<()> {
-    for ending in ["", "-wal", "-shm", JOURNAL] {
-        let file = files::beside(path, ending);
-        if files::is_special(&file) {
-            return Err(schema::not_a_store(&file));
-        }
-    }
     let journal = files::beside(path, JOURNAL);
     if ends_in(&journal, NAMES_ANOTHER).map_err(|error| problem::io(&journal, &error))? {
         let remedy = "remove it, or take the store from who made it again";

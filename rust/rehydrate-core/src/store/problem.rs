@@ -97,6 +97,30 @@ pub(super) fn count_within(row: &rusqlite::Row<'_>, column: usize, limit: i64) -
     }
 }
 
+/// A moment of the file, at a column, in milliseconds since 1970: of the years 1 to 9999, which callers can show.
+pub(super) fn moment_at(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<i64> {
+    moment(column, row.get(column)?)
+}
+
+/// The same of a number that was read.
+pub(super) fn moment(column: usize, milliseconds: i64) -> rusqlite::Result<i64> {
+    if (-62_135_596_800_000..253_402_300_800_000).contains(&milliseconds) {
+        Ok(milliseconds)
+    } else {
+        Err(rusqlite::Error::IntegralValueOutOfRange(column, milliseconds))
+    }
+}
+
+/// A share of the file, at a column: 0 to 1.
+pub(super) fn share_at(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<f64> {
+    let share: f64 = row.get(column)?;
+    if (0.0..=1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err(rusqlite::Error::IntegralValueOutOfRange(column, share as i64))
+    }
+}
+
 /// The same for files of our own.
 pub(super) fn io(path: &Path, error: &io::Error) -> Error {
     let (kind, remedy) = match error.kind() {

@@ -3,7 +3,7 @@ use rusqlite::{OptionalExtension, Transaction};
 
 use super::item::{Item, Key, Link, Tier, handle_of, key_in, split};
 use super::namespace::{Names, Namespace, ResolvedFilter};
-use super::problem::Attempt;
+use super::problem::{Attempt, moment, moment_at, share_at};
 
 /// A namespace in one state of the file.
 pub(super) struct ReadTransaction<'a> {
@@ -65,11 +65,11 @@ impl<'a> ReadTransaction<'a> {
             session: name(4)?,
             tool: name(5)?,
             principal: name(6)?,
-            trust: row.get(7)?,
-            confidence: row.get(8)?,
-            time_ms: row.get(9)?,
-            created_ms: row.get(10)?,
-            expires_ms: row.get(11)?,
+            trust: share_at(row, 7)?,
+            confidence: share_at(row, 8)?,
+            time_ms: moment_at(row, 9)?,
+            created_ms: moment_at(row, 10)?,
+            expires_ms: row.get::<_, Option<i64>>(11)?.map(|expires| moment(11, expires)).transpose()?,
             uses: row.get::<_, i64>(12)?.unsigned_abs(),
             parents: split(&parents.unwrap_or_default()),
             meta_json: row.get(14)?,

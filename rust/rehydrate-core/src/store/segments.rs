@@ -48,13 +48,15 @@ pub(super) struct Row {
     pub items: i64,
 }
 
-/// The index files of a namespace, oldest first, each after the one before. A row that no version of ours wrote is left out:
-/// what it may have held is read from the items.
+/// The index files of a namespace, oldest first, each after the one before. A row of a range that none of ours has is left
+/// out: what it may have held is read from the items. What else a row says wrong only makes its file a damaged one, so that
+/// the range stays one and gives the same answers.
 pub(super) fn rows(transaction: &Transaction<'_>, namespace: &Namespace) -> rusqlite::Result<Vec<Row>> {
     let query = "SELECT low, high, file, checksum, bytes, items FROM segments WHERE namespace = ?1 ORDER BY high";
     let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
-        let (low, high, file) = (row.get(0)?, row.get(1)?, FileName::of(&row.get::<_, String>(2)?));
-        Ok(Row { low, high, file, checksum: row.get(3)?, bytes: row.get(4)?, items: row.get(5)? })
+        let file = row.get::<_, String>(2).ok().and_then(|name| FileName::of(&name));
+        let (checksum, number) = (row.get(3).unwrap_or_default(), |column| row.get(column).unwrap_or(0));
+        Ok(Row { low: row.get(0)?, high: row.get(1)?, file, checksum, bytes: number(4), items: number(5) })
     };
     let mut statement = transaction.prepare_cached(query)?;
     let mut found = statement.query([namespace.id])?;
@@ -117,7 +119,7 @@ impl Folder {
 
     /// The segment in a file; None where it is missing, damaged, or another one than the table means.
     pub fn open(&self, row: &Row) -> Option<Segment> {
-        let path = self.path_of(row.file.as_ref()?);
+        let path = self.path_of(row.file.as_ref().filter(|_| self.is_own())?);
         // Opening a pipe would wait for somebody who writes to it.
         let data = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
         let length = data.len();
@@ -133,6 +135,15 @@ impl Folder {
         Segment::open(Arc::new(bytes)).ok()
     }
 
+    /// Whether it is no link: somebody else's may lead anywhere, and files there are not ours to make or to remove.
+    fn is_own(&self) -> bool {
+        !self.0.is_symlink()
+    }
+
+    fn make(&self) -> io::Result<()> {
+        if self.is_own() { files::make_folder(&self.0) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    }
+
     fn path_of(&self, FileName(name): &FileName) -> PathBuf {
         self.0.join(name)
     }
@@ -140,7 +151,7 @@ impl Folder {
     /// Write a new file: its name and checksum.
     pub fn write(&self, bytes: &[u8]) -> io::Result<(FileName, [u8; 16])> {
         self.write_once(bytes).or_else(|error| {
-            if error.kind() != io::ErrorKind::PermissionDenied {
+            if !matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory) {
                 return Err(error);
             }
             self.mend();
@@ -149,7 +160,7 @@ impl Folder {
     }
 
     fn write_once(&self, bytes: &[u8]) -> io::Result<(FileName, [u8; 16])> {
-        files::make_folder(&self.0)?;
+        self.make()?;
         let name = FileName::new();
         let path = self.path_of(&name);
         let written = files::private(OpenOptions::new().write(true).create_new(true))
@@ -164,12 +175,16 @@ impl Folder {
 
     /// Remove files that are not current any more; those that stay. Who has one open keeps it.
     pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a FileName>) -> Vec<PathBuf> {
-        names.into_iter().map(|name| self.path_of(name)).filter(|path| !remove(path)).collect()
+        let own = names.into_iter().filter(|_| self.is_own());
+        own.map(|name| self.path_of(name)).filter(|path| !remove(path)).collect()
     }
 
     /// Remove what no table names: left by a process that ended amid its work. Those that stay; the folder itself where
     /// nobody can say what is in it. Only under [`Folder::lock`].
     pub fn sweep(&self, is_current: impl Fn(&FileName) -> bool) -> Vec<PathBuf> {
+        if !self.is_own() {
+            return Vec::new();
+        }
         let entries = match std::fs::read_dir(&self.0) {
             Ok(entries) => entries,
             Err(error) if is_nothing(&error) => return Vec::new(),
@@ -204,9 +219,9 @@ impl Folder {
     }
 
     fn lock_file(&self) -> io::Result<File> {
-        files::make_folder(&self.0)?;
+        self.make()?;
         let path = self.0.join(LOCK);
-        if files::is_special(&path) {
+        if files::is_special(&path) || path.is_symlink() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(path)
@@ -215,14 +230,15 @@ impl Folder {
     /// Take away what stands in the folder's place and in the lock's, and let their owner use them: by their names they are
     /// ours, and hold nothing that cannot be made again.
     pub fn mend(&self) {
-        if self.0.is_dir() {
+        if self.is_own() && self.0.is_dir() {
             files::allow_owner(&self.0);
             files::allow_owner(&self.0.join(LOCK));
         } else {
             remove(&self.0);
         }
-        if !self.0.join(LOCK).is_file() {
-            remove(&self.0.join(LOCK));
+        let lock = self.0.join(LOCK);
+        if lock.is_symlink() || !lock.is_file() {
+            remove(&lock);
         }
     }
 

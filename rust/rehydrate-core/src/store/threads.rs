@@ -4,7 +4,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::facade::Store;
 use super::item::{verify_name, verify_namespace};
-use super::problem::{self, Attempt, count_at, count_within};
+use super::problem::{self, Attempt, count_at, count_within, moment, moment_at};
 use super::purge::note_traces;
 use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::Pace;
@@ -59,7 +59,9 @@ pub struct Record {
 impl Record {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         let body = String::from_utf8(row.get(4)?).unwrap_or_default();
-        Ok(Self { kind: row.get(1)?, time: row.get(2)?, body })
+        let time: f64 = row.get(2)?;
+        moment(2, (time * 1e3) as i64)?;
+        Ok(Self { kind: row.get(1)?, time, body })
     }
 
     /// 128 bits by which damage shows.
@@ -85,8 +87,8 @@ impl Thread {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         let info = ThreadInfo {
             name: row.get(1)?,
-            created_ms: row.get(2)?,
-            changed_ms: row.get(3)?,
+            created_ms: moment_at(row, 2)?,
+            changed_ms: moment_at(row, 3)?,
             records: count_within(row, 4, MAX_RECORDS.cast_signed())?.unsigned_abs(),
             bytes: count_at(row, 5)?.unsigned_abs(),
         };

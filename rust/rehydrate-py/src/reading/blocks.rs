@@ -136,7 +136,7 @@ fn read_call(draft: &mut Draft, block: &Bound<'_, PyDict>) -> PyResult<bool> {
         return Ok(false);
     }
     draft.calls.push(Id::of(id)?);
-    draft.pieces.push((Source::Written(text), PieceKind::ToolInput));
+    draft.pieces.push((Source::Written(text.into()), PieceKind::ToolInput));
     Ok(true)
 }
 

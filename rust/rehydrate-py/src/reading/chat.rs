@@ -170,6 +170,6 @@ fn read_call(draft: &mut Draft, call: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Ok(false);
     }
     draft.calls.push(Id::of(id)?);
-    draft.pieces.push((Source::Written(text), PieceKind::ToolInput));
+    draft.pieces.push((Source::Written(text.into()), PieceKind::ToolInput));
     Ok(true)
 }

@@ -7,6 +7,7 @@ use rehydrate_core::conversation::PieceKind;
 use super::strings::{Id, Source};
 
 /// One message; its pieces, calls and answers end where it says, and begin where those of the one before end.
+#[derive(Clone, Copy)]
 pub struct Row {
     pub index: usize,
     /// Its number among the roles.
@@ -17,6 +18,8 @@ pub struct Row {
     pub is_thoughtless: bool,
     /// Whether it was read in a common shape.
     pub is_common: bool,
+    /// Whether its texts were left out, to be read again where they are wanted.
+    pub is_light: bool,
     pub pieces_end: usize,
     pub calls_end: usize,
     pub answers_end: usize,
@@ -91,6 +94,7 @@ impl Draft {
             is_user_turn: of.is_user_turn,
             is_thoughtless: of.is_thoughtless,
             is_common: of.is_common,
+            is_light: false,
             pieces_end: self.pieces.len(),
             calls_end: self.calls.len(),
             answers_end: self.answers.len(),
@@ -107,12 +111,66 @@ impl Draft {
                 &odd
             }
         };
+        Ok(self.role_named(text, name))
+    }
+
+    fn role_named(&mut self, text: &str, name: &Bound<'_, PyString>) -> usize {
         // Nearly always the same few.
         if let Some(known) = self.roles.iter().position(|(role, _)| role == text) {
-            return Ok(known);
+            return known;
         }
         self.roles.push((text.to_owned(), name.clone().unbind()));
-        Ok(self.roles.len() - 1)
+        self.roles.len() - 1
+    }
+
+    /// The first messages of a draft, so many.
+    pub fn beginning(&self, py: Python<'_>, messages: usize) -> Self {
+        let (pieces, calls, answers) = self.ends_before(messages);
+        let mut rows = Vec::with_capacity(self.rows.len() + 8);
+        rows.extend_from_slice(&self.rows[..messages]);
+        Self {
+            pieces: self.pieces[..pieces].iter().map(|(text, kind)| (text.clone_ref(py), *kind)).collect(),
+            calls: self.calls[..calls].iter().map(|id| id.clone_ref(py)).collect(),
+            answers: self.answers[..answers].iter().map(|id| id.clone_ref(py)).collect(),
+            rows,
+            roles: self.roles.iter().map(|(name, role)| (name.clone(), role.clone_ref(py))).collect(),
+        }
+    }
+
+    /// Where the pieces, the calls and the answers of the message at a position begin.
+    fn ends_before(&self, at: usize) -> (usize, usize, usize) {
+        let before = at.checked_sub(1).map(|before| &self.rows[before]);
+        before.map_or((0, 0, 0), |row| (row.pieces_end, row.calls_end, row.answers_end))
+    }
+
+    /// Append the message at a position of another draft.
+    pub fn copy(&mut self, py: Python<'_>, other: &Self, at: usize) {
+        let row = &other.rows[at];
+        let (pieces, calls, answers) = other.ends_before(at);
+        let text = |(text, kind): &(Source, PieceKind)| (text.clone_ref(py), *kind);
+        self.pieces.extend(other.pieces[pieces..row.pieces_end].iter().map(text));
+        self.calls.extend(other.calls[calls..row.calls_end].iter().map(|id| id.clone_ref(py)));
+        self.answers.extend(other.answers[answers..row.answers_end].iter().map(|id| id.clone_ref(py)));
+        let (name, role) = &other.roles[row.role];
+        let role = self.role_named(name, role.bind(py));
+        let (pieces_end, calls_end, answers_end) = (self.pieces.len(), self.calls.len(), self.answers.len());
+        self.rows.push(Row { role, pieces_end, calls_end, answers_end, ..*row });
+    }
+
+    /// Give the last message this index.
+    pub fn end_at(&mut self, index: usize) {
+        if let Some(row) = self.rows.last_mut() {
+            row.index = index;
+        }
+    }
+
+    /// Leave out the texts of the last message.
+    pub fn leave_out_texts(&mut self) {
+        let before = self.rows.len().checked_sub(2).map_or(0, |at| self.rows[at].pieces_end);
+        self.pieces.truncate(before);
+        if let Some(row) = self.rows.last_mut() {
+            (row.is_light, row.pieces_end) = (true, before);
+        }
     }
 
     /// Read a `Message`, a named tuple.

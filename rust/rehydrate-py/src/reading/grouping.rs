@@ -1,9 +1,10 @@
-//! Messages into atomic units, a tool call with its results: `rehydrate.formats._grouping.group` is the slow twin.
+//! Messages into atomic units, a tool call with its results: `tests/formats/reading_twin.py` has the slow twin.
 use std::collections::HashMap;
 
 use super::strings::Id;
 
 /// Which messages are kept or dropped together. Units are ordered by their first messages.
+#[derive(Clone)]
 pub struct Units {
     unit_of: Vec<usize>,
     starts: Vec<usize>,

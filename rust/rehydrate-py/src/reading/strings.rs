@@ -1,4 +1,6 @@
 //! Python strings as they are read: texts, and ids of tool calls.
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyString;
@@ -9,7 +11,7 @@ pub enum Source {
     /// It holds lone surrogates: a copy with `?` in their place is read.
     Replaced(String, Py<PyString>),
     /// No string of Python's: what a reader wrote of a tool's input.
-    Written(String),
+    Written(Arc<str>),
 }
 
 impl Source {
@@ -21,10 +23,19 @@ impl Source {
         Ok(Self::Replaced(String::from_utf8_lossy(replaced.extract()?).into_owned(), text.unbind()))
     }
 
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Borrowed(text) => Self::Borrowed(text.clone_ref(py)),
+            Self::Replaced(text, original) => Self::Replaced(text.clone(), original.clone_ref(py)),
+            Self::Written(text) => Self::Written(text.clone()),
+        }
+    }
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Borrowed(text) => text,
-            Self::Replaced(text, _) | Self::Written(text) => text,
+            Self::Replaced(text, _) => text,
+            Self::Written(text) => text,
         }
     }
 
@@ -51,6 +62,13 @@ impl Id {
             Err(_) => id.call_method1("encode", ("utf-8", "surrogatepass"))?,
         };
         Ok(Self::Encoded(encoded.extract()?, id.unbind()))
+    }
+
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Borrowed(id) => Self::Borrowed(id.clone_ref(py)),
+            Self::Encoded(id, original) => Self::Encoded(id.clone(), original.clone_ref(py)),
+        }
     }
 
     pub fn as_bytes(&self) -> &[u8] {

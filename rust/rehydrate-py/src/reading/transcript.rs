@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use super::blocks::read_content;
 use super::branch::branch_of;
 use super::columns::{Columns, is_blank};
+use super::conversation::Conversation;
 use super::draft::{Draft, Traits};
 use super::strings::Id;
 use super::{text_of, value_of};
@@ -31,10 +32,13 @@ pub enum Kind {
     Unseen,
 }
 
-/// Read the lines of a transcript: the columns, and the indices of what is no message. `slow(content, index)` reads a
+/// Read the lines of a transcript, and the indices of what is no message. `slow(content, index)` reads a
 /// content of no common shape. None where a line itself has none.
 #[pyfunction]
-pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> PyResult<Option<(Columns, Vec<usize>)>> {
+pub fn read_transcript(
+    entries: &Bound<'_, PyAny>,
+    slow: &Bound<'_, PyAny>,
+) -> PyResult<Option<(Conversation, Vec<usize>)>> {
     let py = entries.py();
     let Some((lines, ignored)) = spoken_lines(entries)? else { return Ok(None) };
     let mut draft = Draft::with_capacity(lines.len());
@@ -77,7 +81,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> P
         }
         draft.end(index, role, of)?;
     }
-    Ok(Some((Columns::group(draft, &links), ignored)))
+    Ok(Some((Conversation::new(Columns::group(draft, &links), "claude_code"), ignored)))
 }
 
 fn message_id<'py>(entry: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyString>>> {

@@ -14,9 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rehydrate.convert.bert import (
+from tools.convert.bert import (
     FILE,
     Architecture,
+    ConversionError,
     Pooling,
     Weights,
     read_architecture,
@@ -24,7 +25,6 @@ from rehydrate.convert.bert import (
     read_modules,
     read_weights,
 )
-from rehydrate.errors import ConversionError
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _LONGEST_WORD = 100

@@ -15,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rehydrate._text import error_text
-from rehydrate.errors import ConversionError
+from rehydrate.errors import FileError, InvalidArgumentError
 
 BERT_LIKE = "choose a BERT-like model (MiniLM, BGE, E5 and GTE in their first, English versions)"
 _COMPLETE = "get the model's folder whole, as sentence-transformers saves it"
+
+
+class ConversionError(FileError, InvalidArgumentError):
+    """A model that cannot be converted; `path` is the file or folder."""
 
 
 class Architecture(NamedTuple):

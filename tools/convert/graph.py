@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from rehydrate._engine import VERSION
-from rehydrate.convert.bert import Architecture, Array, Pooling, Weights
+from tools.convert.bert import Architecture, Array, Pooling, Weights
 
 OPSET = 20
 """The first with Gelu as an operator; ONNX Runtime reads it from 1.17 on."""

@@ -14,14 +14,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rehydrate.convert.source import Source, locate, read_source
-from rehydrate.convert.verify import FLOAT32_COSINE, INT8_COSINE, TEXTS, Check, compare
+from rehydrate.cli.model import TEXTS
 from rehydrate.embedding.locations import MANIFEST, model_folder
 from rehydrate.embedding.model_files import Manifest
-from rehydrate.errors import ConversionError
+from tools.convert.bert import ConversionError
+from tools.convert.source import Source, locate, read_source
+from tools.convert.verify import FLOAT32_COSINE, INT8_COSINE, Check, compare
 
 if TYPE_CHECKING:
-    from rehydrate.convert.verify import Array64
+    from tools.convert.verify import Array64
 
 
 def check_output(output: Path, *, overwrite: bool) -> None:
@@ -167,23 +168,23 @@ def _require(*packages: str) -> None:
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         raise ConversionError(
-            "rehydrate model convert",
+            "python -m tools.convert",
             f"needs {' and '.join(missing)}",
-            "python -m pip install 'rehydrate[convert]'",
+            "python -m pip install --group convert",
         )
 
 
 def _reference(model: Source, rows: list[list[int]]) -> Array64:
     import numpy as np
 
-    from rehydrate.convert.verify import Reference
+    from tools.convert.verify import Reference
 
     reference = Reference(model.architecture, model.weights, model.pooling)
     return np.stack([reference.embed(row) for row in rows])
 
 
 def _build(model: Source, precision: Precision, folder: Path) -> bytes:
-    from rehydrate.convert.graph import Float32, Int8, build
+    from tools.convert.graph import Float32, Int8, build
 
     size = sum(weight.nbytes for weight in model.weights.values())
     if precision == "fp32" and size > LARGEST_BYTES:
@@ -216,7 +217,7 @@ def _manifest(
     name: str, model: Source, files: dict[str, bytes], checks: dict[str, Check], source: str
 ) -> Manifest:
     from rehydrate._engine import VERSION
-    from rehydrate.convert.graph import OPSET
+    from tools.convert.graph import OPSET
 
     by_file = {FILES[precision]: precision for precision in FILES}
     return Manifest(

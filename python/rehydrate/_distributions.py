@@ -1,0 +1,45 @@
+"""Which distribution has what this one has not: an import or a command of it names its extra.
+
+`rehydrate`, `rehydrate-hosts`, `rehydrate-lab` and `rehydrate-postgres` install into one package.
+What belongs where is in their pyproject.toml; a test compares this table with them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+HOMES = {
+    "rehydrate.integrations": "hosts",
+    "rehydrate.rpc": "hosts",
+    "rehydrate.cli.claude": "hosts",
+    "rehydrate.cli.host_checks": "hosts",
+    "rehydrate.cli.mcp": "hosts",
+    "rehydrate.cli.rpc": "hosts",
+    "rehydrate.batch": "lab",
+    "rehydrate.page": "lab",
+    "rehydrate.retention": "lab",
+    "rehydrate.testing": "lab",
+    "rehydrate.cli.batch": "lab",
+    "rehydrate.cli.eval": "lab",
+    "rehydrate.memory.postgres": "postgres",
+}
+"""The extra of `rehydrate` that brings a module."""
+
+_COMMAND = "rehydrate.cli."
+
+
+class MissingFinder:
+    """The last finder of modules: it says which extra brings one of ours that is not installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004
+        """Raise MissingPackageError for a module of another distribution."""
+        if name in HOMES:
+            from rehydrate.errors import MissingPackageError
+
+            is_command = name.startswith(_COMMAND)
+            what = f"rehydrate {name.removeprefix(_COMMAND)}" if is_command else name
+            raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {what}")
+
+
+sys.meta_path.append(MissingFinder)

@@ -1,0 +1,323 @@
+"""OPTIONS: the options of compact_context, each with its default, its check and its JSON Schema.
+
+Every surface derives them from here: the function itself, JSON-RPC and MCP, the command line,
+batches and the engines that run them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
+
+from rehydrate._check import check_choice, check_timeout
+from rehydrate._engine import COUNTERS, check_counter
+from rehydrate.compact.outline import OutlineSize, check_outline
+from rehydrate.compact.scoring import PROFILES, Scoring
+from rehydrate.embedding.choice import model_of
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.formats import FORMATS
+from rehydrate.messages import PROVIDERS
+
+if TYPE_CHECKING:
+    from rehydrate._engine import CounterName
+    from rehydrate.compact.scoring import ProfileName
+    from rehydrate.embedding.protocol import Model
+    from rehydrate.formats import FormatName
+    from rehydrate.messages import Provider
+
+MIN_RATIO = 0.05
+"""Of a target_ratio: what is less is taken as this. A budget in tokens may be smaller."""
+
+Granularity = Literal["message", "excerpt"]
+
+GRANULARITIES: tuple[Granularity, ...] = get_args(Granularity)
+"""The pieces that are kept or dropped whole: messages, or also blocks of long texts."""
+
+ThinkingPolicy = Literal["auto", "keep", "strip"]
+
+THINKING: tuple[ThinkingPolicy, ...] = get_args(ThinkingPolicy)
+"""The policies for thinking in kept messages: "auto" keeps what the model takes back. A model that
+binds thinking to its prefix takes back only what is before the first change."""
+
+
+class RetentionOptions(TypedDict, total=False):
+    """The options that a measured compaction takes (`retention_batch`)."""
+
+    scoring: ProfileName | Scoring
+    embedder: str | PathLike[str] | Model | Callable[[list[str]], Any] | None
+    counter: CounterName | Callable[[str], int] | None
+    format: FormatName | Literal["auto"]
+    granularity: Granularity
+    thinking: ThinkingPolicy
+    outline: OutlineSize
+
+
+class CompactOptions(RetentionOptions, total=False):
+    """The options that are for all rows of a batch alike; each means what it does for one.
+
+    Not among them: ``memory`` and ``archive``, which belong to one conversation's owner, ``pin``,
+    which names messages of one conversation, and ``timeout``.
+    """
+
+    query: str | None
+    """For rows without one of their own."""
+    target_ratio: float
+    budget_tokens: int | None
+    model: str
+    provider: Provider | None
+
+
+def check_names(function: str, given: Mapping[str, Any], known: type) -> None:
+    """Raise InvalidArgumentError for an option that is not in a TypedDict."""
+    names = getattr(known, "__annotations__", {})
+    for name in given:
+        if name not in names:
+            raise InvalidArgumentError(
+                f"{function} has no option {name!r}; choose from {', '.join(sorted(names))}"
+            )
+
+
+class Option(NamedTuple):
+    """One option."""
+
+    default: Any
+    check: Callable[[Any], Any]
+    """Returns the value as the pipeline uses it, or raises InvalidArgumentError."""
+    schema: Mapping[str, Any]
+    """Of its values in JSON; empty where JSON has none."""
+    description: str
+    """For a client that shows the schema, and for the command line; where the schema is empty, why
+    a client can't set it."""
+
+
+def choice(name: str, choices: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Return the check of an option that is one of these words."""
+
+    def checked(value: Any) -> Any:
+        check_choice(name, value, choices)
+        return value
+
+    return checked
+
+
+def _profile(scoring: Any) -> Scoring:
+    return scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
+
+
+def _ratio(ratio: object) -> float:
+    """Return the share of the tokens to keep: above 0, at most 1, raised to 0.05 if less."""
+    if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
+        return max(float(ratio), MIN_RATIO)
+    raise InvalidArgumentError(
+        f"target_ratio is {ratio!r}; pass the share of the tokens to keep, a number above 0 and up "
+        f"to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
+    )
+
+
+def _ratio_hint(ratio: object) -> str:
+    """Return what a number that isn't a share was probably meant as, or ""."""
+    if not isinstance(ratio, (int, float)) or isinstance(ratio, bool):
+        return ""
+    if isinstance(ratio, float) and math.isnan(ratio):
+        return ""
+    if 100 * MIN_RATIO <= ratio <= 100:
+        return f"; did you mean {ratio / 100:g}?"
+    if 1 < ratio < 100 * MIN_RATIO:
+        return ""
+    if ratio > 100:
+        return "; a number of tokens is budget_tokens"
+    return "; budget_tokens=0 keeps only what is always kept"
+
+
+def _budget(budget: Any) -> int | None:
+    if budget is None:
+        return None
+    with suppress(TypeError):  # numpy's integers are integers too
+        if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
+            return min(tokens, 2**63)
+    raise InvalidArgumentError(
+        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
+        "or None to go by target_ratio"
+    )
+
+
+def _counter(counter: Any) -> Any:
+    return None if counter is None else check_counter(counter)
+
+
+def _provider(provider: Any) -> Any:
+    return None if provider is None else choice("provider", PROVIDERS)(provider)
+
+
+def _query(query: object) -> str | None:
+    """Return the query without surrounding white space, or None."""
+    if not (query is None or isinstance(query, str)):
+        raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
+    return query if query is None else query.strip()
+
+
+def _model(model: object) -> str:
+    if isinstance(model, str):
+        return model
+    raise InvalidArgumentError(
+        f'model is a {type(model).__name__}; pass the model\'s name as the provider has it, or ""'
+    )
+
+
+def _memory(memory: Any) -> Any:
+    """Refuse an object without `recall`, and a memory without a namespace."""
+    if memory is not None and not callable(getattr(memory, "recall", None)):
+        raise InvalidArgumentError(
+            f"memory is of type {type(memory).__name__}, which has no recall; pass a "
+            "rehydrate.Memory, an object with recall(vectors, k) -> similarities, or None"
+        )
+    if memory is not None and getattr(memory, "namespace", "") is None:
+        raise MissingNamespaceError("memory")
+    return memory
+
+
+def _archive(archive: object) -> Any:
+    """Return an Archive; None for nothing."""
+    if archive is False:
+        return None
+    from rehydrate.compact.archive import Archive
+
+    chosen = Archive() if archive is True else archive
+    if not isinstance(chosen, Archive):
+        raise InvalidArgumentError(
+            f"archive is {archive!r}; pass True, False or an Archive(dropped=..., novel=...)"
+        )
+    return chosen
+
+
+def _outline(outline: Any) -> Any:
+    check_outline(outline)
+    return outline
+
+
+def _later(value: Any) -> Any:
+    """Leave it to the check against the messages."""
+    return value
+
+
+OPTIONS: Mapping[str, Option] = {
+    "query": Option(
+        None,
+        _query,
+        {"type": ["string", "null"]},
+        "What the next turn is about; null: what the user said last.",
+    ),
+    "target_ratio": Option(
+        0.4,
+        _ratio,
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "Share of the tokens to keep, from 0.05 (what is less is taken as that).",
+    ),
+    "budget_tokens": Option(
+        None,
+        _budget,
+        {"type": ["integer", "null"], "minimum": 0},
+        "Tokens to keep, instead of target_ratio.",
+    ),
+    "memory": Option(
+        None,
+        _memory,
+        {},
+        "the server's own: `rehydrate rpc --memory FILE --namespace NAME`",
+    ),
+    "scoring": Option(
+        "balanced",
+        _profile,
+        {"type": "string", "enum": [*PROFILES]},
+        "How messages are judged; chitta is the plain formula of three signals.",
+    ),
+    "embedder": Option(
+        "auto",
+        model_of,
+        {},
+        "a callable, or which of the server's own models to use: the server's choice",
+    ),
+    "counter": Option(
+        None,
+        _counter,
+        {"type": ["string", "null"], "enum": [*COUNTERS, None]},
+        "What counts tokens: an exact encoding, or an estimate by words or characters. null: the "
+        "scoring's own.",
+    ),
+    "format": Option(
+        "auto",
+        _later,
+        {"type": "string", "enum": ["auto", *FORMATS]},
+        "The messages' format, where it should not be detected.",
+    ),
+    "granularity": Option(
+        "message",
+        choice("granularity", GRANULARITIES),
+        {"type": "string", "enum": [*GRANULARITIES]},
+        "message: messages are kept or dropped whole. excerpt: of long texts the best blocks are "
+        "kept. Default: message; over MCP excerpt where archive is true.",
+    ),
+    "thinking": Option(
+        "auto",
+        choice("thinking", THINKING),
+        {"type": "string", "enum": [*THINKING]},
+        "The model's thinking in kept messages: auto keeps what the model takes back (newer Claude "
+        "models refuse it after a change), keep all of it, strip none but that of an open tool "
+        "loop.",
+    ),
+    "model": Option(
+        "",
+        _model,
+        {"type": "string"},
+        "The model that is asked next, which decides what thinking auto keeps; empty: a Claude "
+        "that takes none after a change.",
+    ),
+    "provider": Option(
+        None,
+        _provider,
+        {"type": ["string", "null"], "enum": [*PROVIDERS, None]},
+        "For whom a list of OpenAI chat or plain messages is, where a gateway sends it on; null: "
+        "the list's own, or anthropic where the model is a Claude.",
+    ),
+    "pin": Option(
+        [],
+        _later,
+        {"type": "array", "items": {"type": "integer"}},
+        "Messages that are always kept: their indices, from the end if negative.",
+    ),
+    "timeout": Option(
+        None,
+        partial(check_timeout, "timeout"),
+        {"type": ["number", "null"], "minimum": 0},
+        "Seconds after which the answer is made with the vectors there are.",
+    ),
+    "archive": Option(
+        False,
+        _archive,
+        {
+            "type": ["boolean", "object"],
+            "properties": {
+                "dropped": {"type": "boolean", "description": "Every dropped message, whole."},
+                "novel": {"type": "boolean", "description": "What memory does not hold yet."},
+                "episode": {"type": "boolean", "description": "One line about this compaction."},
+                "thread": {"type": ["string", "null"], "description": "The conversation's name."},
+            },
+            "additionalProperties": False,
+        },
+        "What is written to the server's memory before it is dropped; true: every dropped message, "
+        "whole. Marks of gaps name its handle.",
+    ),
+    "outline": Option(
+        False,
+        _outline,
+        {"type": ["boolean", "number"]},
+        "List the names in what is dropped, in a message of its own where the first gap is: true, "
+        "or its size in tokens (a whole number) or as a share of the conversation.",
+    ),
+}
+"""By name, in the order of the function's parameters."""

@@ -1,0 +1,172 @@
+//! A text as its code points: caps, positions and marks are counted in them, as Python counts.
+//!
+//! So the halves of surrogate pairs that a Python string may hold stay what they are.
+use unicode_general_category::{GeneralCategory as Category, get_general_category};
+
+/// The code points of a text.
+#[must_use]
+pub fn code_points(text: &str) -> Vec<u32> {
+    text.chars().map(u32::from).collect()
+}
+
+/// The text, with `?` in the place of each half of a surrogate pair.
+#[must_use]
+pub fn lossy(text: &[u32]) -> String {
+    text.iter().map(|&point| char::from_u32(point).unwrap_or('?')).collect()
+}
+
+/// Whether Python's `str.isspace` says so.
+pub(super) fn is_space(point: u32) -> bool {
+    match point {
+        0x1C..=0x1F => true,
+        _ => char::from_u32(point).is_some_and(char::is_whitespace),
+    }
+}
+
+pub(super) fn is_blank(text: &[u32]) -> bool {
+    text.iter().all(|&point| is_space(point))
+}
+
+/// What is left without the white space around it.
+pub(super) fn trim(text: &[u32]) -> &[u32] {
+    let start = text.iter().take_while(|&&point| is_space(point)).count();
+    let end = text[start..].iter().rev().take_while(|&&point| is_space(point)).count();
+    &text[start..text.len() - end]
+}
+
+/// Whether `\w` of Python's `re` matches: letters, numbers, `_`; no marks.
+pub(super) fn is_word(point: u32) -> bool {
+    if point < 0x80 {
+        return point == u32::from('_') || char::from_u32(point).is_some_and(|c| c.is_ascii_alphanumeric());
+    }
+    use Category::{
+        DecimalNumber, LetterNumber, LowercaseLetter, ModifierLetter, OtherLetter, OtherNumber, TitlecaseLetter,
+        UppercaseLetter,
+    };
+    matches!(
+        category(point),
+        Some(
+            UppercaseLetter
+                | LowercaseLetter
+                | TitlecaseLetter
+                | ModifierLetter
+                | OtherLetter
+                | DecimalNumber
+                | LetterNumber
+                | OtherNumber
+        )
+    )
+}
+
+/// Whether `\d` of Python's `re` matches: a decimal digit of any script.
+pub(super) fn is_digit(point: u32) -> bool {
+    if point < 0x80 {
+        return (0x30..0x3A).contains(&point);
+    }
+    category(point) == Some(Category::DecimalNumber)
+}
+
+fn category(point: u32) -> Option<Category> {
+    char::from_u32(point).map(get_general_category)
+}
+
+/// Whether the code point is this ASCII character.
+pub(super) fn is(point: u32, char: u8) -> bool {
+    point == u32::from(char)
+}
+
+/// Whether the code point is one of these characters.
+pub(super) fn is_in(point: u32, chars: &str) -> bool {
+    char::from_u32(point).is_some_and(|c| chars.contains(c))
+}
+
+pub(super) fn starts_with(text: &[u32], start: &str) -> bool {
+    start.chars().count() <= text.len() && start.chars().zip(text).all(|(c, &point)| u32::from(c) == point)
+}
+
+/// How many code points at the start are so.
+pub(super) fn run(text: &[u32], is_so: impl Fn(u32) -> bool) -> usize {
+    text.iter().take_while(|&&point| is_so(point)).count()
+}
+
+/// The first `count` code points, or all.
+pub(super) fn first(text: &[u32], count: usize) -> &[u32] {
+    &text[..count.min(text.len())]
+}
+
+pub(super) fn push(out: &mut Vec<u32>, text: &str) {
+    out.extend(text.chars().map(u32::from));
+}
+
+/// Where the text may be cut: the last index up to `limit` that splits no character as readers see them.
+pub(super) fn boundary(text: &[u32], limit: usize) -> usize {
+    const LOOK_BACK: usize = 32;
+    if limit == 0 || limit >= text.len() {
+        return limit.min(text.len());
+    }
+    let first = (limit + 1).saturating_sub(LOOK_BACK);
+    (first..=limit).rev().find(|&index| index == 0 || !is_joined(text[index - 1], text[index])).unwrap_or(limit)
+}
+
+/// Whether both code points belong to the same character.
+fn is_joined(before: u32, after: u32) -> bool {
+    const JOINER: u32 = 0x200D;
+    match after {
+        0..0x300 => is(before, b'\r') && is(after, b'\n'),
+        JOINER | 0xFE0E | 0xFE0F | 0x1F3FB..=0x1F3FF => true,
+        0xDC00..0xE000 => before == JOINER || (0xD800..0xDC00).contains(&before),
+        _ => before == JOINER || matches!(category(after), Some(Category::NonspacingMark | Category::EnclosingMark)),
+    }
+}
+
+/// A number with commas between its thousands.
+pub(super) fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut out = String::from(if number < 0 { "-" } else { "" });
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number and its noun.
+pub(super) fn plural(count: i64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
+/// The mark in the place of what is left out.
+pub(super) fn mark(one: &str, count: i64, first: i64, last: i64) -> String {
+    let span = if first == last { first.to_string() } else { format!("{first}-{last}") };
+    format!("[... {} omitted, {span} ...]", plural(count, one, &format!("{one}s")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_is_split() {
+        for character in ["e\u{301}", "👨\u{200D}👩\u{200D}👧", "👍🏽", "\r\n", "☝\u{FE0F}"] {
+            let length = character.chars().count();
+            let text = code_points(&format!("ab{}", character.repeat(200)));
+            for limit in 2..60 {
+                let cut = boundary(&text, limit);
+                assert!(
+                    cut + length > limit && cut <= limit && (cut - 2).is_multiple_of(length),
+                    "{character:?} {limit} {cut}"
+                );
+            }
+        }
+        assert_eq!((boundary(&[0x61; 3], 2), boundary(&[0x65, 0x301], 1), boundary(&[0xD83D, 0xDE00], 1)), (2, 0, 0));
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!([0, 999, 1_000, 4_900, -12_345].map(grouped), ["0", "999", "1,000", "4,900", "-12,345"]);
+        assert_eq!(mark("line", 42, 118, 159), "[... 42 lines omitted, 118-159 ...]");
+        assert_eq!(mark("character", 1, 7, 7), "[... 1 character omitted, 7 ...]");
+    }
+}

@@ -1,0 +1,65 @@
+//! Caps of tool results, for Python.
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use rehydrate_core::caps::{self, Capped, Options, code_points};
+
+use crate::convert::Text;
+use crate::errors::detached;
+use crate::tokens::named;
+
+/// The code points of a Python string, halves of surrogate pairs included.
+pub struct CodePoints(Vec<u32>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for CodePoints {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Text::Borrowed(text) = value.extract()? {
+            return Ok(Self(code_points(&text)));
+        }
+        let encoded: Vec<u8> = value.call_method1("encode", ("utf-32-le", "surrogatepass"))?.extract()?;
+        Ok(Self(encoded.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect()))
+    }
+}
+
+/// The Python string of these code points.
+fn string<'py>(py: Python<'py>, points: &[u32]) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(text) = points.iter().map(|&point| char::from_u32(point)).collect::<Option<String>>() {
+        return Ok(PyString::new(py, &text).into_any());
+    }
+    let encoded: Vec<u8> = points.iter().flat_map(|point| point.to_le_bytes()).collect();
+    pyo3::types::PyBytes::new(py, &encoded).call_method1("decode", ("utf-32-le", "surrogatepass"))
+}
+
+/// The shown part of a text, its kind, and the tokens that are left out; None if it fits whole.
+#[expect(clippy::too_many_arguments, reason = "how a text is capped")]
+#[pyfunction]
+pub fn cap_text<'py>(
+    py: Python<'py>,
+    text: CodePoints,
+    limit: i64,
+    notice: i64,
+    counter: &str,
+    tool: Text,
+    rows: usize,
+    log_lines: usize,
+) -> PyResult<Option<(Bound<'py, PyAny>, &'static str, i64)>> {
+    let capped = detached(py, || {
+        let options = Options { counter: named(counter)?, limit, notice, tool: tool.as_str(), rows, log_lines };
+        Ok(caps::cap(&text.0, &options))
+    })?;
+    let shown = |Capped { body, kind, omitted }: Capped| Ok((string(py, &body)?, kind.name(), omitted));
+    capped.map(shown).transpose()
+}
+
+/// The kind of a text that the tool with this name returned.
+#[pyfunction]
+pub fn kind_of(py: Python<'_>, text: CodePoints, tool: Text) -> PyResult<&'static str> {
+    detached(py, || Ok(caps::kind_of(&text.0, tool.as_str()).name()))
+}
+
+/// The size to which the largest must be cut so that all fit.
+#[pyfunction]
+pub fn fair_share(sizes: Vec<i64>, room: i64) -> i64 {
+    caps::fair_share(&sizes, room)
+}

@@ -1,0 +1,706 @@
+//! A caller's list, read: what its messages and units are, and what is asked of all of them at once.
+//!
+//! `tests/formats/slow_conversation.py` is the slow twin of the methods, and `tests/formats/test_conversation.py` holds the law
+//! that both say the same.
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use once_cell::race::OnceBox;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyString, PyTuple, PyType};
+use rehydrate_core::conversation::{PieceKind, Role};
+use rustc_hash::FxHashSet;
+
+use super::columns::{Columns, is_blank};
+use super::draft::{Draft, Row};
+use super::grouping::Units;
+use super::strings::{Id, Source};
+use crate::interned::interned;
+
+/// A caller's list, read: `messages` in order, partitioned into `units` by first member.
+///
+/// `ignored` are the indices of entries that are not messages (progress lines of a transcript); every index of the list is
+/// in exactly one unit or in `ignored`. `user_first` says whether the provider wants the first message to be the user's.
+/// `bound` are the indices of messages that are always kept. They refer to data of the provider (an earlier response, a
+/// compaction), or the provider refuses the rest without them (a thought without text that begins an open tool loop).
+///
+/// `opening` are those of the bound ones that are kept only for the thought that begins an open tool loop. `unknown` are the
+/// types of blocks that no format knows, and how many there are: they are counted by what can be read in them.
+///
+/// It holds columns, as the engine takes them. Named tuples are made of them once somebody asks: making thousands of them
+/// in every call would take longer than the engine does.
+#[pyclass(frozen, module = "rehydrate._native")]
+pub struct Conversation {
+    pub columns: Arc<Columns>,
+    facts: Facts,
+    messages: OnceBox<Py<PyTuple>>,
+    units: OnceBox<Py<PyTuple>>,
+}
+
+/// What was found out about the list as a whole.
+#[derive(Default)]
+struct Facts {
+    format: String,
+    ignored: Vec<usize>,
+    user_first: bool,
+    bound: Vec<usize>,
+    opening: Vec<usize>,
+    unknown: Option<Py<PyDict>>,
+}
+
+impl Facts {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self {
+            format: self.format.clone(),
+            ignored: self.ignored.clone(),
+            bound: self.bound.clone(),
+            opening: self.opening.clone(),
+            unknown: self.unknown.as_ref().map(|unknown| unknown.clone_ref(py)),
+            ..*self
+        }
+    }
+}
+
+/// Bytes. Longer inputs of tools are read again rather than held between two prompts.
+const LONG_INPUT: usize = 500;
+
+impl Conversation {
+    /// These messages in a format; no more is known of them.
+    pub fn new(columns: Columns, format: &str) -> Self {
+        Self::of(Arc::new(columns), Facts { format: format.to_owned(), ..Facts::default() })
+    }
+
+    fn of(columns: Arc<Columns>, facts: Facts) -> Self {
+        Self { columns, facts, messages: OnceBox::new(), units: OnceBox::new() }
+    }
+
+    pub fn user_first(&self) -> bool {
+        self.facts.user_first
+    }
+
+    fn all(&self) -> &[Row] {
+        &self.columns.of.rows
+    }
+
+    fn index(&self, at: usize) -> usize {
+        self.all()[at].index
+    }
+
+    fn unit(&self, at: usize) -> usize {
+        self.columns.units.unit_of()[at]
+    }
+
+    /// The position of the first message with an index from `start` on.
+    fn place_of(&self, start: usize) -> usize {
+        self.all().partition_point(|row| row.index < start)
+    }
+
+    fn by_themselves(&self, draft: Draft) -> Self {
+        let units = Units::single(draft.len());
+        Self::new(Columns { of: draft, units }, &self.facts.format)
+    }
+
+    /// See `last_turn_within`; None where it is not certain.
+    fn turn_within(&self, known: usize) -> Option<usize> {
+        let of = &self.columns;
+        let count = self.all().len();
+        let all: FxHashSet<&[u8]> = of.of.calls.iter().map(Id::as_bytes).collect();
+        let is_plain = |id: &&[u8]| id.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        if all.len() < of.of.calls.len() || !all.iter().all(is_plain) {
+            return None; // ids of calls are changed
+        }
+        let answered = |at: usize| of.answers(at).iter().map(Id::as_bytes).filter(|id| all.contains(id));
+        let mut pending = FxHashSet::default(); // calls before a turn that are not answered before it
+        for at in 0..count {
+            pending.extend(of.calls(at).iter().map(Id::as_bytes));
+            if !answered(at).all(|id| pending.contains(id)) {
+                return None; // answered twice, or before it was made
+            }
+            answered(at).for_each(|id| _ = pending.remove(id));
+        }
+        let mut start = None;
+        for at in (1..count).rev() {
+            pending.extend(answered(at));
+            of.calls(at).iter().for_each(|id| _ = pending.remove(id.as_bytes()));
+            let (before, role) = (of.role(at - 1), of.role(at));
+            if role == Role::System && before != Role::System {
+                return None; // one that comes late may be moved
+            }
+            let begins = match role {
+                Role::Assistant => matches!(before, Role::User | Role::Tool),
+                Role::User => of.answers(at).is_empty() && before == Role::Assistant,
+                _ => false,
+            };
+            if start.is_none() && self.index(at) <= known && pending.is_empty() && begins {
+                start = Some(self.index(at));
+            }
+        }
+        start
+    }
+
+    fn check(&self, units: usize) -> PyResult<()> {
+        if units == self.columns.unit_len() {
+            return Ok(());
+        }
+        Err(PyIndexError::new_err(format!("{units} flags for {} units", self.columns.unit_len())))
+    }
+
+    /// The position of the message in which the user spoke last.
+    fn last_turn(&self) -> Option<usize> {
+        let turns = (0..self.all().len()).rev().filter(|&at| self.all()[at].is_user_turn);
+        turns.max_by_key(|&at| self.index(at))
+    }
+
+    fn system_units(&self) -> Vec<usize> {
+        let of = &self.columns;
+        let is_system = |&unit: &usize| of.units.members(unit).iter().any(|&at| of.role(at) == Role::System);
+        (0..of.unit_len()).filter(is_system).collect()
+    }
+
+    fn units_of(&self, indices: &HashSet<usize>) -> Vec<usize> {
+        let held = |&unit: &usize| self.columns.units.members(unit).iter().any(|&at| indices.contains(&self.index(at)));
+        if indices.is_empty() { Vec::new() } else { (0..self.columns.unit_len()).filter(held).collect() }
+    }
+
+    fn made<'py>(&self, make: &Make<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
+        let (py, of, row) = (make.new.py(), &self.columns, &self.all()[at]);
+        let piece = |(text, kind): &(Source, PieceKind)| {
+            make.new.call1((&make.piece, (text.to_py(py), make.kinds.get_item(*kind as usize)?)))
+        };
+        let pieces = PyTuple::new(py, of.pieces(at).iter().map(piece).collect::<PyResult<Vec<_>>>()?)?;
+        let ids = |ids: &[Id]| PyTuple::new(py, ids.iter().map(|id| id.to_py(py)));
+        let (calls, answers) = (ids(of.calls(at))?, ids(of.answers(at))?);
+        let role = of.of.roles[row.role].1.bind(py);
+        make.new.call1((&make.message, (row.index, role, pieces, row.images, calls, answers, row.is_user_turn)))
+    }
+
+    /// The values that one is compared and copied by; how they are held makes no difference.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let Facts { format, ignored, user_first, bound, .. } = &self.facts;
+        let (ignored, bound) = (PyTuple::new(py, ignored)?, PyTuple::new(py, bound)?);
+        (format, self.messages(py)?, self.units(py)?, ignored, *user_first, bound).into_pyobject(py)
+    }
+}
+
+#[pymethods]
+impl Conversation {
+    /// Hold these `Message`s, in these `Unit`s; without them each is a unit by itself.
+    #[new]
+    #[pyo3(signature = (format, messages, units=None, ignored=Vec::new(), user_first=false, bound=Vec::new()))]
+    fn made_of(
+        format: String,
+        messages: Bound<'_, PyTuple>,
+        units: Option<Bound<'_, PyTuple>>,
+        ignored: Vec<usize>,
+        user_first: bool,
+        bound: Vec<usize>,
+    ) -> PyResult<Self> {
+        let of = drafted(&messages)?;
+        let facts = Facts { format, ignored, user_first, bound, ..Facts::default() };
+        let members = |unit: Bound<'_, PyAny>| unit.cast::<PyTuple>()?.get_item(0)?.extract::<Vec<usize>>();
+        let grouped = if let Some(units) = &units {
+            let members = units.iter().map(members).collect::<PyResult<Vec<_>>>()?;
+            let numbered = members.iter().enumerate();
+            let unit_of: HashMap<usize, usize> =
+                numbered.flat_map(|(n, of)| of.iter().map(move |&at| (at, n))).collect();
+            let found: Option<Vec<usize>> = of.rows.iter().map(|row| unit_of.get(&row.index).copied()).collect();
+            let found = found.ok_or_else(|| PyIndexError::new_err("a message of no unit"))?;
+            Units::new(found, members.len())
+        } else {
+            Units::single(of.len())
+        };
+        let made = Self::of(Arc::new(Columns { of, units: grouped }), facts);
+        let _ = made.messages.set(Box::new(messages.unbind()));
+        if let Some(units) = units {
+            let _ = made.units.set(Box::new(units.unbind()));
+        }
+        Ok(made)
+    }
+
+    /// Group these `Message`s by their calls and answers, and by `links` of positions.
+    #[staticmethod]
+    fn grouped(format: &str, messages: &Bound<'_, PyTuple>, links: Vec<(usize, usize)>) -> PyResult<Self> {
+        let draft = drafted(messages)?;
+        if links.iter().any(|&(one, other)| one.max(other) >= draft.len()) {
+            return Err(PyIndexError::new_err("a link to no message"));
+        }
+        Ok(Self::new(Columns::group(draft, &links), format))
+    }
+
+    /// The same messages with other facts.
+    #[pyo3(signature = (*, ignored=None, user_first=None, bound=None, opening=None, unknown=None))]
+    fn replace(
+        &self,
+        py: Python<'_>,
+        ignored: Option<Vec<usize>>,
+        user_first: Option<bool>,
+        bound: Option<Vec<usize>>,
+        opening: Option<Vec<usize>>,
+        unknown: Option<Py<PyDict>>,
+    ) -> Self {
+        let old = self.facts.clone_ref(py);
+        let facts = Facts {
+            format: old.format,
+            ignored: ignored.unwrap_or(old.ignored),
+            user_first: user_first.unwrap_or(old.user_first),
+            bound: bound.unwrap_or(old.bound),
+            opening: opening.unwrap_or(old.opening),
+            unknown: unknown.or(old.unknown),
+        };
+        Self::of(self.columns.clone(), facts)
+    }
+
+    /// The same conversation with other messages in place of those of these indices; its units stay.
+    fn with_messages(&self, py: Python<'_>, messages: HashMap<usize, Bound<'_, PyTuple>>) -> PyResult<Self> {
+        let first = (0..self.all().len()).find(|&at| messages.contains_key(&self.index(at)));
+        let first = first.unwrap_or(self.all().len());
+        let mut draft = self.columns.of.beginning(py, first);
+        for at in first..self.all().len() {
+            match messages.get(&self.index(at)) {
+                Some(message) => draft.take(message)?,
+                None => draft.copy(py, &self.columns.of, at),
+            }
+        }
+        let columns = Columns { of: draft, units: self.columns.units.clone() };
+        Ok(Self::of(Arc::new(columns), self.facts.clone_ref(py)))
+    }
+
+    /// These messages with those of another list after them, whose indices go on from `start`. Of their units nothing is
+    /// known: each message is one by itself.
+    fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Self {
+        let mut draft = self.columns.of.beginning(py, self.all().len());
+        for (at, row) in other.all().iter().enumerate() {
+            draft.copy(py, &other.columns.of, at);
+            draft.end_at(row.index + start);
+        }
+        self.by_themselves(draft)
+    }
+
+    /// These messages without the texts of those that call tools with long inputs: these texts are no strings of Python's,
+    /// so nobody else holds them. Of units nothing is known.
+    fn light(&self, py: Python<'_>) -> Self {
+        let of = &self.columns;
+        let is_long = |at: &usize| {
+            let inputs = of.pieces(*at).iter().filter(|(_, kind)| *kind == PieceKind::ToolInput);
+            !of.calls(*at).is_empty() && inputs.map(|(text, _)| text.as_str().len()).sum::<usize>() > LONG_INPUT
+        };
+        let Some(first) = (0..self.all().len()).find(is_long) else {
+            return Self::of(of.clone(), self.facts.clone_ref(py));
+        };
+        let mut draft = of.of.beginning(py, first);
+        for at in first..self.all().len() {
+            draft.copy(py, &of.of, at);
+            if is_long(&at) {
+                draft.leave_out_texts();
+            }
+        }
+        self.by_themselves(draft)
+    }
+
+    /// The indices of the messages without their texts, from an index on.
+    fn light_indices(&self, start: usize) -> Vec<usize> {
+        self.all()[self.place_of(start)..].iter().filter(|row| row.is_light).map(|row| row.index).collect()
+    }
+
+    /// The messages from an index on.
+    fn messages_from<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let first = self.place_of(start);
+        if first == 0 {
+            return self.messages(py);
+        }
+        let make = Make::new(py)?;
+        PyTuple::new(py, (first..self.all().len()).map(|at| self.made(&make, at)).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Index and role of the message at a position, and whether it is a user's turn.
+    fn head(&self, py: Python<'_>, at: usize) -> PyResult<(usize, Py<PyString>, bool)> {
+        let row = self.all().get(at).ok_or_else(|| PyIndexError::new_err(format!("no message {at}")))?;
+        Ok((row.index, self.columns.of.roles[row.role].1.clone_ref(py), row.is_user_turn))
+    }
+
+    /// Whether the entry of this index is a message.
+    fn __contains__(&self, index: usize) -> bool {
+        self.all().get(self.place_of(index)).is_some_and(|row| row.index == index)
+    }
+
+    /// Index and role of the first message that is not the system's.
+    fn first_said(&self, py: Python<'_>) -> Option<(usize, Py<PyString>)> {
+        let first = (0..self.all().len()).find(|&at| self.columns.role(at) != Role::System)?;
+        Some((self.index(first), self.columns.of.roles[self.all()[first].role].1.clone_ref(py)))
+    }
+
+    /// Whether two calls have one id.
+    fn repeats_calls(&self) -> bool {
+        let mut seen = FxHashSet::default();
+        !self.columns.of.calls.iter().all(|id| seen.insert(id.as_bytes()))
+    }
+
+    /// The ids of the answers, each with the index of its message.
+    fn answers<'py>(&self, py: Python<'py>) -> Vec<(Bound<'py, PyString>, usize)> {
+        let ids = |at| self.columns.answers(at).iter().map(move |id| (id.to_py(py), self.index(at)));
+        (0..self.all().len()).flat_map(ids).collect()
+    }
+
+    /// The index of the entry that begins the last turn among the first `known` entries; 0 where it is not certain that what
+    /// is before it stays as it is when it is converted.
+    ///
+    /// A turn begins where the assistant speaks after others, or the user after the assistant, and all calls before it are
+    /// answered before it.
+    fn last_turn_within(&self, known: usize) -> usize {
+        self.turn_within(known).unwrap_or(0)
+    }
+
+    /// The same conversation, read of a part of a list: `indices` are those that the entries of the part have in the list.
+    fn renumbered(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
+        let place =
+            |at: &usize| indices.get(*at).copied().ok_or_else(|| PyIndexError::new_err(format!("no index {at}")));
+        let places = |of: &[usize]| of.iter().map(place).collect::<PyResult<Vec<_>>>();
+        let mut draft = self.columns.of.beginning(py, self.all().len());
+        draft.rows.iter_mut().try_for_each(|row| PyResult::Ok(row.index = place(&row.index)?))?;
+        let columns = Columns { of: draft, units: self.columns.units.clone() };
+        let mut facts = self.facts.clone_ref(py);
+        (facts.bound, facts.opening) = (places(&facts.bound)?, places(&facts.opening)?);
+        facts.ignored = places(&facts.ignored)?;
+        Ok(Self::of(Arc::new(columns), facts))
+    }
+
+    /// The same conversation without the messages of these indices.
+    fn without(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let gone: HashSet<usize> = indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?;
+        let mut draft = Draft::with_capacity(self.all().len());
+        let (mut numbers, mut unit_of) = (HashMap::new(), Vec::new());
+        for at in (0..self.all().len()).filter(|&at| !gone.contains(&self.index(at))) {
+            draft.copy(py, &self.columns.of, at);
+            let next = numbers.len();
+            unit_of.push(*numbers.entry(self.unit(at)).or_insert(next));
+        }
+        let units = Units::new(unit_of, numbers.len());
+        Ok(Self::of(Arc::new(Columns { of: draft, units }), self.facts.clone_ref(py)))
+    }
+
+    #[getter]
+    fn format(&self) -> &str {
+        &self.facts.format
+    }
+
+    #[getter]
+    fn ignored<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.facts.ignored)
+    }
+
+    #[getter(user_first)]
+    fn wants_user_first(&self) -> bool {
+        self.facts.user_first
+    }
+
+    #[getter]
+    fn bound<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.facts.bound)
+    }
+
+    #[getter]
+    fn opening<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.facts.opening)
+    }
+
+    #[getter]
+    fn unknown<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
+        self.facts.unknown.as_ref().map_or_else(|| PyDict::new(py), |unknown| unknown.bind(py).clone())
+    }
+
+    /// All messages, in order.
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let found = self.messages.get_or_try_init(|| {
+            let make = Make::new(py)?;
+            let messages = (0..self.all().len()).map(|at| self.made(&make, at)).collect::<PyResult<Vec<_>>>()?;
+            PyResult::Ok(Box::new(PyTuple::new(py, messages)?.unbind()))
+        })?;
+        Ok(found.bind(py).clone())
+    }
+
+    /// All units, in the order of their first messages.
+    #[getter]
+    fn units<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let found = self.units.get_or_try_init(|| {
+            let (make, messages) = (Make::new(py)?, self.messages(py)?);
+            let unit = |unit: usize| {
+                let members = self.columns.units.members(unit);
+                let indices = PyTuple::new(py, members.iter().map(|&at| self.index(at)))?;
+                let of = members.iter().map(|&at| messages.get_item(at)).collect::<PyResult<Vec<_>>>()?;
+                make.new.call1((&make.unit, (indices, PyTuple::new(py, of)?)))
+            };
+            let units = (0..self.columns.unit_len()).map(unit).collect::<PyResult<Vec<_>>>()?;
+            PyResult::Ok(Box::new(PyTuple::new(py, units)?.unbind()))
+        })?;
+        Ok(found.bind(py).clone())
+    }
+
+    /// The message at a position.
+    fn message<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
+        if at >= self.all().len() {
+            return Err(PyIndexError::new_err(format!("message {at} of {}", self.all().len())));
+        }
+        self.made(&Make::new(py)?, at)
+    }
+
+    /// How many messages there are.
+    #[getter]
+    fn message_count(&self) -> usize {
+        self.all().len()
+    }
+
+    /// How many units there are.
+    #[getter]
+    fn unit_count(&self) -> usize {
+        self.columns.unit_len()
+    }
+
+    /// The index of each message.
+    #[getter]
+    fn indices(&self) -> Vec<usize> {
+        self.all().iter().map(|row| row.index).collect()
+    }
+
+    /// The roles that occur.
+    #[getter]
+    fn roles(&self, py: Python<'_>) -> Vec<Py<PyString>> {
+        self.columns.of.roles.iter().map(|(_, role)| role.clone_ref(py)).collect()
+    }
+
+    /// All texts, message after message.
+    fn texts<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyString>> {
+        self.columns.of.pieces.iter().map(|(text, _)| text.to_py(py)).collect()
+    }
+
+    /// For each message, whether its unit is kept.
+    fn kept_messages(&self, kept_units: Vec<bool>) -> PyResult<Vec<bool>> {
+        self.check(kept_units.len())?;
+        Ok(self.columns.units.unit_of().iter().map(|&unit| kept_units[unit]).collect())
+    }
+
+    /// The indices of the messages in units that are not kept, unit after unit.
+    fn dropped_indices(&self, kept_units: Vec<bool>) -> PyResult<Vec<usize>> {
+        self.check(kept_units.len())?;
+        let dropped = (0..kept_units.len()).filter(|&unit| !kept_units[unit]);
+        Ok(dropped.flat_map(|unit| self.columns.units.members(unit)).map(|&at| self.index(at)).collect())
+    }
+
+    /// Index and text of each user's message of one text that is a unit by itself, if the text begins like this.
+    fn lone_texts<'py>(&self, py: Python<'py>, beginning: &str) -> Vec<(usize, Bound<'py, PyString>)> {
+        let of = &self.columns;
+        let lone = (0..of.unit_len()).filter_map(|unit| match *of.units.members(unit) {
+            [only] if of.role(only) == Role::User && of.pieces(only).len() == 1 => Some(only),
+            _ => None,
+        });
+        let found = lone.map(|at| (at, &of.pieces(at)[0].0)).filter(|(_, text)| text.as_str().starts_with(beginning));
+        found.map(|(at, text)| (self.index(at), text.to_py(py))).collect()
+    }
+
+    /// The indices of messages with more than texts, images, calls and their results.
+    fn uncommon_indices(&self) -> Vec<usize> {
+        self.all().iter().filter(|row| !row.is_common).map(|row| row.index).collect()
+    }
+
+    /// The indices of all messages that may hold a thought.
+    fn thoughtful_indices(&self) -> Vec<usize> {
+        self.all().iter().filter(|row| !row.is_thoughtless).map(|row| row.index).collect()
+    }
+
+    /// The message in which the user spoke last.
+    fn last_user_message<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.last_turn().map(|at| self.message(py, at)).transpose()
+    }
+
+    /// The unit with the last user turn.
+    fn last_user_turn(&self) -> Option<usize> {
+        self.last_turn().map(|at| self.unit(at))
+    }
+
+    /// The unit whose tool calls or results no assistant message has reacted to yet.
+    ///
+    /// It is the unit of the last assistant message, if that unit calls tools. Results may be missing, or all there, or
+    /// followed by text of the user's. A thought alone answers nothing: the model is still at it.
+    fn open_tool_loop(&self) -> Option<usize> {
+        let speaks = |&at: &usize| self.columns.role(at) == Role::Assistant && !self.columns.only_thinks(at);
+        let last = (0..self.all().len()).rev().find(speaks)?;
+        Some(self.unit(last)).filter(|&unit| self.columns.calls_tools(unit))
+    }
+
+    /// The index from which on the model speaks under the open tool loop, after the user's last turn before it, and the
+    /// index of its first message there; None without a loop.
+    fn loop_start(&self) -> Option<(usize, Option<usize>)> {
+        let first = self.index(*self.columns.units.members(self.open_tool_loop()?).first()?);
+        let turns = self.all().iter().rev().filter(|row| row.is_user_turn);
+        let start = turns.map(|row| row.index).find(|&index| index < first).map_or(0, |turn| turn + 1);
+        let said = self.all().iter().filter(|row| self.columns.role_of(row) == Role::Assistant);
+        Some((start, said.map(|row| row.index).find(|&index| index >= start)))
+    }
+
+    /// The position of the message that begins the open tool loop: the first assistant message after the last that is
+    /// neither the assistant's nor an answer.
+    fn loop_opening(&self) -> Option<usize> {
+        let (of, mut first) = (&self.columns, None);
+        for at in (0..self.all().len()).rev() {
+            if of.role(at) == Role::Assistant {
+                first = Some(at);
+            } else if of.answers(at).is_empty() && of.role(at) != Role::System {
+                break;
+            }
+        }
+        first
+    }
+
+    /// The unit with the last assistant message before the last user turn: the reply that the user answers, as in "yes, the
+    /// second one".
+    fn answered_reply(&self) -> Option<usize> {
+        let of = &self.columns;
+        let mut before = (0..self.all().len()).rev().skip_while(|&at| !self.all()[at].is_user_turn).skip(1);
+        let says = |(text, kind): &(Source, PieceKind)| *kind == PieceKind::Text && !is_blank(text.as_str());
+        let reply = before.find(|&at| of.role(at) == Role::Assistant && of.pieces(at).iter().any(says))?;
+        Some(self.unit(reply))
+    }
+
+    /// The unit in which the model began the turn of an open tool loop, if with thinking.
+    ///
+    /// With thinking enabled, Anthropic refuses a turn that does not begin with it. OpenAI has no such rule.
+    fn thoughts_of_open_loop(&self) -> Option<usize> {
+        if self.facts.format == "openai_responses" {
+            return None;
+        }
+        let (_, opening) = self.loop_start()?;
+        let at = self.all().iter().position(|row| Some(row.index) == opening)?;
+        let thinks = self.columns.pieces(at).iter().any(|(_, kind)| *kind == PieceKind::Thinking);
+        thinks.then(|| self.unit(at))
+    }
+
+    /// The unit with the user turn that an open tool loop works on: the last one before it. It is not the last user turn if
+    /// the user also writes next to a result.
+    fn turn_of_open_loop(&self) -> Option<usize> {
+        let (start, _) = self.loop_start()?;
+        let at = self.all().iter().position(|row| row.index + 1 == start)?;
+        Some(self.unit(at))
+    }
+
+    /// The units that are always kept, with the reason: system, last user turn, open tool loop and the turn it works on,
+    /// bound ones.
+    ///
+    /// `thoughts=False` leaves out those kept only for the thinking that begins a loop.
+    #[pyo3(signature = (*, thoughts=true))]
+    fn pins<'py>(&self, py: Python<'py>, thoughts: bool) -> PyResult<Bound<'py, PyDict>> {
+        let pins = PyDict::new(py);
+        let pin = |unit: usize, why: &Bound<'_, PyString>| {
+            if pins.contains(unit)? { Ok(()) } else { pins.set_item(unit, why) }
+        };
+        let (turn, open) = (interned!(py, "last user turn"), interned!(py, "open tool loop"));
+        let opening = self.thoughts_of_open_loop().filter(|_| thoughts);
+        let of_system = self.system_units().into_iter().map(|unit| (unit, interned!(py, "system")));
+        let of_turns = [self.last_user_turn(), self.turn_of_open_loop()].into_iter().flatten().map(|unit| (unit, turn));
+        let of_loop = [self.open_tool_loop(), opening].into_iter().flatten().map(|unit| (unit, open));
+        of_system.chain(of_turns).chain(of_loop).try_for_each(|(unit, why)| pin(unit, why))?;
+        let bound = self.facts.bound.iter().filter(|index| thoughts || !self.facts.opening.contains(index));
+        for unit in self.units_of(&bound.copied().collect()) {
+            pin(unit, interned!(py, "bound to what the provider holds"))?;
+        }
+        Ok(pins)
+    }
+
+    /// The units always kept only for their text, although they may hold tool results: a user may write in the message that
+    /// answers a call, and a system message be bound to one.
+    fn kept_for_words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyFrozenSet>> {
+        let mut units: BTreeSet<usize> = self.system_units().into_iter().collect();
+        units.extend(self.last_user_turn().into_iter().chain(self.turn_of_open_loop()));
+        for unit in self.open_tool_loop().into_iter().chain(self.thoughts_of_open_loop()) {
+            units.remove(&unit);
+        }
+        for unit in self.units_of(&self.facts.bound.iter().copied().collect()) {
+            units.remove(&unit);
+        }
+        PyFrozenSet::new(py, units)
+    }
+
+    /// Message index -> unit, unit after unit.
+    fn unit_of<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let unit_of = PyDict::new(py);
+        for unit in 0..self.columns.unit_len() {
+            for &at in self.columns.units.members(unit) {
+                unit_of.set_item(self.index(at), unit)?;
+            }
+        }
+        Ok(unit_of)
+    }
+
+    /// The units of these indices, ascending; ignored entries have none.
+    fn units_holding(&self, indices: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+        Ok(self.units_of(&indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?))
+    }
+
+    /// Whether the first message that is not the system's is the user's.
+    fn begins_with_user(&self) -> bool {
+        let first = (0..self.all().len()).map(|at| self.columns.role(at)).find(|&role| role != Role::System);
+        first == Some(Role::User)
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match other.cast_exact::<Self>() {
+            Ok(other) => {
+                Ok(self.values(py)?.eq(other.get().values(py)?)?.into_pyobject(py)?.to_owned().into_any().unbind())
+            }
+            Err(_) => Ok(py.NotImplemented()),
+        }
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.values(py)?.hash()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Conversation{}", self.values(py)?.repr()?))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        Ok((py.get_type::<Self>(), self.values(py)?))
+    }
+}
+
+/// Makes named tuples by `tuple.__new__`, without the detour over their own constructors, which are written in Python.
+struct Make<'py> {
+    new: Bound<'py, PyAny>,
+    piece: Bound<'py, PyAny>,
+    message: Bound<'py, PyAny>,
+    unit: Bound<'py, PyAny>,
+    /// In order.
+    kinds: Bound<'py, PyTuple>,
+}
+
+impl<'py> Make<'py> {
+    fn new(py: Python<'py>) -> PyResult<Self> {
+        static SHAPES: OnceBox<[Py<PyAny>; 5]> = OnceBox::new();
+        let [new, piece, message, unit, kinds] = SHAPES.get_or_try_init(|| {
+            let module = py.import("rehydrate.messages")?;
+            let shape = |name| PyResult::Ok(module.getattr(name)?.unbind());
+            let kinds = PyTuple::new(py, module.getattr("PieceKind")?.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
+            if kinds.len() <= PieceKind::Thinking as usize {
+                return Err(PyValueError::new_err("a kind of piece is missing"));
+            }
+            let new = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
+            PyResult::Ok(Box::new([new, shape("Piece")?, shape("Message")?, shape("Unit")?, kinds.into_any().unbind()]))
+        })?;
+        Ok(Self {
+            new: new.bind(py).clone(),
+            piece: piece.bind(py).clone(),
+            message: message.bind(py).clone(),
+            unit: unit.bind(py).clone(),
+            kinds: kinds.bind(py).clone().cast_into()?,
+        })
+    }
+}
+
+fn drafted(messages: &Bound<'_, PyTuple>) -> PyResult<Draft> {
+    let mut draft = Draft::with_capacity(messages.len());
+    for message in messages {
+        draft.take(message.cast::<PyTuple>()?)?;
+    }
+    Ok(draft)
+}

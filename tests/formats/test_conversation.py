@@ -1,0 +1,204 @@
+"""A conversation says what its named tuples say, and is grouped as they would be."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rehydrate import compact_context
+from rehydrate.formats import FORMATS
+from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+from tests.formats.reading_twin import group
+from tests.formats.slow_conversation import SlowConversation
+from tests.strategies import conversations, damaged
+
+ids = st.lists(st.sampled_from(["a", "b", "c", "\ud800", "\udfff"]), max_size=2).map(tuple)
+messages = st.lists(
+    st.builds(
+        Message,
+        st.just(0),
+        st.sampled_from(["user", "assistant", "tool", "system", "critic", "\ud800"]),
+        st.lists(
+            st.builds(
+                Piece,
+                st.sampled_from(["", " ", "\x1c", "said", "\ud800"]),
+                st.sampled_from(list(PieceKind)),
+            ),
+            max_size=2,
+        ).map(tuple),
+        st.integers(0, 2),
+        ids,
+        ids,
+        st.booleans(),
+    ),
+    max_size=8,
+).map(lambda found: tuple([each._replace(index=2 * at) for at, each in enumerate(found)]))
+
+
+@st.composite
+def linked(draw: Any) -> tuple[tuple[Message, ...], list[tuple[int, int]]]:
+    found = draw(messages)
+    position = st.integers(0, max(0, len(found) - 1))
+    links = draw(st.lists(st.tuples(position, position), max_size=3)) if found else []
+    return found, links
+
+
+@given(linked())
+def test_messages_are_grouped_alike(
+    given_: tuple[tuple[Message, ...], list[tuple[int, int]]],
+) -> None:
+    found, links = given_
+    grouped = Conversation.grouped("plain", found, links)
+    assert grouped.messages == found
+    assert grouped.units == group(found, links)
+
+
+def assert_says_the_same(inside: Conversation) -> None:
+    """Compare the conversation with its slow twin."""
+    plain = SlowConversation.of(inside)
+    facts = (inside.ignored, inside.user_first, inside.bound)
+    same = Conversation(inside.format, inside.messages, inside.units, *facts)
+    assert inside == same and hash(inside) == hash(same)
+    assert copy.deepcopy(inside) == pickle.loads(pickle.dumps(inside)) == same
+    assert inside.message_count == len(plain.messages)
+    assert inside.unit_count == len(plain.units)
+    assert inside.indices == plain.indices
+    assert inside.roles == plain.roles
+    assert inside.last_user_message() == plain.last_user_message()
+    assert inside.last_user_turn() == plain.last_user_turn()
+    assert inside.open_tool_loop() == plain.open_tool_loop()
+    assert inside.loop_start() == plain.loop_start()
+    assert inside.answered_reply() == plain.answered_reply()
+    assert inside.thoughts_of_open_loop() == plain.thoughts_of_open_loop()
+    assert inside.turn_of_open_loop() == plain.turn_of_open_loop()
+    for thoughts in (True, False):
+        pins = inside.pins(thoughts=thoughts)
+        assert list(pins.items()) == list(plain.pins(thoughts=thoughts).items())
+    assert inside.kept_for_words() == plain.kept_for_words()
+    assert inside.unit_of() == plain.unit_of()
+    assert inside.lone_texts("") == plain.lone_texts("")
+    flags = [unit % 3 == 0 for unit in range(len(plain.units))]
+    assert inside.kept_messages(flags) == plain.kept_messages(flags)
+    assert inside.dropped_indices(flags) == plain.dropped_indices(flags)
+    some = plain.indices[::2]
+    assert inside.units_holding(some) == plain.units_holding(some)
+    assert inside.first_said() == plain.first_said()
+    heads = [inside.head(position) for position in range(inside.message_count)]
+    assert heads == [(each.index, each.role, each.is_user_turn) for each in plain.messages]
+    assert inside.answers() == [(id_, m.index) for m in plain.messages for id_ in m.answers]
+    for start in range(0, len(plain.messages) + 2, 3):
+        later = tuple(each for each in plain.messages if each.index >= start)
+        assert inside.messages_from(start) == later
+        assert (start in inside) == (start in plain.indices)
+        assert inside.last_turn_within(start) == plain.last_turn_within(start)
+    calls = [id_ for each in plain.messages for id_ in each.calls]
+    assert inside.repeats_calls() == (len(set(calls)) < len(calls))
+    both = inside.followed_by(inside, 1_000)
+    moved = tuple(each._replace(index=each.index + 1_000) for each in plain.messages)
+    assert both.messages == plain.messages + moved
+
+
+@given(linked())
+def test_a_conversation_of_any_messages_says_what_the_messages_say(
+    given_: tuple[tuple[Message, ...], list[tuple[int, int]]],
+) -> None:
+    found, links = given_
+    assert_says_the_same(Conversation.grouped("plain", found, links))
+    units = group(found, links)
+    inside = Conversation("plain", found, units)
+    assert inside.messages is found
+    assert inside.units is units
+    assert_says_the_same(inside)
+    assert_says_the_same(inside.replace(bound=[each.index for each in found[::2]]))
+
+
+@given(linked())
+def test_messages_are_changed_and_taken_out(
+    given_: tuple[tuple[Message, ...], list[tuple[int, int]]],
+) -> None:
+    found, links = given_
+    inside = Conversation.grouped("plain", found, links)
+    other = {each.index: each._replace(role="critic", images=7) for each in found[::2]}
+    changed = inside.with_messages(other)
+    assert changed.messages == tuple(other.get(each.index, each) for each in found)
+    assert changed.unit_of() == inside.unit_of()
+    indices = [index + 5 for index in range(2 * len(found))]
+    moved = inside.replace(bound=list(other)).renumbered(indices)
+    assert moved.messages == tuple(each._replace(index=each.index + 5) for each in found)
+    assert list(moved.unit_of().values()) == list(inside.unit_of().values())
+    assert moved.bound == tuple(index + 5 for index in other)
+    rest = inside.without(other)
+    assert rest.messages == found[1::2]
+    left = [[each for each in unit.messages if each.index not in other] for unit in inside.units]
+    units = sorted(unit for unit in left if unit)
+    assert rest.units == tuple(Unit(tuple(m.index for m in unit), tuple(unit)) for unit in units)
+
+
+@given(conversations(), st.data())
+def test_conversations_say_what_their_messages_say(
+    named: tuple[str, list[Any]], data: st.DataObject
+) -> None:
+    name, entries = named
+    for each in (entries, data.draw(damaged(entries))):
+        assert_says_the_same(FORMATS[name].parse(each))
+
+
+@given(conversations())
+def test_what_may_hold_thoughts_is_all_that_loses_them(named: tuple[str, list[Any]]) -> None:
+    name, entries = named
+    conversation = FORMATS[name].parse(entries)
+    shown = FORMATS[name].without_thinking(entries)
+    lost = {index for index in conversation.indices if shown[index] is not entries[index]}
+    assert lost <= set(conversation.thoughtful_indices())
+
+
+def test_flags_of_other_units_and_links_to_nowhere_are_refused() -> None:
+    one = Conversation.grouped("plain", (Message(0, "user", ()),), [])
+    with pytest.raises(IndexError):
+        one.kept_messages([True, True])
+    with pytest.raises(IndexError):
+        one.message(1)
+    with pytest.raises(IndexError):
+        one.head(1)
+    with pytest.raises(IndexError):
+        one.renumbered([])
+    with pytest.raises(IndexError):
+        Conversation.grouped("plain", (), [(0, 0)])
+    with pytest.raises(IndexError):
+        Conversation("plain", (Message(0, "user", ()),), ())
+
+
+def test_a_compaction_makes_no_named_tuples() -> None:
+    session = [
+        {"role": ("user", "assistant")[turn % 2], "content": f"Quay {turn} is at berth {turn}."}
+        for turn in range(20)
+    ]
+
+    def made() -> int:
+        found = [each for each in gc.get_objects() if type(each) is Piece]
+        return sum(each.text.startswith("Quay ") for each in found)
+
+    compaction = compact_context(session, "Which berth?", 0.3)
+    assert compaction.stats.changed
+    assert made() == 0
+    compaction.explain()
+    assert made() > 0
+
+
+def test_a_light_copy_leaves_out_the_texts_of_long_inputs_alone() -> None:
+    def call(id_: str, size: int) -> Message:
+        inputs = (Piece("Say", PieceKind.TEXT), Piece("x" * size, PieceKind.TOOL_INPUT))
+        return Message(0, "assistant", inputs, 0, (id_,))
+
+    whole = (call("a", 500), call("b", 501)._replace(index=1), call("c", 9)._replace(index=2))
+    light = Conversation("anthropic", whole).light()
+    assert light.messages == (whole[0], whole[1]._replace(pieces=()), whole[2])
+    assert light.light_indices(0) == [1] and light.light_indices(2) == []
+    assert light.light().followed_by(light, 3).light_indices(0) == [1, 4]
+    again = light.with_messages({1: whole[1]})
+    assert again.messages == whole and again.light_indices(0) == []

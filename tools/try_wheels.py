@@ -1,0 +1,191 @@
+"""Each distribution used alone: `python -m tools.try_wheels dist`.
+
+A fresh environment gets the wheel of the core. Then each of the others is installed next to it,
+used and taken out again, which must leave the core as it was. Exit code 1 names what failed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tools.distributions import CORE, OTHERS, ROOT
+
+SESSION = str(ROOT / "examples" / "session.jsonl")
+
+NAMES = """
+import importlib, pkgutil, sys
+import rehydrate
+from rehydrate.errors import MissingPackageError
+loaded = without = 0
+for found in pkgutil.walk_packages(rehydrate.__path__, "rehydrate.", onerror=lambda _: None):
+    if not found.ispkg:
+        continue
+    package = importlib.import_module(found.name)
+    for name in getattr(package, "__all__", ()):
+        try:
+            getattr(package, name)
+            loaded += 1
+        except ImportError as missing:  # a host that is not installed; nothing of ours may miss
+            ours = (missing.name or "").startswith("rehydrate")
+            if ours and not isinstance(missing, MissingPackageError):
+                raise
+            if ours and "[hosts]" in str(missing):
+                raise
+            without += 1
+print(f"{loaded} names load, {without} need a host")
+sys.exit(loaded < int(sys.argv[1]))
+"""
+"""Loads every public name of every package."""
+
+REFUSED = """
+from rehydrate.errors import MissingPackageError
+for module, extra in (("testing", "lab"), ("integrations.litellm", "hosts"), ("rpc", "hosts")):
+    try:
+        __import__(f"rehydrate.{module}")
+    except MissingPackageError as missing:
+        assert missing.name == f"rehydrate[{extra}]", missing
+    else:
+        raise AssertionError(module)
+from rehydrate import Memory
+try:
+    Memory.open("postgresql://127.0.0.1:1/none")
+except MissingPackageError as missing:
+    assert missing.name == "rehydrate[postgres]", missing
+"""
+
+SCRIPTED = """
+from rehydrate import Context, Interpreter
+from rehydrate.testing import ScriptedModel, call
+model = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
+print(Interpreter(model).run(Context(), "Which berth is free?").answer)
+"""
+
+NO_SERVER = """
+from rehydrate import Memory
+from rehydrate.errors import StoreError
+try:
+    Memory.open("postgresql://127.0.0.1:1/none")
+except StoreError as error:
+    print(error)
+"""
+
+RPC = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
+
+
+class Environment:
+    """A fresh environment in a folder, with nothing of the checkout on its path."""
+
+    def __init__(self, folder: Path, wheels: Path) -> None:
+        """Make it."""
+        venv.create(folder / "env", with_pip=True)
+        scripts = folder / "env" / ("Scripts" if sys.platform == "win32" else "bin")
+        self._python, self._command = str(scripts / "python"), str(scripts / "rehydrate")
+        self._folder, self._wheels = folder, wheels
+
+    def install(self, name: str, *options: str) -> None:
+        """Install the wheel of a distribution."""
+        (wheel,) = self._wheels.glob(f"{name}-*.whl")
+        self._run([self._python, "-m", "pip", "install", "-q", *options, str(wheel)])
+
+    def uninstall(self, name: str) -> None:
+        """Take a distribution out."""
+        self._run([self._python, "-m", "pip", "uninstall", "-q", "-y", name])
+
+    def script(self, text: str, *arguments: str) -> None:
+        """Run a script."""
+        self._run([self._python, "-I", "-c", text, *arguments])
+
+    def command(self, *arguments: str, given: bytes = b"", code: int = 0, says: str = "") -> None:
+        """Run the command line."""
+        self._run([self._command, *arguments], given, code, says)
+
+    def files(self) -> set[str]:
+        """Return the files of the package."""
+        (package,) = (self._folder / "env").rglob("site-packages/rehydrate")
+        return {str(file) for file in package.rglob("*") if "__pycache__" not in file.parts}
+
+    def _run(
+        self, command: Sequence[str], given: bytes = b"", code: int = 0, says: str = ""
+    ) -> None:
+        done = subprocess.run(
+            command,
+            input=given,
+            cwd=self._folder,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self._folder), "PYTHONUTF8": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        shown = done.stdout.decode(errors="replace")
+        if done.returncode != code or says not in shown:
+            print(shown, file=sys.stderr)
+            wanted = f"code {code}" + (f" and {says!r}" if says else "")
+            raise SystemExit(f"{' '.join(command)[:200]}: code {done.returncode}, wanted {wanted}")
+
+
+def core(env: Environment) -> None:
+    """Use the core where nothing else is."""
+    env.command("doctor")
+    env.command("--help", says="not installed: pip install 'rehydrate[lab]'")
+    env.command("eval", SESSION, "--json", code=2, says="rehydrate[lab]")
+    env.command("mcp", code=2, says="rehydrate[hosts]")
+    env.command("compact", SESSION, "--html", "page.html", code=2, says="rehydrate[lab]")
+    env.command("compact", SESSION, "-o", "small.jsonl")
+    env.script(NAMES, "150")
+    env.script(REFUSED)
+
+
+def hosts(env: Environment) -> None:
+    """Use JSON-RPC and the hooks, which need no host's own package."""
+    env.command("rpc", given=RPC, says="compact_context")
+    env.command("claude", "status", code=1, says="hooks: none")
+    env.command("claude", "install", "--yes")
+    env.command("claude", "status", says="a hook works: yes")
+
+
+def lab(env: Environment) -> None:
+    """Measure the example, write its pages, run a scripted model."""
+    env.command("eval", SESSION, "--json", "--cuts", "3", "--ratios", "0.4")
+    env.command("compact", SESSION, "--html", "page.html")
+    env.script(SCRIPTED)
+
+
+def postgres(env: Environment) -> None:
+    """Open a server that is not there."""
+    env.script(NO_SERVER)
+
+
+USES: dict[str, Callable[[Environment], None]] = {
+    "rehydrate_hosts": hosts,
+    "rehydrate_lab": lab,
+    "rehydrate_postgres": postgres,
+}
+
+
+def main(wheels: Path) -> None:
+    """Install and use each; leaves with the first command that fails."""
+    with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
+        env = Environment(Path(folder), wheels)
+        env.install(CORE)
+        core(env)
+        before = env.files()
+        print(f"{CORE}: works alone")
+        for name in OTHERS:
+            env.install(name)
+            env.command("doctor", says=f"{name.removeprefix('rehydrate_')} ")
+            env.script(NAMES, "150")
+            USES[name](env)
+            env.uninstall(name.replace("_", "-"))
+            if env.files() != before:
+                raise SystemExit(f"{name}: what is left after it differs: {env.files() ^ before}")
+            print(f"{name}: works next to the core alone, and leaves it as it was")
+        env.command("doctor")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
