@@ -84,7 +84,9 @@ def test_the_store_takes_the_place_of_what_came_before():
     context, told = begun()
     prompts = work(context, 40)
     assert all_valid(prompts) and len(context.history) == 160
-    assert told.kinds()[:3] == ["started", "ready", "swapped"] and "swapped" in told.kinds()[3:]
+    # Its own thread says that it is ready: late, where the machine is busy.
+    assert told.kinds()[0] == "started" and {*told.kinds()[1:3]} == {"ready", "swapped"}
+    assert "swapped" in told.kinds()[3:]
     assert RULE in json.dumps(prompts[-1].messages)
     assert "b0: edited" in summary_of(prompts[-1]) or "more: " in summary_of(prompts[-1])
     event = next(event for event in told if event.kind == "swapped")

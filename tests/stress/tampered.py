@@ -44,6 +44,8 @@ from tests.stress.tampering import WAYS, WEIGHTS, Target
 HANG_SECONDS = 10
 _KILL_SECONDS = 90
 """A busy machine is not a hang: only the processor's seconds count until then."""
+_TOLD = 5
+"""Faults of one trial that are printed; ``--only`` prints all."""
 _MEMORY_BYTES = 6 << 30
 SPACES = ("left", "right")
 _NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -480,7 +482,7 @@ class Run:
         """The items are whole: every answer is that of the whole store."""
         if way.startswith("beside") and not answers and refused:
             return "refused for what lies beside"
-        if way.startswith("database") and "first open" in refused:
+        if way.startswith(("database", "schema")) and "first open" in refused:
             return "refused as no store"  # the head of the file says that it is one
         wrong = self._differing(answers)
         ranked = ("search", "recall", "added")
@@ -516,7 +518,7 @@ class Run:
             print(f"{number}: {name}: {what}: {ended}\n  refused: {refused}")
             for fault in faults:
                 print(f"  {fault}")
-        for fault in faults:
+        for fault in faults[:_TOLD]:
             kind = _without_numbers(fault)
             kind = f"{name} {kind[:40]}" if kind.startswith("wrong") else kind
             if kind not in self.faults and not self.is_loud:

@@ -20,7 +20,7 @@ fn what_is_added_comes_back_byte_for_byte_after_reopening() {
         parents: vec!["p1".into(), String::new(), "a,b\n".into()],
         time_ms: -5,
         confidence: 0.125,
-        expires_ms: Some(i64::MAX),
+        expires_ms: Some(253_402_300_799_999),
         meta_json: Some("{\"a\": 1}".into()),
         redactions_json: Some("[]".into()),
         vector: None,

@@ -357,7 +357,9 @@ impl Conversation {
             |at: &usize| indices.get(*at).copied().ok_or_else(|| PyIndexError::new_err(format!("no index {at}")));
         let places = |of: &[usize]| of.iter().map(place).collect::<PyResult<Vec<_>>>();
         let mut draft = self.columns.of.beginning(py, self.all().len());
-        draft.rows.iter_mut().try_for_each(|row| PyResult::Ok(row.index = place(&row.index)?))?;
+        for row in &mut draft.rows {
+            row.index = place(&row.index)?;
+        }
         let columns = Columns { of: draft, units: self.columns.units.clone() };
         let mut facts = self.facts.clone_ref(py);
         (facts.bound, facts.opening) = (places(&facts.bound)?, places(&facts.opening)?);
