@@ -41,7 +41,7 @@ They survive pickling, so that they cross a process boundary whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 __all__ = [
     "BudgetExceededError",
@@ -206,6 +206,15 @@ class InvalidMessageError(RehydrateError, ValueError, TypeError):
         self.value_type = str(value)
         self.expected = expected
         self.remedy = remedy
+
+    def at(self, index: int) -> Self:
+        """Return the same error of an entry that has another index in the caller's list.
+
+        >>> error = InvalidMessageError(0, "content", 17, "a string", "pass str(17)")
+        >>> error.at(12).index
+        12
+        """
+        return type(self)(index, *self.args[1:])
 
     def __str__(self) -> str:
         """Name the place, what is there, what was expected and the remedy."""

@@ -8,6 +8,7 @@ import pytest
 
 import rehydrate
 from rehydrate import compact_context, validate
+from rehydrate.formats import parse
 from tests.compact.cases import talk, words
 from tests.strategies import Entry
 
@@ -260,3 +261,29 @@ def test_the_thoughts_that_began_an_open_tool_loop_stay_with_it() -> None:
         [*messages, {"role": "assistant", "content": "Done."}], target_ratio=0.1
     )
     assert messages[1] not in small.messages
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        {"type": "thinking", "thinking": "So it is.", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "b3Bh"},
+    ],
+)
+@pytest.mark.parametrize("thinking", ["auto", "keep", "strip"])
+def test_a_thought_alone_behind_results_does_not_answer_them(thought, thinking) -> None:
+    call = {"type": "tool_use", "id": "t", "name": "Read", "input": {"path": "a.py"}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "x = 1\n" * 400}
+    entries = [
+        {"role": "user", "content": "What does a.py set?"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [thought]},
+    ]
+    lines = [
+        {"type": each["role"], "uuid": str(n), "message": each} for n, each in enumerate(entries)
+    ]
+    for given in (entries, lines):
+        made = compact_context(given, target_ratio=0.1, thinking=thinking)
+        assert made.messages[:3] == given[:3]
+        assert parse(given).open_tool_loop() == 1

@@ -563,3 +563,27 @@ def test_what_has_an_owner_says_how_to_carry_it_elsewhere(tmp_path, carry):
     other = Context()
     other.add(*context.history)
     assert other.prompt().messages == context.prompt().messages
+
+
+def test_what_is_said_of_an_entry_after_a_compaction_has_its_index_in_the_history():
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    budget = Budget(soft_tokens=400)
+    context = Context(provider="openai_chat", format="anthropic", budget=budget)
+    for number in range(8):
+        context.add({"role": "user", "content": f"Question {number}? " + "word " * 80})
+        context.add({"role": "assistant", "content": f"Answer {number}. " + "word " * 80})
+    context.prompt("And now?")
+    assert context.usage.visible_entries < 17
+    thinking = {"role": "assistant", "content": [thought, {"type": "text", "text": "So."}]}
+    context.add(thinking)
+    prompt = context.prompt("What?")
+    (note,) = [each for each in prompt.ir.meta.degraded if "thinking" in each]
+    assert note.endswith("first history[17]")
+    assert context.history[17] is thinking
+
+    context = Context(provider="openai_chat", format="openai_responses", budget=budget)
+    context.add(*({"role": "user", "content": f"Question {n}? " + "word " * 80} for n in range(9)))
+    context.prompt("And now?")
+    context.add({"type": "compaction", "encrypted_content": "c3Vt"})
+    with pytest.raises(InvalidMessageError, match="message 10: type 'compaction'"):
+        context.prompt("What?")

@@ -446,3 +446,32 @@ def a_long_session(draw: random.Random) -> list[Line]:
         lines.append(note(f"e{turn}", f"s{turn}"))
         tips.append(f"e{turn}")
     return lines
+
+
+def test_another_message_between_a_call_and_its_result_comes_behind_them():
+    def said(number: int, message: str, block: dict[str, Any]) -> dict[str, Any]:
+        role = "user" if block["type"] == "tool_result" else "assistant"
+        body = {"role": role, "content": [block]} | ({"id": message} if message else {})
+        return {"type": role, "uuid": str(number), "message": body}
+
+    def text(words: str) -> dict[str, Any]:
+        return {"type": "text", "text": words}
+
+    def call(name: str) -> dict[str, Any]:
+        return {"type": "tool_use", "id": name, "name": "Read", "input": {}}
+
+    def result(name: str) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": name, "content": "ok"}
+
+    asked = {"type": "user", "uuid": "0", "message": {"role": "user", "content": "Look."}}
+    rows = [("x", call("a")), ("y", text("So.")), ("y", call("c")), ("x", call("b"))]
+    rows += [("", result("a")), ("", result("c")), ("", result("b")), ("z", text("Done."))]
+    lines = [asked, *(said(n, *row) for n, row in enumerate(rows, 1))]
+    assert validate(lines, "claude_code") == []
+    merged = [each.message for each in merged_lines(lines)]
+    assert [each["role"] for each in merged] == ["user", *["assistant", "user"] * 2, "assistant"]
+    assert [block["id"] for block in merged[1]["content"]] == ["a", "b"]
+    assert merged[3]["content"] == [text("So."), call("c")]
+    context = Context(format="claude_code", provider="anthropic")
+    context.add(*lines[:-1])
+    assert validate(context.prompt().messages, "anthropic") == []

@@ -22,8 +22,10 @@ notification) are user messages that the model sees, but no turns of the user.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
@@ -226,35 +228,58 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
 
 
 def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
-    """Return the lines in their order, but none with a result before the message of its call.
+    """Return the lines in their order, but none with a result before the message of its call, and
+    no other message of the assistant's between a call and its result.
 
     The first line stays the first: units begin in the order of the file.
     """
     blocks = [list(iter_blocks(line.content, line.index)) for line in lines]
+    answers = [
+        [call for each in found if (call := _id_of(each, "tool_result", "tool_use_id"))]
+        for found in blocks
+    ]
     calls: dict[object, list[str]] = {}  # of each message that is not placed yet
     for line, found in zip(lines, blocks, strict=True):
         if line.role == "assistant":
             ids = [_id_of(block, "tool_use", "id") for block in found]
             calls.setdefault(_message_of(line), []).extend([each for each in ids if each])
     later = {call for made in calls.values() for call in made}
+    to_come = Counter(chain(*answers))  # results that are not placed yet
+    waiting: set[str] = set()  # calls that are placed, with a result to come
     held: dict[str, list[int]] = {}
+    put_off: deque[int] = deque()  # lines of messages that wait until no call does
     placed: list[_Line] = []
 
     def place(number: int) -> None:
         """Place a line, or hold it until its next call is there."""
-        answers = (_id_of(each, "tool_result", "tool_use_id") for each in blocks[number])
-        waits = next((each for each in answers if each in later), None)
-        if waits is not None and placed and lines[number].role == "user":
+        own, is_user = answers[number], lines[number].role == "user"
+        waits = next((each for each in own if each in later), None)
+        if waits is not None and placed and is_user:
             held.setdefault(waits, []).append(number)
-        else:
-            placed.append(lines[number])
+            return
+        placed.append(lines[number])
+        to_come.subtract(own)
+        waiting.difference_update([call for call in own if to_come[call] <= 0])
+
+    def come_to(number: int) -> None:
+        """Place a line, and what was held for it."""
+        place(number)
+        if lines[number].role == "assistant":
+            made = calls.pop(_message_of(lines[number]), [])
+            later.difference_update(made)
+            waiting.update([call for call in made if to_come[call] > 0])
+            for late in [late for call in made for late in held.pop(call, ())]:
+                place(late)
 
     for number, line in enumerate(lines):
-        place(number)
-        made = calls.pop(_message_of(line), []) if line.role == "assistant" else []
-        later.difference_update(made)
-        for late in [late for call in made for late in held.pop(call, ())]:
-            place(late)
+        if waiting and line.role == "assistant" and _message_of(line) in calls:
+            put_off.append(number)
+            continue
+        come_to(number)
+        while put_off and not waiting:
+            come_to(put_off.popleft())
+    for number in put_off:
+        come_to(number)
     return placed
 
 

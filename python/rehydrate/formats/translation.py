@@ -214,7 +214,8 @@ def _openai_responses(
         if kind in _HELD or (not kind and "role" not in entry):
             expected = "an item that says what it holds"
             remedy = "it can only be sent to the provider that holds it: leave it out"
-            raise InvalidMessageError(index, "type", kind or entry, expected, remedy)
+            part = f"type {kind!r}" if kind else "type"
+            raise InvalidMessageError(index, part, kind or entry, expected, remedy)
         if kind in ("", "message"):
             yield _plain_message(reader, entry, normal_role(str(entry.get("role"))), (index,))
         elif kind in _CLIENT_CALLS and _id(entry.get("call_id")) not in others:

@@ -14,7 +14,7 @@ from rehydrate.compact.options import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
+from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
 from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
 from rehydrate.messages import PROVIDERS, Provider
@@ -48,7 +48,12 @@ def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPr
     tools, system = layout.tools, layout.tools + layout.system
     if len(layout.values) == system:
         raise InvalidArgumentError(
-            "the prompt has no message; pass a history, or a query in the request"
+            "; ".join(
+                [
+                    "the prompt has no message; pass a history, or a query in the request",
+                    *layout.notes,
+                ]
+            )
         )
     segments, values, breakpoints = _with_marks(layout, ir)
     request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
@@ -99,11 +104,18 @@ def _violations(
     found = formats.validate(messages, provider)
     if not found:
         return ()
-    came_in: list[Violation] = formats.validate(original.entries, original.format)
+    came_in = [
+        each._replace(index=original.entry_index(each.index))
+        for each in formats.validate(original.entries, original.format)
+    ]
     if not came_in:
         # Another format's rules do not judge all that is sent, nor do ours of a conversion.
         history = render_history(original.entries, original.format, provider)
-        came_in = formats.validate([each.message for each in history.messages], provider)
+        sent = history.messages
+        came_in = [
+            each._replace(index=original.entry_index(min(sent[each.index].sources, default=0)))
+            for each in formats.validate([each.message for each in sent], provider)
+        ]
     if not came_in:
         raise InternalError(
             f"the compiled prompt breaks a rule that the history keeps: {found[0]}; "

@@ -14,9 +14,11 @@ from operator import lt
 from typing import Any, Literal, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import anthropic_writing
 from rehydrate.formats.neutral import RenderedMessage
 from rehydrate.formats.rendering import RENDERERS, Rendered
+from rehydrate.formats.translation import notes_on
 from rehydrate.messages import PROVIDER_OF, Provider, normal_role
 from rehydrate.prompt.compiled import Segment
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
@@ -225,7 +227,12 @@ class _Piece(NamedTuple):
 
 def _whole(ir: PromptIR, target: Target) -> Layout:
     """Return the layout of a prompt of which nothing is known."""
-    history = target.render_cache.converted.of(ir.history, target.provider)
+    index_of = ir.history.entry_index
+    try:
+        history = target.render_cache.converted.of(ir.history, target.provider)
+    except InvalidMessageError as error:
+        raise error if error.index is None else error.at(index_of(error.index)) from None
+    lost = {what: frozenset(map(index_of, places)) for what, places in history.lost.items()}
     tools = _tool_pieces(ir, target)
     system = _system_pieces(ir, history, target)
     messages = _message_pieces(ir, history, target)
@@ -238,7 +245,7 @@ def _whole(ir: PromptIR, target: Target) -> Layout:
         len(tools),
         len(system),
         _other_names(pieces),
-        history.notes,
+        notes_on(lost),
         _can_go_on(ir, history, target.provider),
     )
 

@@ -83,6 +83,12 @@ impl Columns {
         &self.of.answers[start..self.of.rows[at].answers_end]
     }
 
+    /// Whether a message holds nothing but thinking, which may have no text.
+    pub fn only_thinks(&self, at: usize) -> bool {
+        let thinks = self.pieces(at).iter().all(|(_, kind)| *kind == PieceKind::Thinking);
+        thinks && self.calls(at).is_empty() && self.answers(at).is_empty() && self.of.rows[at].images == 0
+    }
+
     /// Whether a unit holds a call that no assistant message answers.
     pub fn calls_tools(&self, unit: usize) -> bool {
         let members = self.units.members(unit);

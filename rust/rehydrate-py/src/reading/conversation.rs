@@ -523,9 +523,10 @@ impl Conversation {
     /// The unit whose tool calls or results no assistant message has reacted to yet.
     ///
     /// It is the unit of the last assistant message, if that unit calls tools. Results may be missing, or all there, or
-    /// followed by text of the user's.
+    /// followed by text of the user's. A thought alone answers nothing: the model is still at it.
     fn open_tool_loop(&self) -> Option<usize> {
-        let last = (0..self.all().len()).rev().find(|&at| self.columns.role(at) == Role::Assistant)?;
+        let speaks = |&at: &usize| self.columns.role(at) == Role::Assistant && !self.columns.only_thinks(at);
+        let last = (0..self.all().len()).rev().find(speaks)?;
         Some(self.unit(last)).filter(|&unit| self.columns.calls_tools(unit))
     }
 
