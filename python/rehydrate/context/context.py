@@ -37,12 +37,11 @@ from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
-from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
 from rehydrate.prompt.stale_thinking import checked_policy
-from rehydrate.prompt.target import Pass
+from rehydrate.prompt.target import Pass, RenderCache
 
 if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore

@@ -25,10 +25,10 @@ from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
-from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Section, Stability, ToolDef
 from rehydrate.prompt.sources.arguments import sources_of
+from rehydrate.prompt.target import RenderCache
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize

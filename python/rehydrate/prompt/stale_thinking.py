@@ -15,7 +15,6 @@ from rehydrate.messages import PROVIDER_OF
 from rehydrate.prompt.compiled import CompiledPrompt, shared_segments, valid_until
 from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.target import Target, traced
@@ -138,15 +137,11 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
     if not changed:
         return ir
     left = {n: entry for n, entry in changed.items() if entry is not None}
-    counted = entry_tokens(formats.parse([*left.values()], history.format), len(left))
-    tokens = dict(zip(left, counted, strict=True))
+    read = formats.parse([*left.values()], history.format)
+    tokens = dict(zip(left, entry_tokens(read, len(left)), strict=True))
+    messages = {each.index: each for each in read.renumbered([*left]).messages}
     kept = [n for n in range(len(history.entries)) if changed.get(n, ()) is not None]
-    after = History(
-        tuple([left.get(n, history.entries[n]) for n in kept]),
-        history.format,
-        tuple([tokens.get(n, history.tokens[n]) for n in kept]),
-        tuple([history.entry_index(n) for n in kept]),
-    )
+    after = history.with_changed_entries(left, messages, tokens).select(kept)
     names = [history.entry_id(n) for n in changed]
     dropped = [
         DroppedSection(

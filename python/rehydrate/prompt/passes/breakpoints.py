@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import anthropic_writing
 from rehydrate.messages import Conversation
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.laws import MOST_BREAKPOINTS, TOOLS
 from rehydrate.prompt.target import Target, traced
@@ -166,8 +167,16 @@ def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     """Return the cache marks in the caller's tools and entries."""
     values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
     if ir.history.format == "anthropic":
-        return [*anthropic_writing.marks_in(values), *target.render_cache.marks(ir.history)]
+        marks = target.render_cache.grown(_with_marks, (), ir.history)
+        return [*anthropic_writing.marks_in(values), *marks]
     if ir.history.format == "claude_code":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]
     return anthropic_writing.marks_in(values)
+
+
+def _with_marks(
+    marks: tuple[Mapping[str, Any], ...], history: History, start: int
+) -> tuple[Mapping[str, Any], ...]:
+    contents = [entry.get("content") for entry in history.entries[start:]]
+    return (*marks, *anthropic_writing.marks_in(contents))

@@ -16,7 +16,6 @@ from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About, Originals, text_digest
 from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
-from rehydrate.prompt.render_cache import Settled
 from rehydrate.prompt.target import Target
 from rehydrate.prompt.tool_results import Text, results_of
 
@@ -89,12 +88,12 @@ class CapToolResults:
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """Return the IR with capped tool results, and a trace of them."""
-        history, cache = ir.history, target.render_cache
+        history = ir.history
         changes = TextChanges(self.name)
         limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
-            start = cache.settled(self, ir, target.originals).end
+            start, _ = target.settled_rows(self, ir)
             late_bound_calls = {section.tool_call_id for section in ir.late_bound}
             counts = history.tokens
 
@@ -111,7 +110,7 @@ class CapToolResults:
                     for change in self._cap(list(texts), target.originals, changes)
                 ]
                 changes.add(results.position, capped)
-            cache.note_settled(self, Settled.of(ir, target.originals, changes.first_position(ir)))
+            target.note_settled(self, ir, changes.first_position(ir))
         return changes.apply(ir)
 
     def _cap(

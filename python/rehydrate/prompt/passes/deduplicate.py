@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.content import DroppedSection
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.section import Section, free_ids
-from rehydrate.prompt.target import Target, traced
+from rehydrate.prompt.target import RenderCache, Target, traced
 
 SHORTEST_QUOTE = 40
 """Characters. A shorter section may stand in the history word for word by chance."""
@@ -49,7 +49,9 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
             namesake is not None and kept[namesake].content == section.content
         )
         # A section with an anchor was in the last prompt, behind the same entries.
-        is_checked = says_nothing_new or (section.anchor is not None and cache.was_sent(section))
+        is_checked = says_nothing_new or (
+            section.anchor is not None and cache.sections.get(section.id) is section
+        )
         quoted_in = None if is_checked else history.quoting(section)
         must_stay = section.must_stay_whole or (section.min_tokens > 0 and namesake is None)
         if (says_nothing_new or quoted_in) and not must_stay:
@@ -82,7 +84,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
         by_id[section.id] = index
         shown_by |= dict.fromkeys(section.provenance.items, index)
         kept[index] = section
-    cache.note_sections(kept.values())
+    cache.sections = {section.id: section for section in kept.values()}
     after = (
         ir
         if not changed
@@ -126,7 +128,7 @@ class _VisibleHistory:
             return False
         history = self._history
         if self._positions is None:
-            self._positions = self._cache.positions(history)
+            self._positions = self._cache.grown(_with_positions, {}, history)
         position = self._positions.get(item)
         if position is not None:
             return _is_before(history.entry_index(position), section)
@@ -162,6 +164,20 @@ class _VisibleHistory:
             ]
             self._joined = "\n".join([text for _, text in self._texts])
         return self._texts
+
+
+_IDS = ("uuid", "id")
+
+
+def _with_positions(known: dict[str, int], history: History, start: int) -> dict[str, int]:
+    new = {
+        name: position
+        for position, entry in enumerate(history.entries[start:], start)
+        if isinstance(entry, Mapping)
+        for name in map(entry.get, _IDS)
+        if isinstance(name, str)
+    }
+    return {**known, **new} if new else known
 
 
 def _is_before(entry_index: int, section: Section) -> bool:

@@ -18,7 +18,6 @@ from rehydrate.prompt.originals import About
 from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource
 from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
 from rehydrate.prompt.passes.tool_inputs import input_strings
-from rehydrate.prompt.render_cache import Settled, can_grow
 from rehydrate.prompt.target import Target, traced
 from rehydrate.prompt.tool_results import Text, ToolNames, texts_of
 
@@ -178,12 +177,11 @@ class RemoveEchoes:
             return changes.apply(ir)
         changed_ids = {name for trace in ir.meta.trace for name in trace.changed}
         late_bound_calls = {section.tool_call_id for section in ir.late_bound}
-        cache = target.render_cache
-        settled = Settled() if changed_ids else cache.settled(self, ir, originals)
-        messages = history.messages_from(settled.end)
+        settled, known = (0, None) if changed_ids else target.settled_rows(self, ir)
+        messages = history.messages_from(settled)
         start = history.rows.message_count - len(messages)
         flagged = _flagged(history, messages, changed_ids)
-        hashes = array("q", settled.value[:start] if start else ())
+        hashes = array("q", known[:start] if known else ())
         hashes.extend(map(hash, flagged))
         conversation = self._take(hashes, history)
         if conversation.message_count < start:
@@ -205,7 +203,7 @@ class RemoveEchoes:
             self._conversations.insert(0, conversation)
             del self._conversations[_MAX_CONVERSATIONS:]
         same = min(changes.first_position(ir), _first_changed(flagged, len(history.entries)))
-        cache.note_settled(self, Settled.of(ir, originals, same, hashes))
+        target.note_settled(self, ir, same, hashes)
         return changes.apply(ir)
 
     def _take(self, hashes: array[int], history: History) -> _ConversationEchoes:
@@ -219,7 +217,7 @@ class RemoveEchoes:
                 if shared > most:
                     best, most = conversation, shared
             # Its messages are the same up to one that a pass changed since.
-            if best is not None and can_grow(history):
+            if best is not None and history.is_by_row:
                 return best.beginning(history.messages[:most])
         return _ConversationEchoes(history.format, self.least_characters)
 
