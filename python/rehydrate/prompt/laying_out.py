@@ -337,10 +337,10 @@ def _messages(
     history: History, rows: RenderedRows, provider: Provider, last: Layout | None
 ) -> _Messages:
     """Return the parts of the history's messages: the last prompt's, and those of new ones."""
-    kept = rows.kept
-    segments, values, highest = (
-        [column[:kept] for column in last.messages] if last else ([], [], [])
-    )
+    kept, made = rows.kept, _Messages([], [], [])
+    if last is not None:
+        segments, values, highest = last.messages
+        made = _Messages(segments[:kept], values[:kept], highest[:kept])
     new = rows.rendered.messages[kept:]
     for each, tokens in zip(new, _message_tokens(history, new, provider), strict=True):
         row = each.sources[0]
