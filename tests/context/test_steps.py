@@ -31,9 +31,9 @@ from rehydrate.prompt import (
     Section,
     compile as compile_ir,
 )
+from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.counting import counted
 from rehydrate.prompt.laying_out import Layout
-from rehydrate.prompt.passes.cap import cap_tool_results
 from rehydrate.prompt.passes.echo import remove_echoes
 from rehydrate.prompt.target import RenderCache
 from tests.prompt.irs import irs

@@ -11,7 +11,7 @@ from rehydrate.compact.options import GRANULARITIES
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS
-from rehydrate.prompt.sources.arguments import check_names, sources_of, with_documents
+from rehydrate.prompt.sources import check_names, sources_of, with_documents
 from rehydrate.prompt.sources.given import system as system_source
 
 

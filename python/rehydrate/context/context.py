@@ -46,7 +46,7 @@ from rehydrate.prompt.target import Pass, RenderCache
 if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.threads import Durability, Threads
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 class Context:

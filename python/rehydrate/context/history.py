@@ -21,7 +21,7 @@ from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
-from rehydrate.prompt.sources.cut_parts import PartlyShown
+from rehydrate.prompt.sources.conversation import PartlyShown
 
 
 class StoredEntry(NamedTuple):

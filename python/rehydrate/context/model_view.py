@@ -16,7 +16,7 @@ from rehydrate.prompt.section import Section
 from rehydrate.prompt.splicing import Spliced, VisibleText, splice
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.sources.cut_parts import PartlyShown
+    from rehydrate.prompt.sources.conversation import PartlyShown
 
 
 _REPLY_RESERVE_TOKENS = 512

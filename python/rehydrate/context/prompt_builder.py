@@ -22,12 +22,12 @@ from rehydrate.prompt.counting import counted_tools, prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Section, Stability, ToolDef
-from rehydrate.prompt.sources.arguments import sources_of
+from rehydrate.prompt.sources import sources_of
 from rehydrate.prompt.target import RenderCache
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rehydrate.embedding.choice import Choice
     from rehydrate.prompt.compiled import CompiledPrompt
     from rehydrate.prompt.originals import Originals
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
     from rehydrate.prompt.target import Pass
 

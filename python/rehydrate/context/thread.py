@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rehydrate.context.thread_log import LogMark, ThreadLog
     from rehydrate.formats.calls import ToolCall
-    from rehydrate.prompt.sources.cut_parts import PartlyShown
+    from rehydrate.prompt.sources.conversation import PartlyShown
 
 
 class Snapshot(NamedTuple):

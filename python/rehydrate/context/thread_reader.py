@@ -21,7 +21,7 @@ from rehydrate.messages import PROVIDERS, Provider
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 TIMEOUT = 10.0

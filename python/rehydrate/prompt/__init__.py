@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rehydrate.messages import PROVIDERS as PROVIDERS, Provider as Provider
     from rehydrate.prompt.caps import (
         Caps as Caps,
+        CapToolResults as CapToolResults,
     )
     from rehydrate.prompt.compiled import (
         USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
         SourceStatus as SourceStatus,
         Trace as Trace,
     )
-    from rehydrate.prompt.diff import (
-        Change as Change,
-        IRDiff as IRDiff,
-    )
     from rehydrate.prompt.entries import History as History
     from rehydrate.prompt.explain import (
+        Change as Change,
+        IRDiff as IRDiff,
         PromptExplanation as PromptExplanation,
         PromptRow as PromptRow,
     )
@@ -57,9 +56,6 @@ if TYPE_CHECKING:
         HeldOriginals as HeldOriginals,
         MemoryOriginals as MemoryOriginals,
         Originals as Originals,
-    )
-    from rehydrate.prompt.passes.cap import (
-        CapToolResults as CapToolResults,
     )
     from rehydrate.prompt.passes.echo import (
         RemoveEchoes as RemoveEchoes,

@@ -18,18 +18,17 @@ from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgument
 from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
 from rehydrate.messages import PROVIDERS, Provider
+from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment, shared_segments
 from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.passes.breakpoints import place_breakpoints
-from rehydrate.prompt.passes.cap import cap_tool_results
-from rehydrate.prompt.passes.deduplicate import deduplicate
 from rehydrate.prompt.passes.echo import remove_echoes
-from rehydrate.prompt.passes.order import order
+from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import prune
+from rehydrate.prompt.splicing import deduplicate
 from rehydrate.prompt.stale_thinking import checked_policy, first_change, without_stale_thinking
 from rehydrate.prompt.target import Pass, RenderCache, Target, pass_name, traced
 

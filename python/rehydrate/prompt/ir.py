@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from rehydrate.errors import Violation
-from rehydrate.prompt import diff, explain, laws, serialize
+from rehydrate.prompt import explain, laws, serialize
 from rehydrate.prompt.content import PromptContent
-from rehydrate.prompt.explain import PromptExplanation
+from rehydrate.prompt.explain import IRDiff, PromptExplanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PromptIR(PromptContent):
         """
         return explain.explain(self)
 
-    def diff(self, other: PromptIR) -> diff.IRDiff:
+    def diff(self, other: PromptIR) -> IRDiff:
         """Return the changes from this one to the other.
 
         >>> from rehydrate.prompt import Provenance, Section
@@ -50,7 +50,7 @@ class PromptIR(PromptContent):
         0 -> 4 tokens
           + notes added: +4 tokens
         """
-        return diff.diff(self, other)
+        return explain.diff(self, other)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the IR as JSON values; message objects become dicts.

@@ -45,7 +45,7 @@ class RenderCache:
         """Note a value of this history's first rows; None: of all of them."""
         self._notes[what] = history.stamp, len(history.entries) if rows is None else rows, value
 
-    def grown(self, extend: Callable[[T, History, int], T], empty: T, history: History) -> T:
+    def grown(self, extend: Callable[[T, History, int], T], empty: Any, history: History) -> T:
         """Return a value of all rows. ``extend`` returns one with the rows from a position on."""
         rows, found = self.known(extend, history)
         value, count = found or (empty, 0)

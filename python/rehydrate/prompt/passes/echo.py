@@ -15,11 +15,9 @@ from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About
-from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource
-from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
-from rehydrate.prompt.passes.tool_inputs import input_strings
+from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource, input_strings
 from rehydrate.prompt.target import Target, traced
-from rehydrate.prompt.tool_results import Text, ToolNames, texts_of
+from rehydrate.prompt.tool_results import Text, TextChange, TextChanges, ToolNames, texts_of
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 
