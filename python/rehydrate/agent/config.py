@@ -14,7 +14,7 @@ from rehydrate.context.context import Context
 from rehydrate.context.thread import ToolHandler
 from rehydrate.cost.prices import Price
 from rehydrate.errors import InvalidArgumentError, ProviderUnavailableError, RateLimitError
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.section import ToolDef
 
 

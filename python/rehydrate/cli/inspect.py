@@ -20,8 +20,7 @@ from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
-    from rehydrate.prompt.compiled import CompiledPrompt
-    from rehydrate.prompt.ir import PromptIR
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget
 
 
@@ -107,8 +106,7 @@ def _prompt_in_file(
     for option in _LEFT_ALONE:
         if getattr(options, option, None):
             raise Failure(f"--{option} makes a prompt of a conversation; {options.file} is one")
-    from rehydrate.prompt.compiled import CompiledPrompt
-    from rehydrate.prompt.ir import PromptIR
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 
     kind = CompiledPrompt if document["rehydrate"] == "compiled_prompt" else PromptIR
     return kind.from_dict(document), None

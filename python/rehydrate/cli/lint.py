@@ -192,8 +192,7 @@ def _requests(text: str) -> list[Any]:
 
 
 def _prompt(value: dict[str, Any]) -> Any:
-    from rehydrate.prompt.compiled import CompiledPrompt, Segment
-    from rehydrate.prompt.ir import PromptIR
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
 
     ir = PromptIR.from_dict(value)
     if value["rehydrate"] == "prompt_ir":

@@ -32,10 +32,9 @@ from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider, problems_of
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section

@@ -33,7 +33,7 @@ from rehydrate.prompt.target import RenderCache
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.embedding.choice import Choice
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
     from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource

@@ -17,7 +17,7 @@ from rehydrate.prompt.splicing import late_tokens, visible_items, with_items
 
 if TYPE_CHECKING:
     from rehydrate.cost.prefix import PrefixReport
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
 
 
 class LeftOut:

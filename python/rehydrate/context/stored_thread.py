@@ -26,10 +26,9 @@ from rehydrate.context.thread_records import (
     reading,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 from rehydrate.prompt.sources.conversation import conversation
 from rehydrate.prompt.target import Target
 

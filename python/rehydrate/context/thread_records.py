@@ -22,9 +22,8 @@ from rehydrate._text import as_json
 from rehydrate.context.history import Entries, StoredEntry
 from rehydrate.context.prompt_state import PromptState
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnreadableIRError
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import IR_KIND, VERSION as IR_VERSION, document, plain

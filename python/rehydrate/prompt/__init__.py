@@ -12,12 +12,6 @@ if TYPE_CHECKING:
         Caps as Caps,
         CapToolResults as CapToolResults,
     )
-    from rehydrate.prompt.compiled import (
-        USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
-        CompiledPrompt as CompiledPrompt,
-        ProviderSummary as ProviderSummary,
-        Segment as Segment,
-    )
     from rehydrate.prompt.compiler import (
         DEFAULT_PASSES as DEFAULT_PASSES,
         acompile as acompile,
@@ -45,7 +39,13 @@ if TYPE_CHECKING:
         hydrate as hydrate,
         hydrate_source as hydrate_source,
     )
-    from rehydrate.prompt.ir import PromptIR as PromptIR
+    from rehydrate.prompt.ir import (
+        USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
+        CompiledPrompt as CompiledPrompt,
+        PromptIR as PromptIR,
+        ProviderSummary as ProviderSummary,
+        Segment as Segment,
+    )
     from rehydrate.prompt.laws import (
         BrokenLaw as BrokenLaw,
         Law as Law,

@@ -19,10 +19,15 @@ from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.caps import cap_tool_results
-from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment, shared_segments
 from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import (
+    USUAL_MINIMUM_PREFIX,
+    CompiledPrompt,
+    PromptIR,
+    Segment,
+    shared_segments,
+)
 from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.echo import remove_echoes

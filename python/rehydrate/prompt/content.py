@@ -11,6 +11,11 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.request import Budget, ContextRequest
 from rehydrate.prompt.section import Section, ToolDef
 
+MOST_BREAKPOINTS = 4
+"""A provider accepts no more cache marks."""
+TOOLS = "tools"
+"""The breakpoint after all tools."""
+
 SourceStatus = Literal["ok", "late", "failed", "off"]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse
-from rehydrate.prompt.laws import TOOLS
+from rehydrate.prompt.content import TOOLS
 
 if TYPE_CHECKING:
     from rehydrate.prompt.content import DroppedSection, PromptContent, SourceReport, Trace

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import parse, validate
-from rehydrate.prompt.content import Outcome
+from rehydrate.prompt.content import MOST_BREAKPOINTS, TOOLS, Outcome
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from rehydrate.prompt.content import PromptContent
     from rehydrate.prompt.entries import History
 
-
-MOST_BREAKPOINTS = 4
-"""A provider accepts no more cache marks."""
-TOOLS = "tools"
-"""The breakpoint after all tools."""
 
 _PAIRING_RULES = frozenset(
     {

@@ -23,10 +23,9 @@ from rehydrate.formats.neutral import RenderedMessage
 from rehydrate.formats.rendering import RENDERERS, Rendered, render_history
 from rehydrate.formats.translation import notes_on
 from rehydrate.messages import PROVIDER_OF, Provider, normal_role
-from rehydrate.prompt.compiled import Segment
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, Segment
 from rehydrate.prompt.section import Section, Stability, ToolDef
 from rehydrate.prompt.target import Target
 

@@ -17,7 +17,6 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
-from rehydrate.prompt.content import PromptContent
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import Section
 
@@ -32,8 +31,8 @@ KIND_KEY = "rehydrate"
 _LANGCHAIN, _OPENAI_CHAT = "langchain", "openai_chat"
 
 
-def ir_to_dict(ir: PromptContent) -> dict[str, Any]:
-    """Return the IR as JSON values. The values are copies, and message objects become dicts.
+def ir_to_dict(ir: Any) -> dict[str, Any]:
+    """Return a PromptIR as JSON values. The values are copies, and message objects become dicts.
 
     LangChain messages become OpenAI chat messages, one by one. Those that no model sees (a command
     to a graph's state) are left out. Raises UnreadableIRError for a value that JSON cannot hold.
@@ -199,7 +198,7 @@ def _name(member: Enum) -> str:
     return str(member.value) if isinstance(member, StrEnum) else member.name.lower()
 
 
-def _without_langchain_objects(ir: PromptContent) -> PromptContent:
+def _without_langchain_objects(ir: Any) -> Any:
     """Convert an IR of LangChain messages to OpenAI chat."""
     if ir.history.format != _LANGCHAIN:
         return ir

@@ -11,7 +11,7 @@ from rehydrate.agent.models.sdk import SdkModel, StreamAccumulator
 from rehydrate.agent.models.sdk_errors import malformed_as_provider_errors, unreadable_answer
 from rehydrate.agent.models.streams import EventStream, SdkStream
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import COMPACTION_BETA, CompiledPrompt, ProviderSummary
+from rehydrate.prompt.ir import COMPACTION_BETA, CompiledPrompt, ProviderSummary
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex

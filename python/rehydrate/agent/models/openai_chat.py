@@ -19,7 +19,7 @@ from rehydrate.agent.models.sdk_errors import error_from_body
 from rehydrate.agent.models.streams import EventStream, ResponseStream
 from rehydrate.cost.prices import Usage
 from rehydrate.formats.openai_chat import state_blocks
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from rehydrate.agent.models.sdk_errors import (
     unreadable_answer,
 )
 from rehydrate.errors import RequestRefusedError
-from rehydrate.prompt.compiled import CompiledPrompt, ProviderSummary
 from rehydrate.prompt.counting import entry_tokens
+from rehydrate.prompt.ir import CompiledPrompt, ProviderSummary
 
 ENCRYPTED = "reasoning.encrypted_content"
 _NOT_ENCRYPTED = "encrypted content is not supported"

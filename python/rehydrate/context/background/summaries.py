@@ -11,7 +11,7 @@ from rehydrate.context.background.writers import ExtractiveWriter, SummaryReques
 from rehydrate.context.context_store.operations import PERMANENT, Item, Status
 from rehydrate.context.context_store.rendering import WORD_FOR_WORD, is_changed, within
 from rehydrate.context.context_store.tool_table import CHANGES
-from rehydrate.prompt.compiled import ProviderSummary
+from rehydrate.prompt.ir import ProviderSummary
 
 LEAST_CHARACTERS = 40
 """A shorter text is not a summary of a conversation that was worth one."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.thread import Thread
     from rehydrate.messages import Provider
-    from rehydrate.prompt.compiled import CompiledPrompt, ProviderSummary
     from rehydrate.prompt.entries import History
+    from rehydrate.prompt.ir import CompiledPrompt, ProviderSummary
 
 
 Complete = Callable[[str], str]
