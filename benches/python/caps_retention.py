@@ -27,8 +27,7 @@ from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import HeldOriginals
-from rehydrate.prompt.caps import cap_text
-from rehydrate.prompt.tool_results import ToolNames, texts_of
+from rehydrate.prompt.caps import ToolNames, cap_text, texts_of
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400

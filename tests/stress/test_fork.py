@@ -258,7 +258,7 @@ def test_a_hook_that_waits_for_a_thread_inside_a_store_is_not_waited_for(tmp_pat
     [
         "rehydrate.prompt.HeldOriginals()._lock",
         "MemoryOriginals(Memory.open(sys.argv[2], namespace='a'))._lock",
-        "CapToolResults()._cache._counts._lock",
+        "CapToolResults()._recent._lock",
         "Clients('anyio', object)._lock",
         "rehydrate.Context()._thread.lock",
     ],

@@ -17,7 +17,6 @@ from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
-from rehydrate.prompt.content import Meta, Outcome
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
@@ -26,7 +25,7 @@ from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Section, Stability, ToolDef
+from rehydrate.prompt.section import Meta, Outcome, Section, Stability, ToolDef
 from rehydrate.prompt.sources import sources_of
 from rehydrate.prompt.target import RenderCache
 

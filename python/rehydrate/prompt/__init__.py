@@ -17,14 +17,6 @@ if TYPE_CHECKING:
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
     )
-    from rehydrate.prompt.content import (
-        DroppedSection as DroppedSection,
-        Meta as Meta,
-        Outcome as Outcome,
-        SourceReport as SourceReport,
-        SourceStatus as SourceStatus,
-        Trace as Trace,
-    )
     from rehydrate.prompt.entries import History as History
     from rehydrate.prompt.explain import (
         Change as Change,
@@ -69,12 +61,18 @@ if TYPE_CHECKING:
     from rehydrate.prompt.section import (
         FULL_TRUST as FULL_TRUST,
         CompositionMode as CompositionMode,
+        DroppedSection as DroppedSection,
+        Meta as Meta,
+        Outcome as Outcome,
         Position as Position,
         Priority as Priority,
         Provenance as Provenance,
         Section as Section,
+        SourceReport as SourceReport,
+        SourceStatus as SourceStatus,
         Stability as Stability,
         ToolDef as ToolDef,
+        Trace as Trace,
     )
     from rehydrate.prompt.sources.source import (
         Found as Found,

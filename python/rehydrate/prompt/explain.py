@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse
-from rehydrate.prompt.content import TOOLS
+from rehydrate.prompt.section import TOOLS
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.content import DroppedSection, PromptContent, SourceReport, Trace
     from rehydrate.prompt.entries import History
     from rehydrate.prompt.request import Budget
-    from rehydrate.prompt.section import Section, ToolDef
+    from rehydrate.prompt.section import (
+        DroppedSection,
+        PromptContent,
+        Section,
+        SourceReport,
+        ToolDef,
+        Trace,
+    )
 
 
 _ENTRY = re.compile(r"history\[(\d{1,9})\]")

@@ -16,19 +16,25 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
-from rehydrate._check import check_known, check_timeout
+from rehydrate._check import check_known, check_timeout, check_whole
 from rehydrate._concurrency import loops
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import run_in_thread, waiting
 from rehydrate._text import safe_error_text
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
-from rehydrate.prompt.content import DroppedSection, Meta, SourceReport, SourceStatus
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import ContextRequest
-from rehydrate.prompt.section import Section, ToolDef
+from rehydrate.prompt.section import (
+    DroppedSection,
+    Meta,
+    Section,
+    SourceReport,
+    SourceStatus,
+    ToolDef,
+)
 from rehydrate.prompt.sources import check_names, sources_of
 from rehydrate.prompt.sources.given import as_found, history, system as system_of, tools as tools_of
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
@@ -214,10 +220,7 @@ def _source_requests(
 ) -> list[SourceRequest]:
     """Return the request to each source, with the tokens that it may take."""
     room, visible = options.get("budget_tokens"), options.get("visible", ())
-    if not (room is None or (type(room) is int and room >= 0)):
-        raise InvalidArgumentError(
-            f"budget_tokens is {room!r}; pass a whole number from 0 up, or None"
-        )
+    check_whole("budget_tokens", room, or_none=True)
     if isinstance(visible, str) or not isinstance(visible, Iterable):
         raise InvalidArgumentError(
             f"visible is of type {type(visible).__name__}; pass the items of provenances"

@@ -14,9 +14,15 @@ from typing import Any, Literal, NamedTuple, Self
 from rehydrate.errors import Violation
 from rehydrate.messages import Provider
 from rehydrate.prompt import explain, laws, serialize
-from rehydrate.prompt.content import PromptContent
 from rehydrate.prompt.explain import IRDiff, PromptExplanation
-from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section, Stability
+from rehydrate.prompt.section import (
+    CompositionMode,
+    Priority,
+    PromptContent,
+    Provenance,
+    Section,
+    Stability,
+)
 
 
 @dataclass(frozen=True, slots=True)

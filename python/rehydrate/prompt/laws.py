@@ -19,13 +19,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import parse, validate
-from rehydrate.prompt.content import MOST_BREAKPOINTS, TOOLS, Outcome
-from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
+from rehydrate.prompt.section import (
+    FULL_TRUST,
+    MOST_BREAKPOINTS,
+    TOOLS,
+    Outcome,
+    Priority,
+    Provenance,
+    Section,
+)
 
 if TYPE_CHECKING:
     from rehydrate.messages import Conversation
-    from rehydrate.prompt.content import PromptContent
     from rehydrate.prompt.entries import History
+    from rehydrate.prompt.section import PromptContent
 
 
 _PAIRING_RULES = frozenset(

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
+from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import (
-    InvalidArgumentError,
     OriginalGoneError,
     OriginalsFullError,
     UnknownHandleError,
@@ -77,8 +77,7 @@ class HeldOriginals:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Set the limit."""
-        if type(max_bytes) is not int or max_bytes < 1:
-            raise InvalidArgumentError(f"max_bytes is {max_bytes!r}; pass a whole number from 1 up")
+        check_whole("max_bytes", max_bytes, 1)
         self._max_bytes = max_bytes
         self._lock = ForkSafeLock()
         self._texts: OrderedDict[str, _Held] = OrderedDict()
@@ -163,10 +162,7 @@ class MemoryOriginals:
         held: HeldOriginals | None = None,
     ) -> None:
         """Take a memory, its namespace unless it is bound to one, and the conversation's name."""
-        if not callable(getattr(memory, "add", None)):
-            raise InvalidArgumentError(
-                f"memory is of type {type(memory).__name__}; pass a rehydrate.Memory"
-            )
+        check_methods("memory", memory, "add", "pass a rehydrate.Memory")
         self._memory = memory
         self._namespace = namespace
         self._thread = thread

@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.section import Section
 
 T = TypeVar("T")
 
@@ -209,7 +208,8 @@ def _without_langchain_objects(ir: Any) -> Any:
     )
 
 
-def _chat_section(section: Section) -> Section:
+def _chat_section(section: Any) -> Any:
+    """Convert the messages of a `Section`."""
     if isinstance(section.content, str):
         return section
     content = tuple(entry for _, entry in _chat_entries(section.content))

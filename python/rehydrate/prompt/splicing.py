@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 from rehydrate._text import FreeNames
 from rehydrate.entry_id import EntryId
-from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import Section, changed, free_ids
+from rehydrate.prompt.section import DroppedSection, Section, changed, free_ids
 from rehydrate.prompt.target import RenderCache, Target, traced
 
 SHORTEST_QUOTE = 40

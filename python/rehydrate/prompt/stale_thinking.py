@@ -12,10 +12,9 @@ from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF
-from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, shared_segments, valid_until
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import DroppedSection, Section
 from rehydrate.prompt.target import Target, traced
 
 __all__ = [

@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Provider
-from rehydrate.prompt.content import Trace
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX, PromptIR, Segment
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import Section, Trace
 
 T = TypeVar("T")
 

@@ -15,11 +15,10 @@ from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider, Unit
-from rehydrate.prompt.content import Meta
 from rehydrate.prompt.counting import counted_sections, entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, section_of
-from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
+from rehydrate.prompt.section import CompositionMode, Meta, Priority, Provenance, Section
 
 SUMMARY_ID = "summary"
 ADDED_ID = "summary:added"

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import ne
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate.messages import Message, PieceKind
+from rehydrate.prompt.caps import Text, TextChange, TextChanges, add_tool_names, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About
 from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource, input_strings
 from rehydrate.prompt.target import Target, traced
-from rehydrate.prompt.tool_results import Text, TextChange, TextChanges, ToolNames, texts_of
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 
@@ -29,22 +29,19 @@ _MAX_CONVERSATIONS = 8
 """The number of conversations that are remembered between compilations."""
 
 
-class _Echo(NamedTuple):
-    """A tool result's text, and the runs of its lines that stand above."""
+_Echo = tuple[Text, tuple[Repeat, ...]]
+"""A tool result's text, and the runs of its lines that an earlier text has."""
 
-    text: Text
-    repeats: tuple[Repeat, ...]
 
-    def render(self, handle: str) -> str:
-        """Return the text with a reference instead of each run."""
-        lines = self.text.text.split("\n")
-        out: list[str] = []
-        done = 0
-        for repeat in self.repeats:
-            out += lines[done : repeat.start]
-            out.append(repeat.reference(handle))
-            done = repeat.end
-        return "\n".join([*out, *lines[done:]])
+def _with_references(text: str, repeats: Sequence[Repeat], handle: str) -> str:
+    """Return the text with a reference instead of each run."""
+    lines = text.split("\n")
+    out: list[str] = []
+    done = 0
+    for repeat in repeats:
+        out += [*lines[done : repeat.start], repeat.reference(handle)]
+        done = repeat.end
+    return "\n".join([*out, *lines[done:]])
 
 
 _Flagged = tuple[Message, bool]
@@ -58,7 +55,7 @@ class _ConversationEchoes:
         self._format = format
         self._least_characters = least_characters
         self._seen = SeenLines(least_characters)
-        self._tools = ToolNames()
+        self._tools: dict[str, str] = {}  # the names of the called tools
         self._hashes = array("q")  # of the messages so far, which the history holds
         self._echoes: list[tuple[_Echo, ...]] = []
         self._lines = array("I")  # the number of lines that were seen before each message
@@ -81,7 +78,7 @@ class _ConversationEchoes:
         begun._lines = self._lines[:end]
         begun._seen = self._seen.beginning(self._lines[end])
         for message in messages:
-            begun._tools.add(message)
+            add_tool_names(begun._tools, message)
         return begun
 
     @property
@@ -107,7 +104,7 @@ class _ConversationEchoes:
     def _echoes_of(self, message: Message, entry: Any, was_changed: bool) -> Iterator[_Echo]:
         """Yield the echoes in a message, and add its lines to those seen."""
         least = self._least_characters
-        self._tools.add(message)
+        add_tool_names(self._tools, message)
         is_long = any(len(piece.text) >= least for piece in message.pieces)
         texts = texts_of(message, entry, self._format, self._tools) if is_long else ()
         by_piece = {text.piece_index: text for text in texts}
@@ -115,7 +112,7 @@ class _ConversationEchoes:
         for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
-                source = TextSource("input", call, self._tools[call])
+                source = TextSource("input", call, self._tools.get(call, ""))
                 for string, held in input_strings(piece.text, entry, least):
                     self._seen.add(string, source, held=held)
             elif piece.kind == PieceKind.TEXT:
@@ -125,7 +122,7 @@ class _ConversationEchoes:
                 call, tool = (text.tool_call_id, text.tool) if text else ("", "")
                 repeats = self._seen.repeats(piece.text) if text else ()
                 if repeats and text:
-                    yield _Echo(text, repeats)
+                    yield text, repeats
                 # A reference must not lead to a text that was cut.
                 if not was_changed:
                     self._seen.add(piece.text, TextSource("result", call, tool), repeats)
@@ -187,15 +184,15 @@ class RemoveEchoes:
         found = conversation.of(flagged, start, history.entries)
         for (message, _), echoes in zip(flagged, found, strict=True):
             made = []
-            for echo in echoes:
-                if echo.text.tool_call_id in late_bound_calls:
+            for text, repeats in echoes:
+                if text.tool_call_id in late_bound_calls:
                     continue
-                about = About(echo.text.tool, echo.text.tool_call_id)
-                handle = changes.keep(originals, echo.text.text, about)
+                handle = changes.keep(originals, text.text, About(text.tool, text.tool_call_id))
                 if handle is not None:
-                    count = sum(repeat.end - repeat.start for repeat in echo.repeats)
+                    count = sum(repeat.end - repeat.start for repeat in repeats)
                     note = f"{count:,} lines stand above, {handle}"
-                    made.append(TextChange(echo.text.path, echo.render(handle), note))
+                    shortened = _with_references(text.text, repeats, handle)
+                    made.append(TextChange(text.path, shortened, note))
             changes.add(message.index, made)
         with self._lock:
             self._conversations.insert(0, conversation)

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import anthropic_writing
 from rehydrate.messages import Conversation
-from rehydrate.prompt.content import MOST_BREAKPOINTS, TOOLS
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import CompositionMode, Position, Section
+from rehydrate.prompt.section import MOST_BREAKPOINTS, TOOLS, CompositionMode, Position, Section
 from rehydrate.prompt.target import Target, traced
 
 _MODES = {
