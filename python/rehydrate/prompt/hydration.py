@@ -71,6 +71,10 @@ class SourceOptions(TypedDict, total=False):
     timeout: float | None
 
 
+_Outcome = tuple[Found, SourceReport]
+"""The answer of one source, and the report of its call."""
+
+
 class Hydrated(NamedTuple):
     """The result of one source."""
 
@@ -161,8 +165,8 @@ def hydrate_sources(
     requests = _source_requests(wanted, request, options, is_asked_for=True)
     outcomes = _run(wanted, requests, options)
     return [
-        Hydrated(each.found.sections, each.report, each.found.dropped, each.found.degraded)
-        for each in outcomes
+        Hydrated(found.sections, report, found.dropped, found.degraded)
+        for found, report in outcomes
     ]
 
 
@@ -236,26 +240,25 @@ def _source_requests(
 
 def _run(
     sources: Sequence[HydrationSource], requests: Sequence[SourceRequest], options: Any
-) -> list[SourceOutcome]:
+) -> list[_Outcome]:
     if "timeout" in options:
         timeout = check_timeout("timeout", options["timeout"])
         sources = [replace(source, timeout=timeout) for source in sources]
     return run_sources(sources, requests)
 
 
-def _turned_off(source: HydrationSource) -> SourceOutcome:
+def _turned_off(source: HydrationSource) -> _Outcome:
     report = SourceReport(source.name, "off", detail="the strategy leaves it out")
-    return SourceOutcome(Found(), report)
+    return (Found(), report)
 
 
-def _prompt(request: ContextRequest, outcomes: Sequence[SourceOutcome]) -> PromptIR:
+def _prompt(request: ContextRequest, outcomes: Sequence[_Outcome]) -> PromptIR:
     """Return a PromptIR with the results of all sources, in their order."""
-    found = [outcome.found for outcome in outcomes]
-    dropped = [one for each in found for one in each.dropped]
+    dropped = [one for found, _ in outcomes for one in found.dropped]
     sections: dict[str, Section] = {}
     tools: dict[str, ToolDef] = {}
-    for each, outcome in zip(found, outcomes, strict=True):
-        name = outcome.report.name
+    for each, report in outcomes:
+        name = report.name
         for section in each.sections:
             if sections.setdefault(section.id, section) is not section:
                 reason = "another section has this id"
@@ -268,25 +271,24 @@ def _prompt(request: ContextRequest, outcomes: Sequence[SourceOutcome]) -> Promp
         request=request,
         sections=tuple(sections.values()),
         tools=tuple(tools.values()),
-        history=next((each.history for each in found if each.history), History()),
+        history=next((each.history for each, _ in outcomes if each.history), History()),
         counter=COUNTER,
     )
     return prompt.replace(
         meta=Meta(
-            sources=tuple([outcome.report for outcome in outcomes]),
+            sources=tuple([report for _, report in outcomes]),
             dropped=tuple(dropped),
             before_tokens=prompt.tokens + sum(one.tokens for one in dropped),
-            degraded=tuple(dict.fromkeys(note for each in outcomes for note in _degraded(each))),
+            degraded=tuple(dict.fromkeys(note for each in outcomes for note in _degraded(*each))),
         )
     )
 
 
-def _degraded(outcome: SourceOutcome) -> Iterator[str]:
+def _degraded(found: Found, report: SourceReport) -> Iterator[str]:
     """Yield, in words, what failed in one source and what was used instead."""
-    report = outcome.report
     if report.status in ("late", "failed"):
         yield f"{report.name}: {report.status}: {report.detail}"
-    yield from outcome.found.degraded
+    yield from found.degraded
 
 
 MAX_ABANDONED = 32
@@ -295,16 +297,9 @@ _GRACE_SECONDS = 0.005
 """Time after its deadline until an async source is cancelled: it must be late first."""
 
 
-class SourceOutcome(NamedTuple):
-    """The answer of one source, and the report of its call."""
-
-    found: Found
-    report: SourceReport
-
-
 def run_sources(
     sources: Sequence[HydrationSource], requests: Sequence[SourceRequest]
-) -> list[SourceOutcome]:
+) -> list[_Outcome]:
     """Return the outcome of each source, in the order of the sources.
 
     Errors are reported in the outcomes; KeyboardInterrupt, SystemExit and the like are raised.
@@ -370,7 +365,7 @@ class _Call:
             if self._is_abandoned:
                 _abandoned[self.source.name] -= 1
 
-    def outcome(self) -> SourceOutcome:
+    def outcome(self) -> _Outcome:
         """Wait for the answer until the deadline, and return the outcome."""
         deadline = self._deadline
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -410,7 +405,7 @@ class _Call:
         found = as_found(answer, source)
         return found if source.ignores_budget else fit_to_budget(found, self._request)
 
-    def _outcome_of(self, found: Found) -> SourceOutcome:
+    def _outcome_of(self, found: Found) -> _Outcome:
         tokens = sum(section.tokens or 0 for section in found.sections)
         tokens += sum(tool.tokens or 0 for tool in found.tools)
         if found.history is not None:
@@ -419,12 +414,13 @@ class _Call:
         report = SourceReport(
             self.source.name, status, len(found.sections), tokens, self._elapsed_ms(), found.off
         )
-        return SourceOutcome(found, report)
+        return (found, report)
 
-    def _empty_outcome(self, status: SourceStatus, detail: str) -> SourceOutcome:
+    def _empty_outcome(self, status: SourceStatus, detail: str) -> _Outcome:
         elapsed_ms = self._elapsed_ms()
-        return SourceOutcome(
-            Found(), SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail)
+        return (
+            Found(),
+            SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail),
         )
 
     def _elapsed_ms(self) -> float:

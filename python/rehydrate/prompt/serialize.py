@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
 from rehydrate.prompt.entries import History
@@ -246,20 +246,16 @@ def _chat_entries(entries: Sequence[Any]) -> Iterator[tuple[int, Any]]:
 # Reading
 
 
-class _Field(NamedTuple):
-    hint: Any
-    is_required: bool
-
-
 @cache
-def _fields_of(kind: Any) -> dict[str, _Field]:
-    """Return the fields of a dataclass or named tuple that JSON has."""
+def _fields_of(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the hint of each field of a dataclass or named tuple that JSON has, and whether it is
+    required."""
     hints = typing.get_type_hints(kind)
     if issubclass(kind, tuple):
         defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})
-        return {name: _Field(hint, name not in defaults) for name, hint in hints.items()}
+        return {name: (hint, name not in defaults) for name, hint in hints.items()}
     return {
-        field.name: _Field(
+        field.name: (
             hints[field.name],
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )
@@ -278,12 +274,12 @@ def _record(kind: Any, value: Any, path: str) -> Any:
         names = ", ".join(map(repr, unknown))
         remedy = f"upgrade rehydrate, or leave it out: a {kind.__name__} has {', '.join(fields)}"
         raise UnreadableIRError(path, f"has the unknown field {names}", remedy, unknown)
-    missing = [name for name, field in fields.items() if field.is_required and name not in value]
+    missing = [name for name, (_, must) in fields.items() if must and name not in value]
     if missing:
         names = ", ".join(map(repr, missing))
         raise UnreadableIRError(path, f"has no {names}", "add it", missing)
     read = {
-        name: _read(fields[name].hint, one, f"{path}.{name}" if path else name)
+        name: _read(fields[name][0], one, f"{path}.{name}" if path else name)
         for name, one in value.items()
     }
     try:
