@@ -14,10 +14,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from rehydrate.compact.query import WeightedQuery
-from rehydrate.context.model_view import ModelView
-from rehydrate.context.prompt_state import ANSWER_WORDS_TOKENS
+from rehydrate.context.history import Remainders
 from rehydrate.context.retriever import Retriever, excerpt_tokens
-from rehydrate.context.thread_originals import Remainders
+from rehydrate.context.thread import ANSWER_WORDS_TOKENS, ModelView
 from rehydrate.context.time_range import describe
 from rehydrate.context.tool_calls import ContextQuery, shown
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
@@ -34,14 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The conversation, its sources, what had no room, and what an answer may cost."""
+    """The conversation, its sources, and what an answer may cost."""
 
     view: ModelView
     originals: Originals
     retriever: Retriever
-    remainders: Remainders
     timezone: tzinfo
     budget_tokens: int
+
+    @property
+    def remainders(self) -> Remainders:
+        """What answers had no room for."""
+        return self.view.thread.remainders
 
     @property
     def max_tokens(self) -> int:

@@ -22,14 +22,15 @@ from rehydrate.context.arguments import (
     seconds_of,
 )
 from rehydrate.context.background.compactor import BackgroundCompaction, BackgroundCompactor
-from rehydrate.context.model_view import ModelView
+from rehydrate.context.history import EntryOriginals
+from rehydrate.context.log import Log
 from rehydrate.context.prompt_builder import PromptBuilder, own_passes
-from rehydrate.context.stored_thread import attach
-from rehydrate.context.thread import PromptCall, Thread, ToolHandler
+from rehydrate.context.stored import Stored, read_stored
+from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
 from rehydrate.context.usage import ContextUsage, is_short_to_add
-from rehydrate.cost.prefix import PrefixReport, prefix_report
+from rehydrate.cost.prefix import PrefixReport
 from rehydrate.embedding.choice import Choice, choice_of
-from rehydrate.errors import BudgetExceededError, InvalidArgumentError
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.compiled import CompiledPrompt
@@ -130,7 +131,17 @@ class Context:
         check_working(passes, originals, timeout, clock, granularity)
         check_outline(outline)
         self._clock = clock
-        self._thread = Thread(format or provider)
+        stored, records, where = Stored(format or provider), 0, ""
+        if threads is not None:
+            if not thread:
+                raise InvalidArgumentError("thread is empty; name the conversation to be stored")
+            where = threads.namespace_for(namespace, "Context")
+            stored, records = read_stored(threads.native, where, thread, stored.format)
+        render_cache = RenderCache()
+        self._thread = stored.thread(render_cache)
+        kept: Originals = HeldOriginals() if originals is None else originals
+        if threads is not None and originals is None:
+            kept = EntryOriginals(self._thread.entries, stored.originals)
         self._builder = PromptBuilder(
             sources=asked_sources,
             provider=provider,
@@ -142,31 +153,31 @@ class Context:
             tools=read_tools(tools),
             request=ContextRequest("", strategy, budget, thread, None, namespace),
             passes=own_passes() if passes is None else tuple(passes),
-            originals=HeldOriginals() if originals is None else originals,
+            originals=kept,
             embedder=choice_of(embedder),
             timeout=timeout,
             outline=outline,
             runs_own_code_only=passes is None and originals is None,
-            render_cache=RenderCache(),
+            render_cache=render_cache,
         )
+        if self._thread.state.ir is not None:
+            self._thread.offer(self._builder.go_on_with(self._thread.state.ir.tools), None)
         self._model_view = ModelView(self._thread, self._builder)
         """For `ContextJIT` alone."""
         self._owned: Threads | None = None
         """The store that is closed with it."""
-        summary = None
         if threads is not None:
-            if not thread:
-                raise InvalidArgumentError("thread is empty; name the conversation to be stored")
-            summary = attach(
-                self._thread,
-                self._builder,
+            log = Log(
                 threads.native,
-                threads.namespace_for(namespace, "Context"),
+                where,
                 thread,
+                self._thread,
+                records,
+                originals=kept if isinstance(kept, EntryOriginals) else None,
                 saves_entries=threads.durability == "entry",
                 clock=clock,
-                has_own_originals=originals is not None,
             )
+            self._thread.write_to(log)
         self._background: BackgroundCompactor | None = None
         if background is not None:
             check_type(
@@ -175,7 +186,12 @@ class Context:
             self._background = BackgroundCompactor(
                 background, self._thread, self._builder, thread, clock
             )
-            self._background.resume(summary)
+            self._background.resume(stored.summary)
+
+    def _go_on_with(self, thread: Thread) -> None:
+        """Be about this thread; nothing of the context was used yet."""
+        self._thread = thread
+        self._model_view = ModelView(thread, self._builder)
 
     @classmethod
     def open(
@@ -321,9 +337,7 @@ class Context:
         thread = self._thread
         with thread.lock:
             thread.settle()
-            thread.state = self._builder.offer(offered, thread.state)
-            if handler is not None:
-                thread.tool_handler = handler
+            thread.offer(self._builder.offer(offered), handler)
 
     def prompt(
         self, query: str | None = None, *, time_range: TimeRange | None = None
@@ -387,7 +401,7 @@ class Context:
             for trouble in filter(None, (proposing, swapping, *unknown)):
                 draft = draft.degraded(trouble)
             compiled, missing = self._builder.compile(draft, thread)
-            self._send(compiled, missing)
+            thread.send(compiled, missing, self.budget.max_job_tokens)
             if background is not None:
                 background.note_sent()
             return compiled
@@ -443,47 +457,13 @@ class Context:
                 draft._replace(ir=ir), thread, waits=budget_tokens is None
             )
             compacted = compiled.ir.replace(request=request)
-            self._go_on_from(compacted, missing)
+            thread.go_on_from(compacted, missing)
         return compacted
-
-    def _send(self, compiled: CompiledPrompt, missing_hot: frozenset[str] | None) -> None:
-        """Note the prompt as the one before the model. Raise if the job is over its limit."""
-        state = self._thread.state
-        report = None if state.sent is None else prefix_report(state.sent, compiled)
-        fresh = compiled.tokens - (report.shared_tokens if report else 0)
-        limit = self.budget.max_job_tokens
-        if limit is not None and state.job_tokens + fresh > limit:
-            raise BudgetExceededError(
-                "the job",
-                state.job_tokens + fresh,
-                limit,
-                "end it here, set context.budget to one with more, or call context.new_job() "
-                "where a new job begins",
-                "Budget.max_job_tokens",
-            )
-        self._thread.state = replace(
-            state,
-            sent=compiled,
-            prefix=report,
-            job_tokens=state.job_tokens + fresh,
-            prompts=state.prompts + 1,
-        )
-        self._go_on_from(compiled.ir, missing_hot)
-        self._thread.late.give_all_up()  # what has no result now was asked for in vain
-
-    def _go_on_from(self, ir: PromptIR, missing_hot: frozenset[str] | None) -> None:
-        """Make this IR what the next prompt extends."""
-        thread = self._thread
-        if thread.late:
-            thread.late.settle(thread.entries.since(thread.state.seen).messages)
-        ir.history.shrink_parse_cache()
-        state = thread.state.going_on_from(ir, thread.entries)
-        thread.state = replace(state, missing_hot=missing_hot)
 
     def new_job(self) -> None:
         """Start the next job: `Budget.max_job_tokens` counts from here."""
         with self._thread.lock, self._thread.change(ends_turn=True):
-            self._thread.state = replace(self._thread.state, job_tokens=0)
+            self._thread.begin_job()
 
     @property
     def store(self) -> ContextStore:
@@ -494,8 +474,7 @@ class Context:
         >>> [item.text for item in context.store.items("User Preferences")]
         ['Always use French.']
         """
-        with self._thread.lock:
-            self._thread.undo_abandoned()
+        with self._thread.reading():
             self._thread.update_store()
             return self._thread.store
 

@@ -180,7 +180,11 @@ class ContextJIT:
         retriever = Retriever(context, view, sources, budget_tokens, timeout)
         self._view = view
         self._tool_context = ToolContext(
-            view, context.originals, retriever, view.remainders, zone_of(timezone), budget_tokens
+            view,
+            context.originals,
+            retriever,
+            zone_of(timezone),
+            budget_tokens,
         )
         memories = retriever.memories
         self._load_memory = LoadMemory(memories[0]) if memories else None

@@ -6,19 +6,19 @@ the one before. Only where the prefix breaks anyway (a compaction) is anything i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.context.prompt_state import PromptState, unseen, was_pruned
-from rehydrate.context.thread import Thread
+from rehydrate.context.thread import PromptState, Thread, was_pruned
 from rehydrate.context.usage import INLINE_MS, prompt_ms
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
 from rehydrate.prompt.content import Meta, Outcome
-from rehydrate.prompt.counting import counted_tools, prompt_tokens, upper_bound
+from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
@@ -29,6 +29,7 @@ from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Section, Stability, ToolDef
 from rehydrate.prompt.sources.arguments import sources_of
+from rehydrate.prompt.splicing import visible_items, with_items
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
@@ -91,8 +92,9 @@ class PromptBuilder:
         """The limits of the prompts to come."""
         return self.request.budget
 
-    def offer(self, tools: Iterable[ToolDef], state: PromptState) -> PromptState:
-        """Offer these tools too; raises InvalidArgumentError for two of one name."""
+    def offer(self, tools: Iterable[ToolDef]) -> tuple[ToolDef, ...]:
+        """Offer these tools too, and return those that are new; raises InvalidArgumentError for two
+        of one name."""
         known = {tool.name: tool for tool in self.tools}
         for tool in tools:
             same_name = known.setdefault(tool.name, tool)
@@ -100,12 +102,14 @@ class PromptBuilder:
                 raise InvalidArgumentError(
                     f"two tools are named {tool.name!r}; give one of them another name"
                 )
-        new = list(known.values())[len(self.tools) :]
+        new = tuple(known.values())[len(self.tools) :]
         self.tools = (*self.tools, *new)
-        if not new or state.ir is None:
-            return state
-        tools = (*state.ir.tools, *counted_tools(new))
-        return replace(state, ir=state.ir.replace(tools=tools))
+        return new
+
+    def go_on_with(self, tools: tuple[ToolDef, ...]) -> tuple[ToolDef, ...]:
+        """Offer the tools of a stored prompt first, and return those that are new in it."""
+        own, self.tools = self.tools, tools
+        return self.offer(own)
 
     def is_short(self, thread: Thread, query: str | None, time_range: TimeRange | None) -> bool:
         """Return whether the next prompt takes no longer than an event loop can spare."""
@@ -141,7 +145,7 @@ class PromptBuilder:
         history = base.history.without(entries.taken_back).followed_by(new)
         # Where the user never spoke (a summary goes on from a compaction) before what came last.
         anchor = len(entries) - 1 if entries.turn is None else entries.turn
-        late_bound = (*base.late_bound, *thread.late.bound(new.messages))
+        late_bound = (*base.late_bound, *thread.bound(new.messages))
         shown = base.replace(history=history, late_bound=late_bound)
         fresh = [
             section if section.is_static else replace(section, anchor=anchor)
@@ -289,3 +293,62 @@ def _missing_hot(
     if not reports:
         return before
     return frozenset([each.name for each in reports if each.status in ("late", "failed")])
+
+
+_NUMBER = " @"
+"""Between a section's name and its number, where a source says something new under one name."""
+_LATE_NUMBER = re.compile(r"~\d+$")
+"""The same in the id of a late-bound section."""
+
+
+def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
+    """Yield the sections that are new besides a prompt's IR, with the ids they get in it.
+
+    A function may say something else in every turn under one name, as a clock does. What it said
+    last is not repeated; anything else gets a number. What a result shows at the model's own
+    request is not repeated either. A section with new and old items names the new ones only.
+    """
+    if not found:
+        return
+    ids = {section.id for section in (*shown.sections, *shown.late_bound)}
+    latest = _latest(shown)
+    given = visible_items(PromptIR(late_bound=shown.late_bound))
+    for section in found:
+        if section.is_static:
+            if section.id not in ids:
+                yield section
+            continue
+        items = section.provenance.items
+        fresh = tuple([item for item in items if item not in given])
+        is_given = bool(items) and not fresh
+        if is_given or latest.get(section.id) == section.content:
+            continue
+        id_, number = section.id, 1
+        while id_ in ids:
+            number += 1
+            id_ = f"{section.id}{_NUMBER}{number}"
+        ids.add(id_)
+        yield with_items(section if id_ == section.id else replace(section, id=id_), fresh)
+
+
+def _latest(shown: PromptIR) -> dict[str, Any]:
+    """Return the latest content under each name, from a source or in the answer to a call."""
+    contents = [
+        (
+            -1 if section.anchor is None else section.anchor,
+            section.id.partition(_NUMBER)[0],
+            section,
+        )
+        for section in shown.sections
+    ]
+    if shown.late_bound:
+        indices = {
+            tool_call_id: shown.history.entry_index(index)
+            for tool_call_id, index in shown.history.rows.answers()
+        }
+        contents += [
+            (indices.get(section.tool_call_id or "", -1), _LATE_NUMBER.sub("", section.id), section)
+            for section in shown.late_bound
+        ]
+    in_order = sorted(contents, key=lambda each: each[0])
+    return {name: section.content for _, name, section in in_order}

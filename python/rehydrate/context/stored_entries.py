@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.history import Entries
-from rehydrate.context.stored_thread import records_of
-from rehydrate.context.thread_records import Kind, Record, effective, header, numbered, read_record
+from rehydrate.context.records import (
+    Kind,
+    Record,
+    effective,
+    header,
+    numbered,
+    read_record,
+    records_of,
+)
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, StoreConflictError
 from rehydrate.formats._reading import compact_json
 from rehydrate.prompt.counting import text_tokens
@@ -170,7 +177,7 @@ class StoredEntries:
 
     def _append(self, written: int, records: Sequence[Record]) -> bool:
         """Write the records after so many; return False where others wrote meanwhile."""
-        rows = [(int(record.kind), record.time, record.body()) for record in records]
+        rows = [record.row for record in records]
         try:
             self._store.append_records(self._namespace, self._thread, written, rows)
         except StoreConflictError:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.context import Context
+from rehydrate.context.history import EntryOriginals
 from rehydrate.context.jit import BUDGET_TOKENS, ContextJIT
-from rehydrate.context.stored_thread import records_of, restore_unseen
-from rehydrate.context.thread_records import StoredThread, effective
+from rehydrate.context.records import effective, records_of
+from rehydrate.context.stored import Stored
 from rehydrate.context.tool_calls import Answered
 from rehydrate.context.transcript import transcript
 from rehydrate.errors import UnknownThreadError
@@ -68,19 +69,20 @@ class ThreadReader:
         records = effective(records_of(threads.native, where, thread))
         if not records:
             raise UnknownThreadError(thread, where)
-        stored = StoredThread.of(records)
+        stored = Stored.of(records)
         provider: Provider = stored.format if stored.format in PROVIDERS else "anthropic"
+        self._thread = stored.unseen_thread()
+        if before is not None:
+            self._thread.remainders.take(before._thread.remainders)
         self._context = Context(
             sources,
             provider=provider,
             format=stored.format,
             namespace=where,
+            originals=EntryOriginals(self._thread.entries, stored.originals),
             clock=clock,
         )
-        thread_read = self._context._thread
-        restore_unseen(thread_read, self._context._builder, stored)
-        if before is not None:
-            thread_read.remainders.take(before._context._thread.remainders)
+        self._context._go_on_with(self._thread)
         self._jit = ContextJIT(
             self._context,
             budget_tokens=budget_tokens,
@@ -114,5 +116,5 @@ class ThreadReader:
     def transcript(self) -> str:
         """Return the messages as text, each with its number; of a long thread the middle is left
         out."""
-        entries = self._context._thread.entries
+        entries = self._thread.entries
         return transcript(entries.at_indices(range(len(entries))).messages, is_numbered=True)

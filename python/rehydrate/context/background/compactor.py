@@ -39,8 +39,7 @@ from rehydrate.context.background.writers import (
 )
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.prompt_state import LeftOut
-from rehydrate.context.thread_records import reading
+from rehydrate.context.records import reading
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
@@ -356,9 +355,7 @@ class BackgroundCompactor:
         if after >= before:
             self._end(job, "discarded", "it would not make the prompt shorter")
             return ""
-        self._thread.state = replace(
-            state, ir=ir, compactions=state.compactions + 1, left_out=LeftOut()
-        )
+        self._thread.swap(ir)
         degraded = job.summary.degraded
         self._end(job, "swapped", degraded, before=before, after=after)
         return degraded

@@ -1,22 +1,30 @@
-"""ThreadLog: writes what changed in a thread to its store, and takes back what nobody received."""
+"""Log: writes what changed in a thread to its store, and takes back what nobody received.
+
+The record of a state names only what is new besides the one before, so a turn's record does not
+grow with the conversation.
+"""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import compress, count
+from operator import is_not, ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.context.thread_records import Kind, Record, state_record
+from rehydrate.context.records import Kind, Record, header
 from rehydrate.errors import StoreClosedError
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rehydrate.context.context_store.store import ContextStore
-    from rehydrate.context.history import Entries
-    from rehydrate.context.prompt_state import PromptState
-    from rehydrate.context.thread_originals import Remainders, ThreadOriginals
+    from rehydrate.context.history import Entries, EntryOriginals
+    from rehydrate.context.thread import PromptState, Thread, Waiting
     from rehydrate.memory.store import ThreadStore
-    from rehydrate.prompt.section import Section
+    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.entries import History
 
 
 class LogMark(NamedTuple):
@@ -25,12 +33,17 @@ class LogMark(NamedTuple):
     records: int
     entries: int
     state: PromptState
-    waiting: Mapping[str, tuple[Section, ...]]
+    waiting: Waiting
     operations: int
     """Of the context store."""
 
 
-class ThreadLog:
+def _mark_of(thread: Thread, records: int) -> LogMark:
+    operations = len(thread.store.operations)
+    return LogMark(records, len(thread.entries), thread.state, thread.waiting, operations)
+
+
+class Log:
     """The log of one stored thread. Hold the thread's lock to use it.
 
     `save` writes all that is new in one transaction, so that a kill at any point leaves the thread
@@ -43,15 +56,14 @@ class ThreadLog:
         store: ThreadStore,
         namespace: str,
         name: str,
+        thread: Thread,
+        records: int,
         *,
-        mark: LogMark,
-        originals: ThreadOriginals | None,
-        remainders: Remainders,
+        originals: EntryOriginals | None,
         saves_entries: bool,
         clock: Callable[[], float],
-        header: Record | None,
     ) -> None:
-        """Go on from what the store has; a new thread begins with its ``header``.
+        """Go on from what the store has of the thread, in so many records.
 
         With ``saves_entries`` each `Context.add` is on disk when it returns, otherwise each turn.
         """
@@ -59,11 +71,10 @@ class ThreadLog:
         self.name = name
         self.saves_entries = saves_entries
         self.store = store
-        self._mark = mark
+        self._mark = _mark_of(thread, records)
         self._originals = originals
-        self._remainders = remainders
         self._clock = clock
-        self._header = header
+        self._header = None if records else header(thread.entries.format)
         self._rows: list[tuple[int, float, str]] = []
         """The last records that were to be written."""
         self.is_closed = False
@@ -76,13 +87,7 @@ class ThreadLog:
         """The end of what is written."""
         return self._mark if self._doubt is None else self._doubt
 
-    def save(
-        self,
-        entries: Entries,
-        state: PromptState,
-        waiting: Mapping[str, tuple[Section, ...]],
-        store: ContextStore,
-    ) -> None:
+    def save(self, thread: Thread) -> None:
         """Write what is new since the last call: all of it, or nothing.
 
         Raises StoreError, and UnreadableIRError for an entry that JSON cannot hold.
@@ -90,6 +95,7 @@ class ThreadLog:
         self._check_open()
         self._settle_doubt()
         mark, now = self._mark, self._clock()
+        entries, state, waiting, store = thread.entries, thread.state, thread.waiting, thread.store
         records = [] if self._header is None else [self._header]
         for index in range(mark.entries, len(entries)):
             entry = plain(entries.at(index), f"history[{index}]")
@@ -98,7 +104,7 @@ class ThreadLog:
         originals = {} if self._originals is None else self._originals.unsaved()
         for handle, text in originals.items():
             records.append(Record(Kind.ORIGINAL, now, {"handle": handle, "text": text}))
-        remainders = self._remainders.unsaved()
+        remainders = thread.remainders.unsaved()
         for handle, sections in remainders.items():
             content = {"handle": handle, "sections": plain(sections, handle)}
             records.append(Record(Kind.REMAINDER, now, content))
@@ -114,10 +120,10 @@ class ThreadLog:
         if len(records) == (self._header is not None):
             return
         written = self._append(records)
-        self._mark = LogMark(written, len(entries), state, dict(waiting), len(store.operations))
+        self._mark = _mark_of(thread, written)
         if self._originals is not None:
             self._originals.note_saved(originals)
-        self._remainders.note_saved(remainders)
+        thread.remainders.note_saved(remainders)
 
     def close(self) -> None:
         """Write nothing more: whatever comes is refused, so that another `Context` may go on."""
@@ -167,8 +173,90 @@ class ThreadLog:
 
     def _append(self, records: list[Record]) -> int:
         """Write the records, and return how many the thread has then."""
-        self._rows = [(int(record.kind), record.time, record.body()) for record in records]
+        self._rows = [record.row for record in records]
         number = self._mark.records
         self.store.append_records(self.namespace, self.name, number, self._rows)
         self._header = None
         return number + len(records)
+
+
+LISTS = ("sections", "tools", "late_bound")
+"""Fields of a state that only grow."""
+COUNTS = ("seen", "turn", "job_tokens", "prompts", "compactions")
+"""Fields of a state that are numbers."""
+
+
+def state_record(state: PromptState, before: PromptState, entries: Entries, time: float) -> Record:
+    """Return the record of a state, compared with the one that was recorded before it.
+
+    The trace of the passes is left out: nothing goes on from it.
+    Raises UnreadableIRError for content that JSON cannot hold.
+    """
+    ir, old = state.shown, before.shown
+    lists = {name: _new_of(getattr(ir, name), getattr(old, name), name) for name in LISTS}
+    content = {
+        **{name: getattr(state, name) for name in COUNTS},
+        "missing_hot": None if state.missing_hot is None else sorted(state.missing_hot),
+        "has_ir": state.ir is not None,
+        "sent": None if state.sent is None else _sent(state, before),
+        "request": _changed(plain(ir.request, "request"), plain(old.request, "request")),
+        "counter": ir.counter,
+        "breakpoints": list(ir.breakpoints),
+        "meta": {
+            **plain(replace(ir.meta, dropped=(), trace=()), "meta"),
+            "dropped": _new_of(ir.meta.dropped, old.meta.dropped, "meta.dropped"),
+        },
+        "history": _new_of_history(ir.history, old.history, entries),
+        **lists,
+    }
+    return Record(Kind.STATE, time, content)
+
+
+def _changed(now: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not what they were."""
+    return {name: value for name, value in now.items() if value != old[name]}
+
+
+def _sent(state: PromptState, before: PromptState) -> dict[str, Any] | str:
+    """Return what identifies the prompt that was sent; "before": it is the one sent before."""
+    sent = state.sent
+    if sent is None or sent is before.sent:
+        return "before"
+    return {"provider": sent.provider, "model": sent.model, "digest": digest_of(sent)}
+
+
+def digest_of(prompt: CompiledPrompt) -> str:
+    """Return 128 bits of all that a provider is sent, hexadecimal."""
+    hashed = blake2b(digest_size=16)
+    for segment in prompt.segments:
+        hashed.update(segment.digest.encode())
+    return hashed.hexdigest()
+
+
+def _new_of(now: Sequence[Any], old: Sequence[Any], path: str) -> list[Any]:
+    """Return how many items at the beginning are those of before, and the others as JSON."""
+    same = _shared(now, old)
+    return [same, plain(now[same:], path)]
+
+
+def _shared(now: Sequence[Any], old: Sequence[Any]) -> int:
+    return min(len(now), len(old), _first_true(map(is_not, now, old)))
+
+
+def _first_true(flags: Iterable[bool]) -> int:
+    return next(compress(count(), flags), sys.maxsize)
+
+
+def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, Any]:
+    """Return how many entries at the beginning are those of before; of each other one the index,
+    the tokens, and, where it is not shown as it was added, what is shown."""
+    is_now = now.indices
+    same = min(_shared(now.entries, old.entries), _first_true(map(ne, is_now, old.indices)))
+    rest: list[list[Any]] = []
+    for position in range(same, len(now.entries)):
+        index, entry = is_now[position], now.entries[position]
+        told = [index, now.tokens[position]]
+        if not (index < len(entries) and entry is entries.at(index)):
+            told.append(plain(entry, f"history[{index}]"))
+        rest.append(told)
+    return {"same": same, "rest": rest}
