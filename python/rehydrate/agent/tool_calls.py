@@ -17,7 +17,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import is_cancellation
 from rehydrate._text import FreeNames, as_unicode, failure_text, result_text
-from rehydrate.agent.models.model import Reply
+from rehydrate.agent.model import Reply
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError, Violation
 from rehydrate.formats.calls import ToolCall, result_entries

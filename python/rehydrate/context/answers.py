@@ -14,11 +14,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from rehydrate.compact.query import WeightedQuery
-from rehydrate.context.history import Remainders
+from rehydrate.context.log import Remainders
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.thread import ANSWER_WORDS_TOKENS, ModelView
-from rehydrate.context.time_range import describe
-from rehydrate.context.tool_calls import ContextQuery, shown
+from rehydrate.context.tool_calls import ContextQuery, describe, shown
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.content import SourceReport

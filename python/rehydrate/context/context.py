@@ -14,28 +14,26 @@ from rehydrate._check import check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
 from rehydrate.compact.outline import OutlineSize, check_outline
-from rehydrate.context.arguments import (
+from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
+from rehydrate.context.facts import ContextFacts
+from rehydrate.context.history import is_short_to_add
+from rehydrate.context.log import EntryOriginals, Log
+from rehydrate.context.prompt_builder import (
+    PromptBuilder,
     check_system,
     check_target,
     check_working,
     checked_sources,
-    seconds_of,
+    own_passes,
 )
-from rehydrate.context.background.compactor import BackgroundCompaction, BackgroundCompactor
-from rehydrate.context.history import EntryOriginals
-from rehydrate.context.log import Log
-from rehydrate.context.prompt_builder import PromptBuilder, own_passes
 from rehydrate.context.stored import Stored, read_stored
 from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
-from rehydrate.context.usage import ContextUsage, is_short_to_add
-from rehydrate.cost.prefix import PrefixReport
-from rehydrate.embedding.choice import Choice, choice_of
+from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.compiled import CompiledPrompt
-from rehydrate.prompt.counting import prompt_tokens, upper_bound
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.render_cache import RenderCache
@@ -46,12 +44,11 @@ from rehydrate.prompt.stale_thinking import checked_policy
 from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.threads import Durability, Threads
     from rehydrate.prompt.sources.arguments import Given
 
 
-class Context:
+class Context(ContextFacts):
     """One conversation: add what happens, ask for the next prompt.
 
     It is append-only: each prompt extends the one before, byte for byte, so that the provider's
@@ -162,8 +159,7 @@ class Context:
         )
         if self._thread.state.ir is not None:
             self._thread.offer(self._builder.go_on_with(self._thread.state.ir.tools), None)
-        self._model_view = ModelView(self._thread, self._builder)
-        """For `ContextJIT` alone."""
+        self._go_on_with(self._thread)
         self._owned: Threads | None = None
         """The store that is closed with it."""
         if threads is not None:
@@ -190,8 +186,9 @@ class Context:
 
     def _go_on_with(self, thread: Thread) -> None:
         """Be about this thread; nothing of the context was used yet."""
+        builder = self._builder
         self._thread = thread
-        self._model_view = ModelView(thread, self._builder)
+        self._model_view = ModelView(thread, builder.provider, lambda: builder.budget)
 
     @classmethod
     def open(
@@ -241,16 +238,8 @@ class Context:
         **options: Any,
     ) -> Self:
         """`open` for asyncio and trio, with the same arguments, result and errors."""
-        opened = partial(
-            cls.open,
-            path,
-            sources,
-            thread=thread,
-            namespace=namespace,
-            durability=durability,
-            **options,
-        )
-        return await hand_over(opened, STORING)
+        named = partial(cls.open, thread=thread, namespace=namespace, durability=durability)
+        return await hand_over(partial(named, path, sources, **options), STORING)
 
     def close(self) -> None:
         """Write what is not on disk yet, and close the store that `open` opened.
@@ -317,7 +306,9 @@ class Context:
 
     def _add(self, entries: Sequence[Any], at: datetime | None) -> None:
         with self._thread.change():
-            self._thread.entries.extend(entries, self._clock() if at is None else seconds_of(at))
+            if at is not None:
+                check_type("at", at, datetime, "pass a datetime, or leave it out for now")
+            self._thread.entries.extend(entries, self._clock() if at is None else at.timestamp())
 
     def name_model(self, name: str) -> None:
         """Say which model the next prompts go to: its rules hold for thinking, where the context
@@ -464,124 +455,3 @@ class Context:
         """Start the next job: `Budget.max_job_tokens` counts from here."""
         with self._thread.lock, self._thread.change(ends_turn=True):
             self._thread.begin_job()
-
-    @property
-    def store(self) -> ContextStore:
-        """The continuous context store: what was laid down, decided, changed and left open.
-
-        >>> context = Context()
-        >>> context.add({"role": "user", "content": "Always use French. Which berth is free?"})
-        >>> [item.text for item in context.store.items("User Preferences")]
-        ['Always use French.']
-        """
-        with self._thread.reading():
-            self._thread.update_store()
-            return self._thread.store
-
-    def left_out(self) -> tuple[History, list[datetime]]:
-        """Return the entries that the last prompt does not show, and when each was said."""
-        return self._model_view.left_out()
-
-    @property
-    def room_tokens(self) -> int:
-        """The tokens that the running turn has room for, within the job's limit."""
-        return self._model_view.room_tokens()
-
-    @property
-    def request(self) -> ContextRequest:
-        """The request that all its prompts share: strategy, budget, thread and namespace."""
-        return self._builder.request
-
-    @property
-    def budget(self) -> Budget:
-        """The limits of its prompts; set another one at any time, for the prompts to come.
-
-        >>> context = Context()
-        >>> context.budget = Budget(soft_tokens=100_000, max_job_tokens=2_000_000)
-        >>> context.usage.soft_tokens
-        100000
-        """
-        return self._builder.budget
-
-    @budget.setter
-    def budget(self, budget: Budget) -> None:
-        check_type("budget", budget, Budget, "pass a Budget, as in Budget(soft_tokens=100_000)")
-        with self._thread.lock:
-            self._builder.request = replace(self._builder.request, budget=budget)
-
-    @property
-    def sources(self) -> Given:
-        """The sources asked once a user turn."""
-        return self._builder.sources
-
-    @property
-    def provider(self) -> Provider:
-        """The provider its prompts are compiled for."""
-        return self._builder.provider
-
-    @property
-    def format(self) -> str:
-        """The format of what is added, and of `history`."""
-        return self._thread.entries.format
-
-    @property
-    def turn(self) -> int | None:
-        """The index in `history` of the last user turn."""
-        return self._thread.entries.turn
-
-    @property
-    def history(self) -> list[Any]:
-        """Everything that was added, in order: the very objects, whatever a prompt left out."""
-        # Without the lock: it must be there at once, also while a prompt waits for its sources.
-        return self._thread.history()
-
-    @property
-    def ir(self) -> PromptIR | None:
-        """The IR of the last prompt; None before the first."""
-        return self._thread.state.ir
-
-    @property
-    def prefix(self) -> PrefixReport | None:
-        """Whether the last prompt extends the one before; None before the second."""
-        return self._thread.state.prefix
-
-    @property
-    def originals(self) -> Originals:
-        """The store of the whole texts of what was shortened: ``originals.get(handle)``."""
-        return self._builder.originals
-
-    @property
-    def embedder(self) -> Choice:
-        """The model by which its messages are compared with a query."""
-        return self._builder.embedder
-
-    @property
-    def jit(self) -> ToolHandler | None:
-        """The last `ContextJIT` made for it, or another `offer` handler; None: there is none."""
-        return self._thread.tool_handler
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a call on it is under way at this moment, which another would wait for."""
-        return self._thread.lock.is_held
-
-    @property
-    def usage(self) -> ContextUsage:
-        """How full the window is, and what the job has spent; as of the last prompt where one is
-        being made."""
-        # Without the lock, as `history` is: a server asks for it on its event loop.
-        budget, state = self._builder.budget, self._thread.state
-        tokens = prompt_tokens(state.ir) if state.ir else 0
-        return ContextUsage(
-            tokens=tokens,
-            upper_bound_tokens=upper_bound(tokens, self.provider),
-            soft_tokens=budget.soft_tokens,
-            hard_tokens=budget.hard_tokens,
-            job_tokens=state.job_tokens,
-            max_job_tokens=budget.max_job_tokens,
-            prompts=state.prompts,
-            compactions=state.compactions,
-            entries=len(self._thread.entries),
-            visible_entries=len(state.ir.history.entries) if state.ir else 0,
-            sections=len(state.ir.sections) if state.ir else 0,
-        )

@@ -1,31 +1,40 @@
 """Entries: the conversation as it grows; each entry is read and counted once, when it is added.
 
-PartlyShownTexts: the texts of entries of which the prompt shows only a part. EntryOriginals: whole
-texts by their handles. Remainders: what an answer had no room for, by its handle.
+PromptState: what the last prompt left of it. PartlyShownTexts: the texts of entries of which that
+prompt shows only a part.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from itertools import islice
+from operator import eq  # noqa: F401  the example
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate import formats
-from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import InvalidMessageError, RehydrateError, UnknownHandleError
+from rehydrate.errors import InvalidMessageError, RehydrateError
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import PROVIDER_OF, Message, PieceKind, Provider
-from rehydrate.prompt.counting import entry_tokens
+from rehydrate.prompt.counting import counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.originals import TRUST as TOOL_TRUST, About, HeldOriginals, handle_of_text
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST, Section
 from rehydrate.prompt.sources.cut_parts import PartlyShown
+
+if TYPE_CHECKING:
+    from rehydrate.cost.prefix import PrefixReport
+    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.section import ToolDef
+
+Same = Callable[[Any, Any], bool]
+"""Whether two entries say the same."""
 
 
 class StoredEntry(NamedTuple):
@@ -203,6 +212,21 @@ class Entries:
         """Return the time of the entry at an index in seconds since 1970."""
         return self._times[index]
 
+    def shared_with(self, others: Sequence[Any], start: int, same: Same) -> int:
+        """Return with how many of the entries from an index on a list begins.
+
+        >>> entries = Entries("plain")
+        >>> entries.extend([{"role": "user", "content": "Hello."}], 0.0)
+        >>> entries.shared_with([{"role": "user", "content": "Hello."}, {}], 0, eq)
+        1
+        """
+        shared = 0
+        for one, other in zip(islice(self._entries, start, None), others, strict=False):
+            if not (one is other or same(one, other)):
+                break
+            shared += 1
+        return shared
+
     def all(self, until: int | None = None) -> list[Any]:
         """Return all entries, in order, or those before the index ``until``."""
         return self._entries[:until]
@@ -223,6 +247,47 @@ def _time_of(entry: Any, default: float) -> float:
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
         return default
+
+
+Waiting = Mapping[str, tuple[Section, ...]]
+"""The sections of each tool call that was answered and whose result is not added yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptState:
+    """The state that a prompt changes. A prompt replaces it as a whole, or not at all."""
+
+    ir: PromptIR | None = None
+    """The IR of the last prompt."""
+    sent: CompiledPrompt | None = None
+    """The last prompt that was given out."""
+    prefix: PrefixReport | None = None
+    """How that prompt extends the one before."""
+    seen: int = 0
+    """How many entries the last prompt was made from."""
+    turn: int | None = None
+    """The index of the user turn it was made in."""
+    job_tokens: int = 0
+    prompts: int = 0
+    compactions: int = 0
+    missing_hot: frozenset[str] | None = None
+    """The hot sources that did not answer when they were last asked; None: not asked yet."""
+
+    @property
+    def shown(self) -> PromptIR:
+        """The IR of the last prompt; an empty one before the first."""
+        return PromptIR() if self.ir is None else self.ir
+
+    def with_tools(self, tools: Sequence[ToolDef]) -> PromptState:
+        """Return the state whose prompt offers these tools too."""
+        if not tools or self.ir is None:
+            return self
+        return replace(self, ir=self.ir.replace(tools=(*self.ir.tools, *counted_tools(tools))))
+
+
+def was_pruned(ir: PromptIR) -> bool:
+    """Return whether compiling dropped or shortened entries to meet the budget."""
+    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
 
 
 class PartlyShownTexts:
@@ -292,138 +357,32 @@ def _texts(messages: Sequence[Message]) -> list[str]:
     return [piece.text for piece in pieces if piece.kind is not PieceKind.THINKING]
 
 
-PREFIX = "rest_"
-MAX_REMAINDERS = 16
-"""The oldest go first. What is in them can be found again by asking again."""
+INLINE_CHARS = 64_000
+"""Entries up to this size may be added on the event loop: they are read and counted at 20 MB/s or
+more."""
+_MAX_PARTS = 4_000
 
 
-class Remainders:
-    """Sections by handle."""
+def is_short_to_add(entries: Iterable[Any]) -> bool:
+    """Return whether entries are short enough to be read and counted on the event loop.
 
-    def __init__(self, stored: Mapping[str, tuple[Section, ...]] | None = None) -> None:
-        """Start with those that the thread's log has, the oldest first."""
-        self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict(stored or {})
-        self._drop_oldest()
-        self._saved = set(self._kept)
-
-    def put(self, sections: Sequence[Section]) -> str:
-        """Keep sections in their order and return their handle; the same ones have the same.
-
-        >>> Remainders().put([])
-        'rest_7d64c5272e'
-        """
-        named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
-        hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
-        handle = PREFIX + hashed.hexdigest()
-        self._kept.pop(handle, None)  # to the end; a call at the same time misses it at worst
-        self._kept[handle] = tuple(sections)
-        self._drop_oldest()
-        return handle
-
-    def get(self, handle: str) -> tuple[Section, ...]:
-        """Return what is kept under the handle; raises UnknownHandleError."""
-        if handle not in self._kept:
-            raise UnknownHandleError(handle, "remainders")
-        return self._kept[handle]
-
-    def take(self, others: Remainders) -> None:
-        """Keep those of others too."""
-        self._kept |= others._kept
-        self._drop_oldest()
-
-    def unsaved(self) -> dict[str, tuple[Section, ...]]:
-        """Return what a log must have for these handles to work after a restart."""
-        return {name: kept for name, kept in self._kept.items() if name not in self._saved}
-
-    def note_saved(self, handles: Iterable[str]) -> None:
-        """Note that the log has them."""
-        self._saved = {*self._saved, *handles} & self._kept.keys()
-
-    def _drop_oldest(self) -> None:
-        while len(self._kept) > MAX_REMAINDERS:
-            self._kept.popitem(last=False)
-
-
-_LEAST_CHARACTERS = 64
-"""No text so short is shown in part."""
-
-
-class EntryOriginals:
-    """The originals of one stored thread, for any number of threads of the process.
-
-    Most texts that are shortened are texts of the thread's own entries. They are not stored again:
-    they are found by their hashes, which are made when somebody asks for one. Any other text is
-    `unsaved` until the thread's log has it.
+    >>> is_short_to_add([{"role": "user", "content": "hello"}])
+    True
+    >>> is_short_to_add([{"role": "user", "content": "hello" * 20_000}])
+    False
     """
-
-    def __init__(self, entries: Entries, stored: Mapping[str, str]) -> None:
-        """Take the entries, and the texts that the log has, by handle."""
-        self._entries = entries
-        self._stored = dict(stored)
-        self._held = HeldOriginals()
-        self._unsaved: dict[str, str] = {}
-        self._hashed = 0
-        self._places: dict[str, tuple[int, int]] = {}
-        """Of an entry's text, by its handle: the entry's index and the number among its texts."""
-        self._lock = ForkSafeLock()
-
-    def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: B008
-        """Keep the text and return its handle; the same text has the same handle."""
-        handle = self._held.put(text, about=about)
-        with self._lock:
-            if handle not in self._stored:
-                self._unsaved[handle] = text
-        return handle
-
-    def get(self, handle: str, /) -> str:
-        """Return the text, byte for byte; raises UnknownHandleError for a handle not given out."""
-        try:
-            return self._held.get(handle)
-        except UnknownHandleError:  # of an earlier process, or it had to make room
-            pass
-        with self._lock:
-            text = self._stored.get(handle) or self._unsaved.get(handle)
-            if text is None:
-                self._hash_new_entries()
-                text = self._text_of_entry(handle)
-        if text is None:
-            raise UnknownHandleError(handle, "originals")
-        return text
-
-    def unsaved(self) -> dict[str, str]:
-        """Return the texts that a log must have for their handles to work after a restart."""
-        with self._lock:
-            if self._unsaved:
-                self._hash_new_entries()
-                for handle in self._unsaved.keys() & self._places.keys():
-                    del self._unsaved[handle]
-            return dict(self._unsaved)
-
-    def note_saved(self, saved: Mapping[str, str]) -> None:
-        """Note that the log has these texts."""
-        with self._lock:
-            self._stored |= saved
-            for handle in saved:
-                self._unsaved.pop(handle, None)
-
-    def _hash_new_entries(self) -> None:
-        if self._hashed > len(self._entries):  # a prompt that nobody received was undone
-            self._places.clear()
-            self._hashed = 0
-        for index in range(self._hashed, len(self._entries)):
-            for number, text in enumerate(self._texts_of(index)):
-                self._places.setdefault(handle_of_text(text), (index, number))
-        self._hashed = len(self._entries)
-
-    def _text_of_entry(self, handle: str) -> str | None:
-        place = self._places.get(handle)
-        if place is None:
-            return None
-        index, number = place
-        return next(text for at, text in enumerate(self._texts_of(index)) if at == number)
-
-    def _texts_of(self, index: int) -> Iterator[str]:
-        for message in self._entries.at_indices([index]).messages:
-            for piece in message.pieces:
-                if len(piece.text) >= _LEAST_CHARACTERS:
-                    yield piece.text
+    chars, parts, left = 0, 0, list(entries)
+    while left:
+        part = left.pop()
+        parts += 1
+        if isinstance(part, (str, bytes)):
+            chars += len(part)
+        elif isinstance(part, Mapping):
+            left.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            left.extend(part)
+        else:
+            left.extend(getattr(part, "__dict__", {}).values())  # an object of an SDK's
+        if chars > INLINE_CHARS or parts > _MAX_PARTS:
+            return False
+    return True

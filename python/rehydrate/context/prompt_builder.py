@@ -11,11 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.context.thread import PromptState, Thread, was_pruned
-from rehydrate.context.usage import INLINE_MS, prompt_ms
+from rehydrate._check import check_callable, check_choice, check_timeout, check_type
+from rehydrate.compact.options import GRANULARITIES
+from rehydrate.context.history import PromptState, was_pruned
+from rehydrate.context.thread import Thread
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Provider
+from rehydrate.formats import FORMATS
+from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
 from rehydrate.prompt.content import Meta, Outcome
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
@@ -28,7 +31,8 @@ from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
 from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Section, Stability, ToolDef
-from rehydrate.prompt.sources.arguments import sources_of
+from rehydrate.prompt.sources.arguments import check_names, sources_of, with_documents
+from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items, with_items
 
 if TYPE_CHECKING:
@@ -352,3 +356,78 @@ def _latest(shown: PromptIR) -> dict[str, Any]:
         ]
     in_order = sorted(contents, key=lambda each: each[0])
     return {name: section.content for _, name, section in in_order}
+
+
+INLINE_MS = 5.0
+"""Work up to this long may run on the event loop. The interpreter takes its lock from a busy thread
+only every 5 ms (`sys.getswitchinterval`), so the loop would wait as long for shorter work in a
+thread."""
+
+_PROMPT_MS = 1.0
+_VISIBLE_ENTRY_MS = 0.01
+"""For an entry that the last prompt had too."""
+_NEW_ENTRY_MS = 0.1
+"""For a new entry: it is read, checked and hashed."""
+_NEW_TOKEN_MS = 0.0008
+"""For a new token: it is capped, and compared with the history."""
+
+
+def prompt_ms(visible_entries: int, new_entries: int, new_tokens: int) -> float:
+    """Return the time of a prompt that asks no sources and is not compacted, in milliseconds.
+
+    >>> prompt_ms(visible_entries=100, new_entries=2, new_tokens=500)
+    2.6
+    """
+    return (
+        _PROMPT_MS
+        + _VISIBLE_ENTRY_MS * visible_entries
+        + _NEW_ENTRY_MS * new_entries
+        + _NEW_TOKEN_MS * new_tokens
+    )
+
+
+def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
+    """Check the provider, the model and the format of the entries."""
+    check_choice("provider", provider, PROVIDERS)
+    check_type("model", model, str, "pass the model's name, or leave it out")
+    if format != "":
+        check_choice("format", format, FORMATS)
+
+
+def checked_sources(given: Any) -> tuple[Any, ...]:
+    """Return the sources: memories and functions as they are, documents by their paths."""
+    sources = with_documents(given)
+    check_names(sources_of(sources))
+    return tuple(sources)
+
+
+def check_system(system: Any) -> None:
+    """Check what every prompt begins with: texts and Sections."""
+    if system is not None:
+        system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
+
+
+def check_working(passes: Any, originals: Any, timeout: Any, clock: Any, granularity: Any) -> None:
+    """Check how prompts are made."""
+    check_choice("granularity", granularity, GRANULARITIES)
+    if passes is not None:
+        check_passes(passes)
+    if originals is not None and not all(
+        callable(getattr(originals, name, None)) for name in ("put", "get")
+    ):
+        raise InvalidArgumentError(
+            f"originals is of type {type(originals).__name__}; pass what has put and get, as "
+            "HeldOriginals and MemoryOriginals have"
+        )
+    check_timeout("timeout", timeout)
+    check_callable("clock", clock, "pass a function that gives seconds since 1970, as time.time")
+
+
+def check_passes(passes: Any) -> None:
+    """Check functions of an IR."""
+    if isinstance(passes, str) or not isinstance(passes, Iterable):
+        raise InvalidArgumentError(
+            f"passes is of type {type(passes).__name__}; pass a list of functions"
+        )
+    for step in passes:
+        check_callable("a pass", step, "pass a function (ir, target) -> ir")

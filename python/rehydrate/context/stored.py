@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import ContextStore, text_at
-from rehydrate.context.history import Entries, Remainders, StoredEntry
-from rehydrate.context.log import COUNTS, LISTS, digest_of
-from rehydrate.context.records import VERSION, Kind, Record, effective, reading, records_of
-from rehydrate.context.thread import PromptState, Thread
-from rehydrate.errors import InvalidArgumentError, UnreadableIRError
+from rehydrate.context.history import Entries, PromptState, StoredEntry
+from rehydrate.context.log import COUNTS, LISTS, Remainders, digest_of
+from rehydrate.context.records import (
+    VERSION,
+    Kind,
+    Record,
+    effective,
+    reading,
+    records_of,
+)
+from rehydrate.context.thread import Thread
+from rehydrate.errors import (
+    InvalidArgumentError,
+    UnreadableIRError,
+)
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
@@ -25,6 +35,7 @@ from rehydrate.prompt.target import Target
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
     from rehydrate.prompt.render_cache import RenderCache
+
 
 NOT_THE_SAME = (
     "thread: this version renders its last prompt in other bytes than those that were sent; the "
@@ -83,9 +94,9 @@ class Stored:
                 "upgrade rehydrate to read the thread",
             )
         thread = cls(first["format"])
-        for kind, time, content in records:
+        for kind, at, content in records:
             if kind is Kind.ENTRY:
-                entry = StoredEntry(content["entry"], time, content["tokens"])
+                entry = StoredEntry(content["entry"], at, content["tokens"])
                 thread.entries.append(entry)
             elif kind is Kind.STATE:
                 thread._take_state(content)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from rehydrate.context.context_store.store import ContextStore, StoreMark
-from rehydrate.context.history import Entries, PartlyShownTexts, Remainders
-from rehydrate.cost.prefix import PrefixReport, prefix_report
+from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting, was_pruned
+from rehydrate.context.log import Remainders
+from rehydrate.cost.prefix import prefix_report
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.compiled import CompiledPrompt
-from rehydrate.prompt.counting import counted_tools, prompt_tokens, room
+from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import Section, ToolDef
@@ -24,49 +25,10 @@ from rehydrate.prompt.splicing import Spliced, VisibleText, late_tokens, splice,
 
 if TYPE_CHECKING:
     from rehydrate.context.log import Log, LogMark
-    from rehydrate.context.prompt_builder import PromptBuilder
     from rehydrate.formats.calls import ToolCall
+    from rehydrate.messages import Provider
+    from rehydrate.prompt.request import Budget
     from rehydrate.prompt.sources.cut_parts import PartlyShown
-
-Waiting = Mapping[str, tuple[Section, ...]]
-"""The sections of each tool call that was answered and whose result is not added yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class PromptState:
-    """The state that a prompt changes. A prompt replaces it as a whole, or not at all."""
-
-    ir: PromptIR | None = None
-    """The IR of the last prompt."""
-    sent: CompiledPrompt | None = None
-    """The last prompt that was given out."""
-    prefix: PrefixReport | None = None
-    """How that prompt extends the one before."""
-    seen: int = 0
-    """How many entries the last prompt was made from."""
-    turn: int | None = None
-    """The index of the user turn it was made in."""
-    job_tokens: int = 0
-    prompts: int = 0
-    compactions: int = 0
-    missing_hot: frozenset[str] | None = None
-    """The hot sources that did not answer when they were last asked; None: not asked yet."""
-
-    @property
-    def shown(self) -> PromptIR:
-        """The IR of the last prompt; an empty one before the first."""
-        return PromptIR() if self.ir is None else self.ir
-
-    def with_tools(self, tools: Sequence[ToolDef]) -> PromptState:
-        """Return the state whose prompt offers these tools too."""
-        if not tools or self.ir is None:
-            return self
-        return replace(self, ir=self.ir.replace(tools=(*self.ir.tools, *counted_tools(tools))))
-
-
-def was_pruned(ir: PromptIR) -> bool:
-    """Return whether compiling dropped or shortened entries to meet the budget."""
-    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
 
 
 class Snapshot(NamedTuple):
@@ -76,7 +38,7 @@ class Snapshot(NamedTuple):
     """How many there were."""
     state: PromptState
     waiting: Waiting
-    store: StoreMark
+    store: tuple[int, int]
     log: LogMark | None
 
 
@@ -134,7 +96,7 @@ class Thread:
         self,
         entries: Entries,
         *,
-        state: PromptState = PromptState(),
+        state: PromptState = PromptState(),  # noqa: B008  it is frozen
         waiting: Waiting | None = None,
         store: ContextStore | None = None,
         remainders: Remainders | None = None,
@@ -355,12 +317,13 @@ class ModelView:
     One for each `Context`; any number of threads may use it.
     """
 
-    __slots__ = ("_builder", "_last", "_partly_shown", "_thread")
+    __slots__ = ("_budget", "_last", "_partly_shown", "_provider", "_thread")
 
-    def __init__(self, thread: Thread, builder: PromptBuilder) -> None:
-        """Read and extend this thread."""
+    def __init__(self, thread: Thread, provider: Provider, budget: Callable[[], Budget]) -> None:
+        """Read and extend this thread, within the budget of its next prompt."""
         self._thread = thread
-        self._builder = builder
+        self._provider = provider
+        self._budget = budget
         self._last: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
         self._partly_shown = PartlyShownTexts()
 
@@ -426,13 +389,13 @@ class ModelView:
             return self._room_tokens()
 
     def _room_tokens(self) -> int:
-        thread, budget = self._thread, self._builder.budget
+        thread, budget = self._thread, self._budget()
         state, waiting = thread.state, thread.waiting_tokens
         added = thread.entries.tokens_since(state.seen) + waiting
         shown = 0 if state.ir is None else prompt_tokens(state.ir)
         used = shown + added + _REPLY_RESERVE_TOKENS
-        soft = room(budget.soft_tokens, self._builder.provider) - used
-        hard = room(budget.hard_tokens, self._builder.provider) - used
+        soft = room(budget.soft_tokens, self._provider) - used
+        hard = room(budget.hard_tokens, self._provider) - used
         # The calls of one step share it.
         least = budget.soft_tokens // _LEAST_SHARE - waiting
         left = max(soft, min(hard, least))

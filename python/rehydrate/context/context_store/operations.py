@@ -12,7 +12,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from rehydrate.context.context_store.tool_table import CHANGES
+from rehydrate.context.context_store.cues import CHANGES
 
 
 class Heading(StrEnum):

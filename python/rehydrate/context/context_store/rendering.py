@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import NamedTuple
 
 from rehydrate.compact.outline import NameIndex, OutlineName, write_outline
-from rehydrate.context.context_store.cues import exit_code, first_error
+from rehydrate.context.context_store.cues import CHANGES, RAN, exit_code, first_error, subjects
 from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
-from rehydrate.context.context_store.tool_table import CHANGES, RAN, subjects
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import text_tokens
 

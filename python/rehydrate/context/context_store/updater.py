@@ -11,12 +11,17 @@ from dataclasses import replace
 
 from rehydrate import _engine
 from rehydrate.context.context_store.cues import (
+    LOOKED_UP,
+    PLANNED,
+    RAN,
+    Subject,
     decisions,
     exit_code,
     first_error,
     is_correction,
     labelled,
     sentences,
+    subjects,
 )
 from rehydrate.context.context_store.operations import (
     TASK,
@@ -31,7 +36,6 @@ from rehydrate.context.context_store.operations import (
     key_of,
 )
 from rehydrate.context.context_store.rendering import Told, told_in
-from rehydrate.context.context_store.tool_table import LOOKED_UP, PLANNED, RAN, Subject, subjects
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
+from rehydrate.context.compaction import BackgroundCompaction
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.integrations.adapter import chat_context

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
-from rehydrate.context.stored_entries import StoredEntries
-from rehydrate.context.threads import Threads
+from rehydrate.context.threads import StoredEntries, Threads
 from rehydrate.integrations.openai_agents.filter import MISSING
 
 if TYPE_CHECKING:

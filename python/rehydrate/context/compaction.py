@@ -21,15 +21,19 @@ from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.history import (
+from rehydrate.context.context_store.operations import Operation
+from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.records import reading
+from rehydrate.context.summaries import (
+    Summary,
     first_kept,
     head_of,
     is_summary,
+    summarised,
     summarised_until,
     swapped,
 )
-from rehydrate.context.background.summaries import Summary, summarised
-from rehydrate.context.background.writers import (
+from rehydrate.context.writers import (
     ProposalJob,
     ProviderWriter,
     StoreProposer,
@@ -37,9 +41,6 @@ from rehydrate.context.background.writers import (
     completion_of,
     writer_of,
 )
-from rehydrate.context.context_store.operations import Operation
-from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.records import reading
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from rehydrate.context.prompt_builder import PromptBuilder
     from rehydrate.context.thread import Thread
     from rehydrate.prompt.entries import History
+
 
 KEEP_LAST = 20
 MIN_SUMMARY_TOKENS = 200
@@ -198,11 +200,10 @@ class BackgroundCompactor:
     ) -> None:
         """Begin with no job."""
         self._settings = settings
-        self._writer = writer_of(settings.writer)
-        if isinstance(self._writer, ProviderWriter):
-            check_choice(
-                "background: writer.model.provider", self._writer.model.provider, [builder.provider]
-            )
+        self._write_summary = writer_of(settings.writer)
+        if isinstance(settings.writer, ProviderWriter):
+            provider = settings.writer.model.provider
+            check_choice("background: writer.model.provider", provider, [builder.provider])
         self._thread = thread
         self._builder = builder
         self._name = name
@@ -301,7 +302,7 @@ class BackgroundCompactor:
             plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
             sources = [message.text for message in head.messages]
-            job.summary = summarised(self._writer, request, store.items(), sources)
+            job.summary = summarised(self._write_summary, request, store.items(), sources)
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")
@@ -317,7 +318,7 @@ class BackgroundCompactor:
         It is that of the next entry: its thinking may be made before the summary is sent.
         0 where the summary is of another model than the conversation's.
         """
-        writer, builder = self._writer, self._builder
+        writer, builder = self._settings.writer, self._builder
         if not isinstance(writer, ProviderWriter):
             return 0
         is_same = writer.model.name == builder.target_model

@@ -12,22 +12,31 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rehydrate import formats
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
-from rehydrate.context.context_store.operations import Heading, Item, Operation
-from rehydrate.context.context_store.proposals import Answer, ProposalRequest, read_answer
-from rehydrate.context.transcript import transcript
+from rehydrate.context.context_store.operations import (
+    Heading,
+    Item,
+    Operation,
+)
+from rehydrate.context.context_store.proposals import (
+    Answer,
+    ProposalRequest,
+    read_answer,
+    transcript,
+)
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._grouping import user_message
+from rehydrate.prompt.compiled import ProviderSummary
 from rehydrate.prompt.compiler import compile as compile_ir
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
-    from rehydrate.agent.models.model import Model
+    from rehydrate.agent.model import Model
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.thread import Thread
     from rehydrate.messages import Provider
-    from rehydrate.prompt.compiled import CompiledPrompt, ProviderSummary
+    from rehydrate.prompt.compiled import CompiledPrompt
     from rehydrate.prompt.entries import History
 
 
@@ -118,49 +127,15 @@ class SummaryRequest:
     """Makes the prompt of these entries as it was sent, for the provider's own compaction."""
 
 
-class Writer(Protocol):
-    """Writes summaries. It runs in a thread of its own, and may take any time."""
-
-    def write(self, request: SummaryRequest) -> str | ProviderSummary:
-        """Return the summary; whatever it raises, the context store takes its place."""
-
-
-class ExtractiveWriter:
-    """The context store as it is: verbatim spans with handles, in milliseconds, without a model."""
-
-    def write(self, request: SummaryRequest) -> str:
-        """Return the store."""
-        return request.store
-
-
-class FunctionWriter:
-    """A function that takes the messages and returns a text, as LangChain's ``summarizer``."""
-
-    def __init__(self, function: Callable[[list[Any]], str]) -> None:
-        """Take the function."""
-        self._function = function
-
-    def write(self, request: SummaryRequest) -> str:
-        """Return what the function makes of the messages."""
-        first = [user_text(request.previous, request.format)] if request.previous else []
-        return self._function([*first, *request.messages])
-
-
-class ModelWriter:
-    """A model of this package. The prompt asks for decisions and their reasons, files, the state of
-    the task, preferences, errors and how they were resolved, constraints and open questions."""
-
-    def __init__(self, model: Model) -> None:
-        """Take the model."""
-        self._model = model
-
-    def write(self, request: SummaryRequest) -> str:
-        """Return the model's summary; raises UnfinishedReplyError for one that is cut off."""
-        return reply_text(self._model, summary_prompt(request))
+Write = Callable[[SummaryRequest], "str | ProviderSummary"]
+"""Writes a summary, in a thread of its own; it may take any time. Whatever it raises, the context
+store takes its place."""
 
 
 def summary_prompt(request: SummaryRequest) -> str:
-    """Return the text that asks a model for a summary."""
+    """Return the text that asks a model for a summary: decisions and their reasons, files, the
+    state of the task, preferences, errors and how they were resolved, constraints, open questions.
+    """
     messages = formats.parse(request.messages, request.format).messages
     previous = request.previous
     before = [f"summary of what came before: {previous}"] if previous else []
@@ -216,21 +191,29 @@ class ProviderWriter:
         return anyio.run(self.model.compact, request.prompt())
 
 
-def writer_of(given: Any) -> Writer:
-    """Return the writer that is meant: None, a Writer, a model, or a function of messages."""
+def writer_of(given: Any) -> Write | None:
+    """Return what writes summaries: what has ``write(request)``, a model, or a function of the
+    messages. None is for the context store as it is: verbatim spans with handles, in milliseconds,
+    without a model."""
     if given is None:
-        return ExtractiveWriter()
+        return None
     if callable(getattr(given, "write", None)):
-        writer: Writer = given
-        return writer
+        write: Write = given.write
+        return write
     if is_model(given):
-        return ModelWriter(given)
+        return lambda request: reply_text(given, summary_prompt(request))
     if callable(given):
-        return FunctionWriter(given)
+        return lambda request: _written_by(given, request)
     raise InvalidArgumentError(
         f"writer is of type {type(given).__name__}; pass a model, a function of the messages, what "
         "has write(request), or None for the context store by itself"
     )
+
+
+def _written_by(function: Callable[[list[Any]], str], request: SummaryRequest) -> str:
+    """Return what a function makes of the messages, as LangChain's ``summarizer``."""
+    first = [user_text(request.previous, request.format)] if request.previous else []
+    return function([*first, *request.messages])
 
 
 def user_text(text: str, format: str) -> Any:  # noqa: A002  the field's word
