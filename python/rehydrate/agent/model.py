@@ -1,4 +1,4 @@
-"""Model: what answers a prompt; Reply: its answer, in the provider's own shape; Retry: asking again."""
+"""Model: what answers a prompt; Reply: its answer, in the provider's shape; Retry: asking again."""
 
 from __future__ import annotations
 

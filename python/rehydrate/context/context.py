@@ -143,7 +143,6 @@ class Context(ContextFacts):
             sources=asked_sources,
             provider=provider,
             model=model,
-            asked_model="",
             thinking=checked_policy(thinking),
             granularity=granularity,
             system=system,
@@ -315,7 +314,7 @@ class Context(ContextFacts):
         was made without a ``model``. An `Interpreter` does it by itself."""
         check_type("name", name, str, "pass the model's name")
         with self._thread.lock:
-            self._builder.asked_model = name
+            self._builder.name_model(name)
 
     def offer(self, tools: Iterable[Any], *, handler: ToolHandler | None = None) -> None:
         """Offer the model these tools too, in any provider's shape.

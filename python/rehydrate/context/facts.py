@@ -119,7 +119,7 @@ class ContextFacts:
     def budget(self, budget: Budget) -> None:
         check_type("budget", budget, Budget, "pass a Budget, as in Budget(soft_tokens=100_000)")
         with self._thread.lock:
-            self._builder.request = replace(self._builder.request, budget=budget)
+            self._builder.limit(budget)
 
     @property
     def sources(self) -> Given:

@@ -65,13 +65,12 @@ class Draft(NamedTuple):
 
 @dataclass(slots=True)
 class PromptBuilder:
-    """Makes the prompts of one `Context`. Hold the lock of its thread to use it."""
+    """Makes the prompts of one `Context`. Hold the lock of its thread to use it; only its own
+    methods change it."""
 
     sources: Given
     provider: Provider
     model: str
-    asked_model: str
-    """The model that the next prompts go to, where `model` is ""."""
     thinking: str
     granularity: str
     system: str | Section | Sequence[str | Section] | None
@@ -85,6 +84,8 @@ class PromptBuilder:
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
     render_cache: RenderCache
+    asked_model: str = ""
+    """The model that the next prompts go to, where `model` is ""."""
 
     @property
     def target_model(self) -> str:
@@ -95,6 +96,14 @@ class PromptBuilder:
     def budget(self) -> Budget:
         """The limits of the prompts to come."""
         return self.request.budget
+
+    def limit(self, budget: Budget) -> None:
+        """Set the limits of the prompts to come."""
+        self.request = replace(self.request, budget=budget)
+
+    def name_model(self, name: str) -> None:
+        """Say which model the prompts go to, where the context was made without one."""
+        self.asked_model = name
 
     def offer(self, tools: Iterable[ToolDef]) -> tuple[ToolDef, ...]:
         """Offer these tools too, and return those that are new; raises InvalidArgumentError for two

@@ -93,25 +93,25 @@ class Stored:
                 f"is {version!r}, and this package reads up to {VERSION}",
                 "upgrade rehydrate to read the thread",
             )
-        thread = cls(first["format"])
+        stored = cls(first["format"])
         for kind, at, content in records:
             if kind is Kind.ENTRY:
                 entry = StoredEntry(content["entry"], at, content["tokens"])
-                thread.entries.append(entry)
+                stored.entries.append(entry)
             elif kind is Kind.STATE:
-                thread._take_state(content)
+                stored._take_state(content)
             elif kind is Kind.WAITING:
-                thread.waiting = content["waiting"]
+                stored.waiting = content["waiting"]
             elif kind is Kind.ORIGINAL:
-                thread.originals[content["handle"]] = content["text"]
+                stored.originals[content["handle"]] = content["text"]
             elif kind is Kind.REMAINDER:
-                thread.remainders[content["handle"]] = content["sections"]
+                stored.remainders[content["handle"]] = content["sections"]
             elif kind is Kind.OPERATIONS:
-                thread.operations += content["operations"]
-                thread.seen = content["seen"]
+                stored.operations += content["operations"]
+                stored.seen = content["seen"]
             elif kind is Kind.SUMMARY:
-                thread.summary = content
-        return thread
+                stored.summary = content
+        return stored
 
     def _take_state(self, content: Mapping[str, Any]) -> None:
         empty = {"history": [], "meta": {"dropped": []}, "request": plain(ContextRequest())}
