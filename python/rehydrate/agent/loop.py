@@ -34,14 +34,7 @@ from rehydrate.agent.events import (
     TurnRecord,
     TurnStarted,
 )
-from rehydrate.agent.model import (
-    Model,
-    Reply,
-    Retry,
-    Sleep,
-    is_finite_number,
-    reply_with_retries,
-)
+from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
 from rehydrate.agent.tool_calls import (
     ToolCallBatch,
     ToolResult,

@@ -15,13 +15,7 @@ import anyio
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate.agent.model import (
-    OnText,
-    Reply,
-    Stop,
-    check_compiled_for,
-    without_lone_surrogates,
-)
+from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for, without_lone_surrogates
 from rehydrate.agent.sdk_answers import (
     EventStream,
     error_from_body,

@@ -11,28 +11,16 @@ if TYPE_CHECKING:
         BackgroundCompaction as BackgroundCompaction,
         CompactionEvent as CompactionEvent,
     )
-    from rehydrate.context.context import (
-        Context as Context,
-    )
-    from rehydrate.context.context_store.cues import (
-        TOOLS as TOOLS,
-        ToolUse as ToolUse,
-    )
-    from rehydrate.context.context_store.store import (
-        ContextStore as ContextStore,
-    )
+    from rehydrate.context.context import Context as Context
+    from rehydrate.context.context_store.cues import TOOLS as TOOLS, ToolUse as ToolUse
+    from rehydrate.context.context_store.store import ContextStore as ContextStore
     from rehydrate.context.facts import ContextUsage as ContextUsage
-    from rehydrate.context.jit import (
-        ContextJIT as ContextJIT,
-        ThreadReader as ThreadReader,
-    )
+    from rehydrate.context.jit import ContextJIT as ContextJIT, ThreadReader as ThreadReader
     from rehydrate.context.summaries import (
         CompactedHistory as CompactedHistory,
         compact_history as compact_history,
     )
-    from rehydrate.context.thread import (
-        ToolHandler as ToolHandler,
-    )
+    from rehydrate.context.thread import ToolHandler as ToolHandler
     from rehydrate.context.threads import (
         StoredConversation as StoredConversation,
         StoredThreadInfo as StoredThreadInfo,

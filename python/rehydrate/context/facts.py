@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_type
 from rehydrate.context.history import Same
-from rehydrate.context.prompt_builder import (
-    PromptBuilder,
-)
+from rehydrate.context.prompt_builder import PromptBuilder
 from rehydrate.context.thread import ModelView, Thread, ToolHandler
 from rehydrate.cost.prefix import PrefixReport
 from rehydrate.embedding.choice import Choice

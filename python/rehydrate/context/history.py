@@ -204,13 +204,9 @@ class Entries:
         """Return the time of the entry at an index."""
         return datetime.fromtimestamp(self._times[index], UTC)
 
-    def tokens_at(self, index: int) -> int:
-        """Return the tokens of the entry at an index."""
-        return self._tokens[index]
-
-    def seconds_at(self, index: int) -> float:
-        """Return the time of the entry at an index in seconds since 1970."""
-        return self._times[index]
+    def stored_at(self, index: int) -> StoredEntry:
+        """Return the entry at an index as a log has it."""
+        return StoredEntry(self._dicts[index], self._times[index], self._tokens[index])
 
     def shared_with(self, others: Sequence[Any], start: int, same: Same) -> int:
         """Return with how many of the entries from an index on a list begins.

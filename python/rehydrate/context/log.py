@@ -24,10 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.records import Kind, Record, header
-from rehydrate.errors import (
-    StoreClosedError,
-    UnknownHandleError,
-)
+from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import About, HeldOriginals, handle_of_text
 from rehydrate.prompt.section import Section
@@ -124,9 +121,9 @@ class Log:
         entries, state, waiting, store = thread.entries, thread.state, thread.waiting, thread.store
         records = [] if self._header is None else [self._header]
         for index in range(mark.entries, len(entries)):
-            entry = plain(entries.at(index), f"history[{index}]")
-            content = {"entry": entry, "tokens": entries.tokens_at(index)}
-            records.append(Record(Kind.ENTRY, entries.seconds_at(index), content))
+            entry, at, tokens = entries.stored_at(index)
+            content = {"entry": plain(entry, f"history[{index}]"), "tokens": tokens}
+            records.append(Record(Kind.ENTRY, at, content))
         originals = {} if self._originals is None else self._originals.unsaved()
         for handle, text in originals.items():
             records.append(Record(Kind.ORIGINAL, now, {"handle": handle, "text": text}))

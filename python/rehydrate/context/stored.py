@@ -10,19 +10,9 @@ from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import ContextStore, text_at
 from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import COUNTS, LISTS, Remainders, digest_of
-from rehydrate.context.records import (
-    VERSION,
-    Kind,
-    Record,
-    effective,
-    reading,
-    records_of,
-)
+from rehydrate.context.records import VERSION, Kind, Record, effective, reading, records_of
 from rehydrate.context.thread import Thread
-from rehydrate.errors import (
-    InvalidArgumentError,
-    UnreadableIRError,
-)
+from rehydrate.errors import InvalidArgumentError, UnreadableIRError
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History

@@ -15,13 +15,7 @@ from rehydrate.context.context_store.operations import PERMANENT, Item, Status
 from rehydrate.context.context_store.rendering import SUMMARY, WORD_FOR_WORD, is_changed, within
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.history import Entries
-from rehydrate.context.writers import (
-    SummaryRequest,
-    Write,
-    tokens_of,
-    user_text,
-    writer_of,
-)
+from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider, Unit
 from rehydrate.prompt.compiled import ProviderSummary, section_of

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rehydrate import formats
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
-from rehydrate.context.context_store.operations import (
-    Heading,
-    Item,
-    Operation,
-)
+from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.proposals import (
     Answer,
     ProposalRequest,

@@ -178,13 +178,17 @@ class HostThread:
         """`answer` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.answer(name, arguments, call_id))
 
+    def note_failure(self, why: str) -> None:
+        """Report that the host's last messages were passed through as they are."""
+        self.report = HostReport(failure=why)
+
     def _shown(self, messages: Sequence[Any], reserved_tokens: int, shared: int) -> list[Shown]:
         try:
             return self._prompted(messages, reserved_tokens, shared)
         except Exception as error:
             why = safe_error_text(error, "rehydrate")
             self._context, self._count, self._jit = None, 0, None
-            self.report = HostReport(failure=why)
+            self.note_failure(why)
             warn_passed_through(why)
             return [Shown(index, message) for index, message in enumerate(messages)]
 

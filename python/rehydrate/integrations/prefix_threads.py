@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    HostThread,
-    Known,
-    Shown,
-)
+from rehydrate.integrations.host_thread import MAX_THREADS, HostReport, HostThread, Known, Shown
 
 
 class Prompted(NamedTuple):

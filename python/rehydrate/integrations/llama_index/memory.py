@@ -258,7 +258,7 @@ class RehydrateMemory(BaseChatStoreMemory):
             return self._picked(messages, chats, self._shown(chats))
         except Exception as error:
             why = safe_error_text(error, "rehydrate")
-            self._thread.report = HostReport(failure=why)
+            self._thread.note_failure(why)
             warn_passed_through(why)
             return messages
 
