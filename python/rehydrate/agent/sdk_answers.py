@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import anyio
 
@@ -158,12 +158,11 @@ def error_from_body(
     >>> error_from_body("vllm", {"message": "This model's maximum context length is 4096 tokens."})
     ContextOverflowError('vllm', None, "This model's maximum context length is 4096 tokens.", None)
     """
-    reported = _ErrorBody.read(body, fallback)
+    message, codes, own_status = _reported(body, fallback)
     if status is None or status < 300:
-        status = reported.status
-    retry_after = retry_after_seconds(headers or {})
-    kind = _error_class(status, reported)
-    return kind(provider, status, reported.message, retry_after)
+        status = own_status
+    kind = _error_class(status, message, codes)
+    return kind(provider, status, message, retry_after_seconds(headers or {}))
 
 
 def incomplete_stream(provider: str) -> ProviderUnavailableError:
@@ -198,49 +197,42 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
     return max(then - (time.time() if now is None else now), 0.0)
 
 
-class _ErrorBody(NamedTuple):
-    """The error that a body reports."""
-
-    message: str
-    codes: frozenset[str]
-    """Its type and its code: providers use either for the same thing."""
-    status: int | None
-
-    @classmethod
-    def read(cls, body: object, fallback: str) -> _ErrorBody:
-        if isinstance(body, (str, bytes)):
-            text = body if isinstance(body, str) else body.decode(errors="replace")
-            try:
-                body = json.loads(text)
-            except ValueError:
-                body = {"message": text}
-        fields: Any = body if isinstance(body, Mapping) else {}
-        inner = fields.get("error")
-        if isinstance(inner, Mapping):
-            fields = inner
-        elif isinstance(inner, str):  # Ollama's own format
-            fields = {"message": inner}
-        message = fields.get("message") or fields.get("detail") or fallback
-        if not isinstance(message, str):
-            message = json.dumps(message, ensure_ascii=False, default=str)
-        code = fields.get("code")
-        codes = [each for each in (code, fields.get("type")) if isinstance(each, str)]
-        number = _number(code) if isinstance(code, (str, int)) else None
-        is_status = number is not None and 400 <= number < 600
-        status = int(number or 0) if is_status else None
-        for each in codes:
-            status = status or _STATUS_BY_TYPE.get(each)
-        message = message.strip()[:_MAX_MESSAGE_CHARS] or "no reason given"
-        return cls(message, frozenset(codes), status)
+def _reported(body: object, fallback: str) -> tuple[str, frozenset[str], int | None]:
+    """Return the message of the error that a body reports, its type and code (providers use either
+    for the same thing), and its status."""
+    if isinstance(body, (str, bytes)):
+        text = body if isinstance(body, str) else body.decode(errors="replace")
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = {"message": text}
+    fields: Any = body if isinstance(body, Mapping) else {}
+    inner = fields.get("error")
+    if isinstance(inner, Mapping):
+        fields = inner
+    elif isinstance(inner, str):  # Ollama's own format
+        fields = {"message": inner}
+    message = fields.get("message") or fields.get("detail") or fallback
+    if not isinstance(message, str):
+        message = json.dumps(message, ensure_ascii=False, default=str)
+    code = fields.get("code")
+    codes = [each for each in (code, fields.get("type")) if isinstance(each, str)]
+    number = _number(code) if isinstance(code, (str, int)) else None
+    is_status = number is not None and 400 <= number < 600
+    status = int(number or 0) if is_status else None
+    for each in codes:
+        status = status or _STATUS_BY_TYPE.get(each)
+    message = message.strip()[:_MAX_MESSAGE_CHARS] or "no reason given"
+    return message, frozenset(codes), status
 
 
-def _error_class(status: int | None, reported: _ErrorBody) -> type[ProviderError]:
+def _error_class(status: int | None, message: str, codes: frozenset[str]) -> type[ProviderError]:
     if status not in (401, 403) and (
-        reported.codes & _OVERFLOW_CODES or status == 413 or _OVERFLOW.search(reported.message)
+        codes & _OVERFLOW_CODES or status == 413 or _OVERFLOW.search(message)
     ):
         return ContextOverflowError
     if status == 429:
-        return RequestRefusedError if reported.codes & _NO_CREDIT else RateLimitError
+        return RequestRefusedError if codes & _NO_CREDIT else RateLimitError
     if status is None or status >= 500 or status in _TRANSIENT:
         return ProviderUnavailableError
     return RequestRefusedError

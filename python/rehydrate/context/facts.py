@@ -78,6 +78,7 @@ class ContextFacts:
     def store(self) -> ContextStore:
         """The continuous context store: what was laid down, decided, changed and left open.
 
+        >>> from rehydrate import Context
         >>> context = Context()
         >>> context.add({"role": "user", "content": "Always use French. Which berth is free?"})
         >>> [item.text for item in context.store.items("User Preferences")]
@@ -105,6 +106,7 @@ class ContextFacts:
     def budget(self) -> Budget:
         """The limits of its prompts; set another one at any time, for the prompts to come.
 
+        >>> from rehydrate import Context
         >>> context = Context()
         >>> context.budget = Budget(soft_tokens=100_000, max_job_tokens=2_000_000)
         >>> context.usage.soft_tokens

@@ -307,19 +307,6 @@ _NAME = re.compile(
 )
 
 
-class Verified(NamedTuple):
-    """A summary that may be sent."""
-
-    text: str
-    """With what was added."""
-    invented: tuple[str, ...]
-    """Names, paths and numbers in it that its source does not have."""
-    appended: tuple[Item, ...]
-    """What it did not hold and must not be lost."""
-    added: str
-    """The mark of what is invented, and what was appended."""
-
-
 def refusal(summary: object) -> str:
     """Return why a text is not a summary; "" where it may be one.
 
@@ -340,8 +327,9 @@ def refusal(summary: object) -> str:
 
 def verified(
     summary: str, sources: Iterable[str], items: Sequence[Item], max_tokens: int
-) -> Verified:
-    """Return the summary with invented names marked and with what must not be lost.
+) -> tuple[str, str, tuple[str, ...]]:
+    """Return the summary with invented names marked and with what must not be lost; what was added
+    to it so; and the names, paths and numbers in it that its source does not have.
 
     ``sources`` are the texts that it is of; ``items`` those of the context store. What it does not
     hold is appended in at most ``max_tokens``, the strongest first; the rest becomes one line with
@@ -368,8 +356,7 @@ def verified(
         parts.append(WORD_FOR_WORD)
         strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
         parts += within(max_tokens, [(item, _line(item)) for item in strongest])
-    text = "\n".join([summary.strip(), *parts])
-    return Verified(text, invented, missing, "\n".join(parts))
+    return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
 
 
 def _must_stay(item: Item) -> bool:
@@ -436,12 +423,12 @@ def summarised(
         return _store(
             request, f"refused, it has {tokens_of([text]):,} tokens for {request.max_tokens:,}"
         )
-    found = verified(text, [*sources, request.store], items, request.max_tokens)
+    whole, added, invented = verified(text, [*sources, request.store], items, request.max_tokens)
     degraded = ""
-    if found.invented:
-        names = ", ".join(found.invented[:5])
+    if invented:
+        names = ", ".join(invented[:5])
         degraded = f"summary: it names what the conversation does not: {names}"
-    return Summary(found.text if native is None else found.added, degraded, native)
+    return Summary(whole if native is None else added, degraded, native)
 
 
 def _store(request: SummaryRequest, why: str) -> Summary:

@@ -14,7 +14,7 @@ from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.proposals import (
-    Answer,
+    Proposal,
     ProposalRequest,
     read_answer,
     transcript,
@@ -237,7 +237,7 @@ class ProposalJob:
         self._turn = turn
         self._by_index = dict(zip(turn.indices, turn.entries, strict=True))
         self._request = ProposalRequest(tuple(items), ())
-        self._answer = Answer([], 0)
+        self._answer: tuple[list[Proposal], int] = ([], 0)
         self._applied: Operation | None = None
         """The first of its operations, which is the store's `_position`."""
         self._position = 0
@@ -269,11 +269,9 @@ class ProposalJob:
             and entries.at(message.index) is self._by_index[message.index]
         ]
         self._position = len(thread.store.operations)
-        applied = thread.store.apply(
-            self._answer.proposals, self._request._replace(messages=tuple(still))
-        )
+        proposals, unreadable = self._answer
+        applied = thread.store.apply(proposals, self._request._replace(messages=tuple(still)))
         self._applied = applied.operations[0] if applied.operations else None
-        unreadable = self._answer.unreadable
         return applied.summary + (f"; {unreadable} unreadable" if unreadable else "")
 
     def stands_in(self, store: ContextStore) -> bool:

@@ -158,14 +158,6 @@ class Proposal(NamedTuple):
     quote: str = ""
 
 
-class Answer(NamedTuple):
-    """What was read of a model's answer."""
-
-    proposals: list[Proposal]
-    unreadable: int
-    """Lines, or members of a list, that are not proposals."""
-
-
 class ProposalRequest(NamedTuple):
     """What a model is asked about."""
 
@@ -194,16 +186,18 @@ def _notes(items: Sequence[Item]) -> Iterator[str]:
             yield f"{item.id} ({heading}, {item.kind}, {item.span.handle}): {text}"
 
 
-def read_answer(answer: str) -> Answer:
+def read_answer(answer: str) -> tuple[list[Proposal], int]:
     """Read a model's answer: one JSON object a line, or a list of them; it raises nothing.
 
-    >>> read_answer('{"op": "fade", "item": 6}\\nThat is all.')
-    Answer(proposals=[Proposal(op=<OperationKind.FADE: 'fade'>, item=6, entry=-1, heading='', \
-quote='')], unreadable=1)
+    Return the proposals, and how many lines, or members of a list, are none.
+
+    >>> proposals, unreadable = read_answer('{"op": "fade", "item": 6}\\nThat is all.')
+    >>> proposals[0].item, unreadable
+    (6, 1)
     """
-    read = [_proposal(told) for told in _objects(answer[:MAX_ANSWER_CHARS])]
+    read = [_proposal(each) for each in _objects(answer[:MAX_ANSWER_CHARS])]
     proposals = [each for each in read if each is not None]
-    return Answer(proposals, len(read) - len(proposals))
+    return proposals, len(read) - len(proposals)
 
 
 def _objects(answer: str) -> Iterator[Any]:
