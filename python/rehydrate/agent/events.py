@@ -140,7 +140,7 @@ class PromptBuilt(Event):
     shared_tokens: int
     """Tokens of the prefix that it shares with the prompt before."""
     is_prefix_kept: bool
-    """Whether it begins with everything that the provider was told to cache."""
+    """Whether it begins with everything that the provider was asked to cache."""
     sections: int
     elapsed_ms: float
 

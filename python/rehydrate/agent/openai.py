@@ -130,7 +130,7 @@ class OpenAIChatModel(OpenAIModel):
 
     def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
         choice = body["choices"][0]
-        if choice.get("error"):  # OpenRouter, if the provider behind it failed
+        if choice.get("error"):  # OpenRouter, if the provider that it asked failed
             raise error_from_body(self._provider, choice)
         message = choice["message"]
         stop = _STOPS.get(choice.get("finish_reason") or "", "answer")

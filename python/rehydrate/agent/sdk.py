@@ -1,4 +1,4 @@
-"""SdkModel: a model behind an official SDK. It sends the prompt and reads the answer's body."""
+"""SdkModel: a model that an official SDK asks. It sends the prompt and reads the answer's body."""
 
 from __future__ import annotations
 

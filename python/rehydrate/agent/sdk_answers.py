@@ -69,7 +69,7 @@ _OVERFLOW_CODES = frozenset(
     }
 )
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-# An error inside a stream comes with status 200; its type tells the status it stands for.
+# An error inside a stream comes with status 200; its type says which status it means.
 _STATUS_BY_TYPE = {
     "invalid_request_error": 400,
     "authentication_error": 401,

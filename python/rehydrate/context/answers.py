@@ -69,7 +69,7 @@ _SHOWN = "[shown already]"
 def with_excerpts(context: ToolContext, found: Sequence[Section], query: str) -> list[Section]:
     """Return the sections, and in place of those that could never come whole their best blocks.
 
-    Blocks are word for word, each gap is marked, and the handle of the whole stands with them. A
+    Blocks are word for word, each gap is marked, and the handle of the whole is with them. A
     line that the model sees already is replaced by a mark.
     """
     long = [index for index, section in enumerate(found) if is_too_long(context, section)]

@@ -111,7 +111,7 @@ class BackgroundCompaction:
     cold_after: float = 300.0
     """Seconds after which the provider's cache is cold."""
     on_event: Callable[[CompactionEvent], None] | None = None
-    """Told of each step: "ready" from the writer's thread, the others with the context locked. It
+    """Gets each step: "ready" from the writer's thread, the others with the context locked. It
     must be quick and not call the context; what it raises is ignored."""
     store_model: Any = None
     """A fast model, or a function of the prompt's text that returns a text. After each user turn it

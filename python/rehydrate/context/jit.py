@@ -391,7 +391,7 @@ class ThreadReader:
         try:
             return self._jit.answer(call)
         finally:
-            # Nothing tells what the model still sees, so each answer stands by itself.
+            # Nothing tells what the model still sees, so each answer is complete by itself.
             self._context._model_view.unsplice(call.id)
 
     def whole(self, handle: str) -> str:

@@ -51,7 +51,7 @@ class Logged(Protocol):
 
 
 class LogMark(NamedTuple):
-    """The end of a log at one time, and what it told then."""
+    """The end of a log at one time, and what was written then."""
 
     records: int
     entries: int
@@ -278,10 +278,10 @@ def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, A
     rest: list[list[Any]] = []
     for position in range(same, len(now.entries)):
         index, entry = is_now[position], now.entries[position]
-        told = [index, now.tokens[position]]
+        row = [index, now.tokens[position]]
         if not (index < len(entries) and entry is entries.at(index)):
-            told.append(plain(entry, f"history[{index}]"))
-        rest.append(told)
+            row.append(plain(entry, f"history[{index}]"))
+        rest.append(row)
     return {"same": same, "rest": rest}
 
 

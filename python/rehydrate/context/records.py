@@ -37,9 +37,9 @@ class Kind(IntEnum):
     WAITING = 3
     """Sections in answers to tool calls whose results no prompt has shown yet: all of them."""
     ORIGINAL = 4
-    """A text behind a handle that is not a text of an entry."""
+    """A text by its handle that is not a text of an entry."""
     REMAINDER = 5
-    """What an answer had no room for, behind its handle."""
+    """What an answer had no room for, by its handle."""
     OPERATIONS = 7
     """Operations of the context store, and how many entries it has read then."""
     SUMMARY = 8

@@ -57,7 +57,7 @@ MAX_PASSAGES = 2
 _FIND_AGAIN = ("semantic", "temporal", "knowledge", "conversation", "history")
 """Sources that find the rest of what they brought when they are asked again."""
 _HOT = "hot"
-"""Hot memory is cut at a hundred lines, and stands for items of which it may show a part."""
+"""Hot memory is cut at a hundred lines, and has items of which it may show a part."""
 _NUMBER = re.compile(r"#\d{1,9}")
 """A message as an outline names it: its index in ``Context.history``."""
 _KINDS = ("conversation", "temporal", "semantic", "knowledge", "function")

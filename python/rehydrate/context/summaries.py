@@ -121,8 +121,8 @@ def swapped(
 ) -> PromptIR:
     """Return the IR with a summary instead of the entries before the index ``until``.
 
-    System entries stay. So do sections that stand later or always; what was among the replaced
-    entries goes, an earlier summary and an outline too. A summary of the provider's own stands
+    System entries stay. So do sections that are later, or always there; what was among the replaced
+    entries goes, an earlier summary and an outline too. A summary of the provider's own is
     before all, and what is added to it before the last user turn; the provider accepts thinking
     after it in entries before the index ``valid``.
     """
@@ -252,8 +252,8 @@ def compact_history(
     tokens = sum(counts[index] for index in members)
     size = max(int(SIZE * tokens), MIN_TOKENS) if max_tokens is None else max_tokens
     markdown = store.render(size, conversation=conversation, visible=range(start, len(entries)))
-    told = [read[index] for index in sorted(members)]
-    plain = formats.FORMATS[name].without_thinking(told)
+    beginning = [read[index] for index in sorted(members)]
+    plain = formats.FORMATS[name].without_thinking(beginning)
     request = SummaryRequest(tuple(plain), name, markdown, "", size)
     texts = [message.text for message in said]
     summary, degraded, _ = summarised(writer_of(writer), request, store.items(), texts)
@@ -344,8 +344,8 @@ def verified(
             if (name := match[0].rstrip(".,:")) and name not in source and name not in flat
         )
     )
-    told = " ".join(summary.split())
-    missing = tuple(item for item in items if _must_stay(item) and not _holds(told, item))
+    flat_summary = " ".join(summary.split())
+    missing = tuple(item for item in items if _must_stay(item) and not _holds(flat_summary, item))
     parts = []
     if invented:
         names = ", ".join(invented[:MAX_MARKED])

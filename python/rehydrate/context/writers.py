@@ -283,7 +283,7 @@ class ProposalJob:
 class StoreProposer:
     """What a model proposes for the context store of one thread. Hold the thread's lock to use it.
 
-    ``tell`` is told of each answer, and what became of it.
+    ``tell`` gets each answer, and what became of it.
     """
 
     def __init__(
@@ -327,6 +327,6 @@ class StoreProposer:
             return ""
         self._job = None
         self._applied.append(job)
-        told = job.apply(thread)
-        self._tell(job, job.failure or told)
+        became = job.apply(thread)
+        self._tell(job, job.failure or became)
         return job.failure

@@ -8,4 +8,4 @@ rendering     the markdown, within a budget
 store         ContextStore: all of it for one thread
 """
 
-from rehydrate.context.context_store.rendering import SUMMARY as SUMMARY, told_in as told_in
+from rehydrate.context.context_store.rendering import SUMMARY as SUMMARY, lines_in as lines_in

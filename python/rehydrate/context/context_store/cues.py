@@ -127,9 +127,9 @@ def whole_sentences(text: str, start: int, end: int) -> Cued:
         elif match.start() >= end:
             stop = match.start()
             break
-    told = text[begin:stop]
-    stripped = told.strip()
-    return Cued(begin + told.index(stripped), stripped)
+    part = text[begin:stop]
+    stripped = part.strip()
+    return Cued(begin + part.index(stripped), stripped)
 
 
 def labelled(text: str) -> Iterator[Cued]:
@@ -163,10 +163,10 @@ def exit_code(text: str) -> int | None:
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Cued]:
-    told = text[start:end]
-    stripped = told.strip()
+    part = text[start:end]
+    stripped = part.strip()
     if stripped and len(stripped) <= MAX_SENTENCE:
-        yield Cued(start + told.index(stripped), stripped)
+        yield Cued(start + part.index(stripped), stripped)
 
 
 class ToolUse(NamedTuple):
@@ -292,12 +292,12 @@ def _run(command: str) -> Iterator[Subject]:
     yield Subject(LOOKED_UP if _programs(plain) <= _LOOKING else RAN, shown)
     for part in _SEPARATORS.split(plain.partition("<<")[0]):
         written = _WRITTEN.findall(part)
-        told = [(CREATED if sign == ">" else EDITED, path) for sign, path in written]
+        files = [(CREATED if sign == ">" else EDITED, path) for sign, path in written]
         program, *words = _WRITTEN.sub("", part).split() or [""]
         if program in _SHOWING and words:
             is_edited = program == "sed" and any(word.startswith("-i") for word in words)
-            told.append((EDITED if is_edited else READ, words[-1]))
-        yield from (Subject(use, path) for use, path in told if _PATH.match(path))
+            files.append((EDITED if is_edited else READ, words[-1]))
+        yield from (Subject(use, path) for use, path in files if _PATH.match(path))
 
 
 def _programs(command: str) -> set[str]:

@@ -210,8 +210,8 @@ def _objects(answer: str) -> Iterator[Any]:
         return
     for line in lines:
         if line not in ("[", "]"):
-            told = _value(line.rstrip(","))
-            yield from told if isinstance(told, list) else [told]
+            value = _value(line.rstrip(","))
+            yield from value if isinstance(value, list) else [value]
 
 
 def _value(text: str) -> Any:
@@ -230,13 +230,13 @@ _NEEDS = {
 }
 
 
-def _proposal(told: Any) -> Proposal | None:
-    if not isinstance(told, Mapping) or told.get("op") not in list(OperationKind):
+def _proposal(fields: Any) -> Proposal | None:
+    if not isinstance(fields, Mapping) or fields.get("op") not in list(OperationKind):
         return None
-    op = OperationKind(told["op"])
+    op = OperationKind(fields["op"])
     given: dict[str, Any] = {}
     for name in _NEEDS[op]:
-        value = told.get(name)
+        value = fields.get(name)
         if name in ("item", "entry"):
             value = _number(value)
         elif not isinstance(value, str):

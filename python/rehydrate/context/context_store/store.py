@@ -74,7 +74,7 @@ class ContextStore:
 
     def replay(
         self,
-        told: Iterable[Mapping[str, Any]],
+        written: Iterable[Mapping[str, Any]],
         seen: int,
         text_of: Callable[[Span], str],
         recent: Iterable[Message] = (),
@@ -84,7 +84,7 @@ class ContextStore:
         ``text_of`` reads a span in the thread; ``recent`` are messages that were read, of whose
         calls some may not be answered yet.
         """
-        for one in told:
+        for one in written:
             operation = operation_of(one, text_of)
             self._items.apply(operation)
             self._operations.append(operation)
