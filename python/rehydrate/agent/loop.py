@@ -38,7 +38,7 @@ from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, 
 from rehydrate.agent.tool_calls import (
     ToolCallBatch,
     ToolResult,
-    ToolThreads,
+    ToolRunner,
     call_ids,
     repair_reply,
     run_tool,
@@ -118,7 +118,7 @@ class AgentConfig:
     price: Price | None
     random: Random
     sleep: Sleep
-    threads: ToolThreads = field(default_factory=ToolThreads)
+    runner: ToolRunner = field(default_factory=ToolRunner)
 
 
 _MAX_OVERFLOWS = 3
@@ -377,7 +377,7 @@ class TurnLoop:
             return await self._run_jit_call(self._jit, call)
         self._record.emit(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
         agent = self._agent
-        result = await run_tool(agent.tools, call, agent.limits.tool_timeout, agent.threads)
+        result = await run_tool(agent.tools, call, agent.limits.tool_timeout, agent.runner)
         self._emit_tool_end(result)
         return result
 

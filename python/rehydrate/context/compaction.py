@@ -9,12 +9,10 @@ compaction takes over.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate import formats
@@ -34,7 +32,7 @@ from rehydrate.context.summaries import (
     swapped,
 )
 from rehydrate.context.writers import (
-    ProposalJob,
+    Job,
     ProviderWriter,
     StoreProposer,
     SummaryRequest,
@@ -136,18 +134,16 @@ class BackgroundCompaction:
             check_callable("background: on_event", self.on_event, "pass a function of one event")
 
 
-class _Job:
+class _SummaryJob(Job):
     """One summary that is being written."""
 
     def __init__(self, until: int, compactions: int, tokens: int) -> None:
-        self.until = until
+        super().__init__(until)
         self.compactions = compactions
         """Of the thread when it began: another one since, and the summary is of no use."""
         self.tokens = tokens
         self.after = 0
         """The index of the first entry that no earlier summary is of."""
-        self.started = time.perf_counter()
-        self.done = Event()
         self.summary = Summary("")
         self.valid_until = 0
         """Of a summary of the provider's own: see `section_of`."""
@@ -182,10 +178,6 @@ class _Job:
     def is_empty(self) -> bool:
         return not self.summary.text and self.summary.native is None
 
-    @property
-    def elapsed_ms(self) -> float:
-        return (time.perf_counter() - self.started) * 1e3
-
 
 class BackgroundCompactor:
     """The background summaries of one thread. Hold the thread's lock to use it."""
@@ -208,8 +200,8 @@ class BackgroundCompactor:
         self._builder = builder
         self._name = name
         self._clock = clock
-        self._job: _Job | None = None
-        self._written_last: _Job | None = None
+        self._job: _SummaryJob | None = None
+        self._written_last: _SummaryJob | None = None
         self._last_sent = clock()
         complete = completion_of(settings.store_model)
         self._proposer = (
@@ -230,7 +222,7 @@ class BackgroundCompactor:
         if summary is None or summary["compactions"] != self._thread.state.compactions:
             self.start_if_due()
             return
-        self._job = _Job.read(summary)
+        self._job = _SummaryJob.read(summary)
 
     def note_sent(self) -> None:
         """Note that a prompt was sent, and begin a summary where it is due."""
@@ -264,7 +256,7 @@ class BackgroundCompactor:
         size = min(max(int(self._settings.size * head.total_tokens), MIN_SUMMARY_TOKENS), most)
         if tokens < 2 * size:
             return  # it would hardly make the prompt shorter
-        job = _Job(until, state.compactions, tokens)
+        job = _SummaryJob(until, state.compactions, tokens)
         job.after = summarised_until(state.ir)
         job.valid_until = self._valid_until()
         operations = list(thread.store.operations)
@@ -288,7 +280,7 @@ class BackgroundCompactor:
 
     def _write(
         self,
-        job: _Job,
+        job: _SummaryJob,
         head: History,
         operations: Sequence[Operation],
         request: SummaryRequest,
@@ -324,7 +316,7 @@ class BackgroundCompactor:
         is_same = writer.model.name == builder.target_model
         return len(self._thread.entries) if is_same else 0
 
-    def _save(self, job: _Job) -> None:
+    def _save(self, job: _SummaryJob) -> None:
         """Write a summary that is ready to the thread's log, for the next process."""
         with suppress(Exception), self._thread.lock:  # without it the next one begins anew
             log = self._thread.log
@@ -361,7 +353,7 @@ class BackgroundCompactor:
         self._end(job, "swapped", degraded, before=before, after=after)
         return degraded
 
-    def _why_useless(self, job: _Job, *, must_be_ready: bool) -> str | None:
+    def _why_useless(self, job: _SummaryJob, *, must_be_ready: bool) -> str | None:
         """Return why the summary cannot be used; None where it can, now or later.
 
         It waits for the writer where it ``must_be_ready``.
@@ -378,7 +370,7 @@ class BackgroundCompactor:
             return job.summary.degraded or "there was nothing to summarise"
         return None
 
-    def _pays(self, job: _Job, used: int, soft: int) -> bool:
+    def _pays(self, job: _SummaryJob, used: int, soft: int) -> bool:
         """Whether the swap is worth the cache that it breaks."""
         if used >= CEILING * soft or self._clock() - self._last_sent > self._settings.cold_after:
             return True
@@ -395,7 +387,7 @@ class BackgroundCompactor:
         return worth.pays
 
     def _end(
-        self, job: _Job, kind: EventKind, detail: str, *, before: int = 0, after: int = 0
+        self, job: _SummaryJob, kind: EventKind, detail: str, *, before: int = 0, after: int = 0
     ) -> None:
         self._job = None
         self._tell(kind, job, detail, before=before, after=after)
@@ -403,7 +395,7 @@ class BackgroundCompactor:
     def _tell(
         self,
         kind: EventKind,
-        job: _Job | ProposalJob,
+        job: Job,
         detail: str = "",
         *,
         before: int = 0,

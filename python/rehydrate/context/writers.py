@@ -225,14 +225,27 @@ def tokens_of(texts: Sequence[str]) -> int:
     return sum(text_tokens(texts))
 
 
-class ProposalJob:
+class Job:
+    """What a thread of its own does, about the entries before the index ``until``."""
+
+    def __init__(self, until: int) -> None:
+        """Begin now."""
+        self.until = until
+        self.started = time.perf_counter()
+        self.done = Event()
+
+    @property
+    def elapsed_ms(self) -> float:
+        """The time since it began."""
+        return (time.perf_counter() - self.started) * 1e3
+
+
+class ProposalJob(Job):
     """One turn that the model reads."""
 
     def __init__(self, turn: History, items: Sequence[Item], until: int) -> None:
         """Take the entries, the items that hold, and the index of the first entry after them."""
-        self.until = until
-        self.started = time.perf_counter()
-        self.done = Event()
+        super().__init__(until)
         self.failure = ""
         self._turn = turn
         self._by_index = dict(zip(turn.indices, turn.entries, strict=True))
@@ -241,11 +254,6 @@ class ProposalJob:
         self._applied: Operation | None = None
         """The first of its operations, which is the store's `_position`."""
         self._position = 0
-
-    @property
-    def elapsed_ms(self) -> float:
-        """The time since it began."""
-        return (time.perf_counter() - self.started) * 1e3
 
     def run(self, complete: Complete) -> None:
         """Ask the model; it raises nothing."""
