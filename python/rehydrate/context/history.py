@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from operator import eq  # noqa: F401  the example
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate import formats
@@ -211,6 +210,7 @@ class Entries:
     def shared_with(self, others: Sequence[Any], start: int, same: Same) -> int:
         """Return with how many of the entries from an index on a list begins.
 
+        >>> from operator import eq
         >>> entries = Entries("plain")
         >>> entries.extend([{"role": "user", "content": "Hello."}], 0.0)
         >>> entries.shared_with([{"role": "user", "content": "Hello."}, {}], 0, eq)

@@ -15,11 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import compress, count
-from operator import (
-    eq,  # noqa: F401  the example
-    is_not,
-    ne,
-)
+from operator import is_not, ne
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.locks import ForkSafeLock
@@ -31,13 +27,10 @@ from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.history import Entries, PromptState, Waiting
     from rehydrate.memory.store import ThreadStore
     from rehydrate.prompt.compiled import CompiledPrompt
-    from rehydrate.prompt.entries import History
 
 
 class Logged(Protocol):
