@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json, plural
+from rehydrate._text import plural
 from rehydrate.cli.options import (
+    JUDGING,
+    SHAPE,
+    SIZE,
     add_command,
-    add_judging_options,
-    add_shape_options,
-    add_size_options,
     compact_options,
+    group,
+    one_of,
+    option,
+    whole_number,
 )
-from rehydrate.cli.terminal import Failure, Progress, Terminal, show, write
+from rehydrate.cli.terminal import Failure, Progress, Terminal, answer
 from rehydrate.compact.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -47,43 +50,35 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "batch",
-        help="compact a folder or a table of conversations, on all cores",
-        description="Compact many conversations to one Parquet file of results, on all cores.",
+    add_command(
+        *(commands, "batch", "compact a folder or a table of conversations, on all cores", run),
+        option("INPUT", "a folder, or a table of conversations"),
+        option("-o --output FILE", "the Parquet file to write", type=Path, required=True),
+        group(
+            "what to do with each conversation (default: compact it)",
+            one_of(
+                option("--messages", "write the kept messages too, as JSON"),
+                option("--count", "only count its tokens"),
+                option(
+                    "--retention",
+                    "measure what of it is used later, and what of that a compaction keeps",
+                ),
+            ),
+        ),
+        group("what to keep", *SIZE, *SHAPE),
+        group("how to judge", *JUDGING),
+        group(
+            "how to run",
+            option(
+                "--workers N",
+                "processes (default: one for each core)",
+                type=whole_number(1, 1_024, "is no number of processes from 1 to 1,024"),
+            ),
+            option("--restart", "forget the finished parts of an earlier run"),
+            option("--json", "print what was done as JSON"),
+        ),
         epilog=_EXAMPLES,
-        run=run,
     )
-    parser.add_argument("input", metavar="INPUT", help="a folder, or a table of conversations")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, required=True, help="the Parquet file to write"
-    )
-
-    work = parser.add_argument_group("what to do with each conversation (default: compact it)")
-    kind = work.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--messages", action="store_true", help="write the kept messages too, as JSON"
-    )
-    kind.add_argument("--count", action="store_true", help="only count its tokens")
-    kind.add_argument(
-        "--retention", action="store_true",
-        help="measure what of it is used later, and what of that a compaction keeps",
-    )  # fmt: skip
-
-    what = parser.add_argument_group("what to keep")
-    add_size_options(what)
-    add_shape_options(what)
-    add_judging_options(parser.add_argument_group("how to judge"))
-
-    how = parser.add_argument_group("how to run")
-    how.add_argument(
-        "--workers", type=_workers, metavar="N", help="processes (default: one for each core)"
-    )
-    how.add_argument(
-        "--restart", action="store_true", help="forget the finished parts of an earlier run"
-    )
-    how.add_argument("--json", action="store_true", help="print what was done as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -107,11 +102,7 @@ def run(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             watcher.__exit__()
             raise Failure(_interrupted(watcher, options.output), INTERRUPTED) from None
-    if options.json:
-        write(as_json(report.to_dict(), indent=2) + "\n")
-    else:
-        terminal = Terminal.of(sys.stdout)
-        show(_lines(report, options.input, terminal), terminal)
+    answer(options, report.to_dict(), lambda terminal: _lines(report, options.input, terminal))
     return 0
 
 
@@ -229,9 +220,3 @@ def _size(size: int) -> str:
         if size >= 1 << shift:
             return f"{size / (1 << shift):,.1f} {unit}"
     return f"{size} bytes"
-
-
-def _workers(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 1_024):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes from 1 to 1,024")
-    return int(text)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json, plural
+from rehydrate._text import plural
 from rehydrate.cli.options import (
-    add_color_option,
+    COLOR,
     add_command,
-    is_same_file,
+    check_not_input,
+    group,
+    json_option,
+    number,
+    option,
     page_file,
     ratio,
+    whole_number,
 )
 from rehydrate.cli.terminal import (
     GAP,
@@ -23,11 +27,11 @@ from rehydrate.cli.terminal import (
     Progress,
     Terminal,
     aligned,
+    answer,
     display_width,
     pad,
     say,
     say_written,
-    show,
     write,
 )
 from rehydrate.compact.options import MIN_RATIO
@@ -290,63 +294,75 @@ A strategy of your own is a function (messages, query, ratio) -> messages. See d
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "eval",
-        help="measure on your own sessions what survives a compaction",
-        description="Strategies side by side on your own sessions: what is used later, and what of "
-        "it each keeps; which ratio and settings these sessions need.",
+    count = whole_number(1, math.inf, "is no count; pass a whole number from 1 up")
+    share = number(math.ulp(0.0), 1, "is no share; pass a number up to 1, as 0.9", float)
+    about = "measure on your own sessions what survives a compaction, strategies side by side"
+    add_command(
+        *(commands, "eval", about, run),
+        option("SESSIONS", "files and folders", nargs="+"),
+        group(
+            "what to compare",
+            option(
+                "--ratios R,R",
+                "shares of the tokens to keep (default: 0.1,0.2,0.3,0.4,0.6)",
+                type=_ratios,
+            ),
+            option(
+                "--strategy MODULE:FUNCTION",
+                "a compactor of your own: (messages, query, ratio) -> messages; repeatable",
+                action="append",
+                default=[],
+            ),
+            option(
+                "--goal S",
+                "the share of what is used later that has to be kept (default: 0.9)",
+                type=share,
+                default=0.9,
+            ),
+        ),
+        group(
+            "how much to measure",
+            option(
+                "--cuts N",
+                "cuts at most, evenly over the sessions; as many sessions are read (default: 60)",
+                type=count,
+                default=60,
+            ),
+            option(
+                "--questions N",
+                "questions at most, where a dataset has them (default: 100)",
+                type=count,
+                default=100,
+            ),
+            option(
+                "--min-messages N",
+                "shorter sessions are left out (default: 20)",
+                type=count,
+                default=20,
+            ),
+        ),
+        group(
+            "with a model, which costs money",
+            option(
+                "--judge API:MODEL",
+                "answers questions before and after, such as anthropic:claude-opus-4-6 or "
+                "openai:gpt-6; the key is read from the environment as its SDK does",
+            ),
+            option(
+                "--judge-questions N", "questions at most (default: 12)", type=count, default=12
+            ),
+        ),
+        group(
+            "what to write",
+            option(
+                "--html PAGE",
+                "one page with charts and examples of what was lost; it needs no network",
+                type=page_file,
+            ),
+            *(json_option("the figures"), COLOR),
+        ),
         epilog=_EXAMPLES,
-        run=run,
     )
-    parser.add_argument("sessions", metavar="SESSIONS", nargs="+", help="files and folders")
-
-    what = parser.add_argument_group("what to compare")
-    what.add_argument(
-        "--ratios", type=_ratios, metavar="R,R",
-        help="shares of the tokens to keep (default: 0.1,0.2,0.3,0.4,0.6)",
-    )  # fmt: skip
-    what.add_argument(
-        "--strategy", action="append", default=[], metavar="MODULE:FUNCTION",
-        help="a compactor of your own: (messages, query, ratio) -> messages; repeatable",
-    )  # fmt: skip
-    what.add_argument(
-        "--goal", type=_share, default=0.9, metavar="S",
-        help="the share of what is used later that has to be kept (default: 0.9)",
-    )  # fmt: skip
-
-    how = parser.add_argument_group("how much to measure")
-    how.add_argument(
-        "--cuts", type=_count, default=60, metavar="N",
-        help="cuts at most, evenly over the sessions; as many sessions are read (default: 60)",
-    )  # fmt: skip
-    how.add_argument(
-        "--questions", type=_count, default=100, metavar="N",
-        help="questions at most, where a dataset has them (default: 100)",
-    )  # fmt: skip
-    how.add_argument(
-        "--min-messages", type=_count, default=20, metavar="N",
-        help="shorter sessions are left out (default: 20)",
-    )  # fmt: skip
-
-    judge = parser.add_argument_group("with a model, which costs money")
-    judge.add_argument(
-        "--judge", metavar="API:MODEL",
-        help="answers questions before and after, such as anthropic:claude-opus-4-6 or "
-        "openai:gpt-6; the key is read from the environment as its SDK does",
-    )  # fmt: skip
-    judge.add_argument(
-        "--judge-questions", type=_count, default=12, metavar="N",
-        help="questions at most (default: 12)",
-    )  # fmt: skip
-
-    out = parser.add_argument_group("what to write")
-    out.add_argument(
-        "--html", metavar="PAGE", type=page_file,
-        help="one page with charts and examples of what was lost; it needs no network",
-    )  # fmt: skip
-    out.add_argument("--json", action="store_true", help="the figures as JSON")
-    add_color_option(out)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -356,7 +372,7 @@ def run(options: argparse.Namespace) -> int:
     from rehydrate.retention import evaluate, exact_cost, named_strategy, standard_strategies
     from rehydrate.retention.evaluation import RATIOS
 
-    _check_page(options)
+    check_not_input("--html", options.html, *options.sessions)
     own = [named_strategy(name) for name in dict.fromkeys(options.strategy)]
     model = _model(options.judge)
     sessions = _read(options)
@@ -375,11 +391,11 @@ def run(options: argparse.Namespace) -> int:
         chosen = next(each for each in strategies if each.name == found.recommendation.strategy)
         judged = _run_judge(model, sample, chosen, found.recommendation.ratio, options)
         found = replace(found, judged=judged)
-    if options.json:
-        write(as_json(found.to_dict(), indent=2) + "\n")
-    else:
-        terminal = Terminal.of(sys.stdout, options.color)
-        show(report(found, terminal, has_page=bool(options.html)), terminal)
+    answer(
+        options,
+        found.to_dict(),
+        lambda terminal: report(found, terminal, has_page=bool(options.html)),
+    )
     if options.html:
         _write_page(found, options)
     return 0
@@ -469,27 +485,5 @@ def _write_page(found: Evaluation, options: argparse.Namespace) -> None:
     say_written(options.html, f"what survives of {what}")
 
 
-def _check_page(options: argparse.Namespace) -> None:
-    for session in options.sessions:
-        if options.html and is_same_file(options.html, Path(session)):
-            raise Failure(f"--html {options.html} would overwrite the input; name another file")
-
-
 def _ratios(text: str) -> Sequence[float]:
     return sorted({ratio(part) for part in text.split(",") if part.strip()} or {MIN_RATIO})
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; pass a number up to 1, as 0.9")
-    return share
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count; pass a whole number from 1 up")
-    return int(text)

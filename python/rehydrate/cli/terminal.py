@@ -9,11 +9,13 @@ import shutil
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate._jsonl import new_draft
+from rehydrate._text import as_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -160,7 +162,7 @@ class Terminal(NamedTuple):
                 marks = 0
             characters.append(plain)
         line = " ".join("".join(characters).split())
-        return line if self.encoding == "utf-8" else _encodable(line, self.encoding)
+        return line.encode(self.encoding, "replace").decode(self.encoding)
 
 
 def display_width(text: str) -> int:
@@ -219,12 +221,6 @@ def _plain(character: str) -> str:
         case "Cs" | "Co" | "Cn":  # lone surrogates, private use, unassigned: any width
             return "\N{REPLACEMENT CHARACTER}"
     return character
-
-
-def _encodable(text: str, encoding: str) -> str:
-    if _can_encode(text, encoding):
-        return text
-    return "".join([c if _can_encode(c, encoding) else "?" for c in text])
 
 
 def _can_encode(text: str, encoding: str) -> bool:
@@ -286,6 +282,20 @@ def show(lines: Iterable[str], terminal: Terminal) -> None:
     """Write lines to read, in the terminal's encoding."""
     text = "".join([line + "\n" for line in lines])
     _write_out(text.encode(terminal.encoding, errors="replace"))
+
+
+def answer(
+    options: Namespace,
+    value: Any,
+    lines: Callable[[Terminal], Iterable[str]],
+    indent: int | None = 2,
+) -> None:
+    """Write a command's result: the value as JSON where --json is given, else the lines."""
+    if options.json:
+        write(as_json(value, indent=indent) + "\n")
+    else:
+        terminal = Terminal.of(sys.stdout, getattr(options, "color", "auto"))
+        show(lines(terminal), terminal)
 
 
 def say_written(path: Path, what: str) -> None:
