@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rehydrate.batch.run import BatchReport
 
 INTERRUPTED = 128 + 2
+_WORKERS = whole_number(1, 1_024, "is no number of processes from 1 to 1,024")
 
 _EXAMPLES = """\
 INPUT is a folder, which is searched for .jsonl, .json, .ndjson and .traj (a conversation each, in
@@ -53,27 +54,20 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(commands, "batch", "compact a folder or a table of conversations, on all cores", run),
         option("INPUT", "a folder, or a table of conversations"),
-        option("-o --output FILE", "the Parquet file to write", type=Path, required=True),
+        option("-o --output FILE", "the Parquet file to write", Path, required=True),
         group(
             "what to do with each conversation (default: compact it)",
             one_of(
                 option("--messages", "write the kept messages too, as JSON"),
                 option("--count", "only count its tokens"),
-                option(
-                    "--retention",
-                    "measure what of it is used later, and what of that a compaction keeps",
-                ),
+                option("--retention", "measure what is used later, and what of that it keeps"),
             ),
         ),
         group("what to keep", *SIZE, *SHAPE),
         group("how to judge", *JUDGING),
         group(
             "how to run",
-            option(
-                "--workers N",
-                "processes (default: one for each core)",
-                type=whole_number(1, 1_024, "is no number of processes from 1 to 1,024"),
-            ),
+            option("--workers N", "processes (default: one for each core)", _WORKERS),
             option("--restart", "forget the finished parts of an earlier run"),
             option("--json", "print what was done as JSON"),
         ),

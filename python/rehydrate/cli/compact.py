@@ -63,13 +63,7 @@ def add_parser(commands: Any) -> None:
         group(
             "what to keep",
             *SIZE,
-            option(
-                "--pin N",
-                "always keep message N, counted from 0, from the end if negative; repeatable",
-                type=int,
-                action="append",
-                default=[],
-            ),
+            option("--pin N", "always keep message N; -1 is the last", int, [], action="append"),
             *SHAPE,
         ),
         group("how to judge", *JUDGING),
@@ -77,25 +71,10 @@ def add_parser(commands: Any) -> None:
         group(
             "what to write",
             option("--explain", "a report instead: every unit, its score, kept or dropped and why"),
-            option(
-                "--top N",
-                "with --explain: only N units, the most valuable kept and the largest dropped ones",
-                type=whole,
-            ),
-            option(
-                "--html PAGE",
-                "a report instead, as one page: the session before and after, side by side",
-                type=page_file,
-            ),
-            option(
-                "--json",
-                "one object: messages, stats, dropped; with --explain also explanation",
-                action="store_true",
-            ),
-            option(
-                "-o --output FILE",
-                "write the messages there; without it, --explain and --html write none",
-            ),
+            option("--top N", "with --explain: only N units, kept and dropped ones", whole),
+            option("--html PAGE", "a report instead, as one page: before and after", page_file),
+            option("--json", "one object: messages, stats, dropped; with --explain, explanation"),
+            option("-o --output FILE", "write the messages there, with --explain and --html too"),
             COLOR,
         ),
         epilog=_EXAMPLES,

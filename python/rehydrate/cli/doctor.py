@@ -48,11 +48,7 @@ def add_parser(commands: Any) -> None:
     about = "check the installation: each line ok, warn or fail, with what to do"
     add_command(
         *(commands, "doctor", about, run),
-        option(
-            "--hosts",
-            "load the adapter of each agent framework that is installed; it takes some seconds",
-            action="store_true",
-        ),
+        option("--hosts", "load the adapter of each host that is installed; it takes some seconds"),
         *(json_option("the checks"), COLOR),
     )
 

@@ -302,63 +302,24 @@ def add_parser(commands: Any) -> None:
         option("SESSIONS", "files and folders", nargs="+"),
         group(
             "what to compare",
-            option(
-                "--ratios R,R",
-                "shares of the tokens to keep (default: 0.1,0.2,0.3,0.4,0.6)",
-                type=_ratios,
-            ),
-            option(
-                "--strategy MODULE:FUNCTION",
-                "a compactor of your own: (messages, query, ratio) -> messages; repeatable",
-                action="append",
-                default=[],
-            ),
-            option(
-                "--goal S",
-                "the share of what is used later that has to be kept (default: 0.9)",
-                type=share,
-                default=0.9,
-            ),
+            option("--ratios R,R", "shares of the tokens to keep", _ratios),
+            option("--strategy M:FUNCTION", "a compactor of yours", str, [], action="append"),
+            option("--goal S", "the share of what is used later that has to be kept", share, 0.9),
         ),
         group(
             "how much to measure",
-            option(
-                "--cuts N",
-                "cuts at most, evenly over the sessions; as many sessions are read (default: 60)",
-                type=count,
-                default=60,
-            ),
-            option(
-                "--questions N",
-                "questions at most, where a dataset has them (default: 100)",
-                type=count,
-                default=100,
-            ),
-            option(
-                "--min-messages N",
-                "shorter sessions are left out (default: 20)",
-                type=count,
-                default=20,
-            ),
+            option("--cuts N", "cuts and sessions at most, evenly over all", count, 60),
+            option("--questions N", "questions at most, where a dataset has them", count, 100),
+            option("--min-messages N", "shorter sessions are left out", count, 20),
         ),
         group(
             "with a model, which costs money",
-            option(
-                "--judge API:MODEL",
-                "answers questions before and after, such as anthropic:claude-opus-4-6 or "
-                "openai:gpt-6; the key is read from the environment as its SDK does",
-            ),
-            option(
-                "--judge-questions N", "questions at most (default: 12)", type=count, default=12
-            ),
+            option("--judge API:MODEL", "answers questions before and after, as anthropic:NAME"),
+            option("--judge-questions N", "questions at most", count, 12),
         ),
         group(
             "what to write",
-            option(
-                "--html PAGE",
-                "one page with charts and examples of what was lost; it needs no network",
-                type=page_file,
-            ),
+            option("--html PAGE", "one page with charts and examples of what was lost", page_file),
             *(json_option("the figures"), COLOR),
         ),
         epilog=_EXAMPLES,

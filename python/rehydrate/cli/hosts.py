@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "REHYDRATE_MCP_TOKEN"
 MIN_TOKEN_CHARS = 16
+_PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
 TOOLS = (
     *("compact_context", "request_context", "fetch_whole"),
     *("search_memory", "add_memory", "load_memory", "search_sessions", "session_outline"),
@@ -85,40 +86,26 @@ def add_parser(commands: Any) -> None:
         option("--memory FILE", f"a memory's file, made if it is missing, or {SERVER}"),
         option("--threads FILE", f"a file of stored conversations, or {SERVER}"),
         option("--namespace NAME", "whose they are"),
-        option(
-            "--tools NAMES",
-            "offer only these, with commas between them: a model reads the schema of each",
-            type=names_of(TOOLS),
-        ),
+        option("--tools NAMES", "only these: a model reads the schema of each", names_of(TOOLS)),
         option("--no-sessions", "do not read the transcripts of Claude Code and Codex"),
-        option(
-            "--http PORT",
-            "serve Streamable HTTP on this port of loopback; 0: any that is free",
-            type=whole_number(0, 65_535, "is no port; pass a number from 0 to 65535"),
-        ),
+        option("--http PORT", "serve HTTP on this port of loopback; 0: any that is free", _PORT),
         epilog=_MCP_EXAMPLES,
     )
     about = "keep what Claude Code's and Codex's compactions lose, and put back what matters"
     parts = add_commands(commands, "claude", about, _CLAUDE_EXAMPLES)
-    way = one_of(
-        option(
-            "--settings",
-            "hooks in settings.json, for a Claude Code that loads no plugin from its skills",
-            dest="way",
-            action="store_const",
-            const="settings",
-            default="plugin",
-        ),
-        option("--codex", "hooks for Codex", dest="way", action="store_const", const="codex"),
+    way: dict[str, Any] = {"dest": "way", "action": "store_const"}
+    ways = one_of(
+        option("--settings", "hooks in settings.json", None, "plugin", const="settings", **way),
+        option("--codex", "hooks for Codex", const="codex", **way),
     )
     yes = option("--yes", "do not ask")
-    add_command(parts, "install", "install the plugin, after a question", _install, yes, way)
-    add_command(parts, "status", "say what is installed, and run one hook", _status, way)
-    add_command(parts, "uninstall", "take the hooks out; memories stay", _uninstall, yes, way)
+    add_command(parts, "install", "install the plugin, after a question", _install, yes, ways)
+    add_command(parts, "status", "say what is installed, and run one hook", _status, ways)
+    add_command(parts, "uninstall", "take the hooks out; memories stay", _uninstall, yes, ways)
     add_command(
         *(parts, "report", "show what each compaction kept, lost and put back", _report),
         option("SESSION", "only of this session", nargs="?"),
-        option("--last N", "only the last N", type=whole),
+        option("--last N", "only the last N", whole),
         json_option("all of it"),
     )
     add_command(
@@ -130,7 +117,7 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(parts, "hook", "run one hook, as the plugin's folder asks for", _hook),
         option("EVENT"),
-        option("AGENT", nargs="?", default="claude_code"),
+        option("AGENT", None, None, "claude_code", nargs="?"),
     )
 
 

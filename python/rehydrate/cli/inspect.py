@@ -47,6 +47,7 @@ TOKEN_CELLS = 10
 NARROWEST_MESSAGE = 24
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
+_GRAVE = ("info", "warning", "error", "never")
 _HISTORY = re.compile(r"history\[(\d+)\]")
 # Listed here and not read from the linter: declaring a command must not load it. A test compares.
 _RULES = {
@@ -95,53 +96,28 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Declare the two commands and their options."""
-    hard = option("--hard N", "hard budget in tokens (default: 180k)", type=some_tokens)
+    file = option("FILE", "the session or prompt; - reads stdin")
+    hard = option("--hard N", "hard budget in tokens (default: 180k)", some_tokens)
     add_command(
         *(commands, "inspect", "show a prompt: what it holds, why, and what it costs", run_inspect),
-        option("FILE", "the session or prompt; - reads stdin"),
-        option("-o --output PAGE", "one HTML page that needs nothing"),
+        *(file, option("-o --output PAGE", "one HTML page that needs nothing")),
         option("--json", "write the PromptIR as JSON"),
         group(
             "the turn, of a conversation",
-            option("--query TEXT", "what it is about"),
-            *MEMORY,
-            option(
-                "--knowledge PATH",
-                "a document or folder to look things up in; repeatable",
-                action="append",
-            ),
-            option("--budget N", "soft budget (default: 50k)", type=some_tokens, dest="soft"),
-            hard,
-            option("--provider", "default: the conversation's own", choices=PROVIDERS),
-            option("--model MODEL", "whose prompt it is"),
-            FORMAT,
+            *(option("--query TEXT", "what it is about"), *MEMORY),
+            option("--knowledge PATH", "a document or folder; repeatable", action="append"),
+            option("--budget N", "soft budget (default: 50k)", some_tokens, dest="soft"),
+            *(hard, option("--provider", "default: the conversation's own", PROVIDERS)),
+            *(option("--model MODEL", "whose prompt it is"), FORMAT),
         ),
         epilog=_INSPECT_EXAMPLES,
     )
     add_command(
         *(commands, "lint", "find what a session spends tokens on to no use", run_lint),
-        option("FILE", "the session or prompt; - reads stdin"),
-        option(
-            "--fail-on",
-            "findings this grave make the exit code 1 (default: warning)",
-            choices=("info", "warning", "error", "never"),
-            default="warning",
-        ),
-        option(
-            "--rule NAME",
-            "only this rule; repeatable (default: all)",
-            action="append",
-            default=[],
-            choices=_RULES,
-        ),
-        option("--soft N", "soft budget in tokens (default: 50k)", type=some_tokens),
-        hard,
-        option(
-            "--model MODEL",
-            "whose cache it is for: says which prefixes are too short",
-            default="",
-        ),
-        FORMAT,
+        *(file, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
+        option("--rule NAME", "only this rule; repeatable", _RULES, [], action="append"),
+        option("--soft N", "soft budget in tokens (default: 50k)", some_tokens),
+        *(hard, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),
         option("--all", "every place, not the worst of a rule"),
         *(json_option("the findings"), COLOR),
         epilog=_LINT_EXAMPLES,

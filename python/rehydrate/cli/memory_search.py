@@ -86,14 +86,9 @@ def add_parsers(parts: Any) -> None:
         *(parts, "search", "find items by words, parts of words and meaning, best first"),
         run_search,
         option("QUERY", "words or a question; - reads standard input", nargs="+"),
-        option("--limit N", "so many hits (default: 5)", type=whole, default=5),
+        option("--limit N", "so many hits", whole, 5),
         option("--full", "whole passages, however long"),
-        option(
-            "--fusion",
-            "how words, parts of words and meaning become one score; default: the one measured "
-            "best",
-            choices=FUSIONS,
-        ),
+        option("--fusion", "how words and meaning become one score", FUSIONS),
         *(FILTERS, STORE),
         option("--embedder MODEL", "the ONNX model that the memory was made with"),
         *(json_option("the hits"), COLOR),
@@ -101,8 +96,8 @@ def add_parsers(parts: Any) -> None:
     )
     add_command(
         *(parts, "list", "the items of a namespace, a line each, newest first", run_list),
-        option("--limit N", "lines a page (default: 20)", type=whole, default=20),
-        option("--page P", "from 1 up", type=whole, default=1),
+        option("--limit N", "lines a page", whole, 20),
+        option("--page P", "from 1 up", whole, 1),
         option("--oldest-first", "default: newest first"),
         *(FILTERS, STORE, json_option("the items"), COLOR),
         epilog=_LIST_EXAMPLES,

@@ -64,10 +64,7 @@ _STORE = option(
 STORE = group(
     "which memory",
     _STORE,
-    option(
-        "-n --namespace NAME",
-        f"whose memory: a project, a user, a tenant; default: ${NAMESPACE_VARIABLE}",
-    ),
+    option("-n --namespace NAME", f"whose: a project, a user; default: ${NAMESPACE_VARIABLE}"),
 )
 """For a command that works within one namespace."""
 STORES = group(
@@ -250,18 +247,13 @@ share = number(0, 1, "is no number from 0 to 1", float)
 _LISTS = ("tier", "kind", "source", "thread")
 FILTERS = group(
     "which items",
-    option("--tier", "repeatable, as those below", action="append", choices=TIERS),
+    option("--tier", "repeatable, as those below", TIERS, action="append"),
     option("--kind KIND", "as decision, note", action="append"),
     option("--source SOURCE", "the whole of it: notes/decisions.md", action="append"),
     option("--thread THREAD", action="append"),
-    option(
-        "--after WHEN",
-        "said then or later: 2026-02-17, 2026-02-17T09:30 (UTC unless it says otherwise), or "
-        "how long ago: 36h, 7d, 2w",
-        type=moment,
-    ),
-    option("--before WHEN", "said before that", type=moment),
-    option("--min-trust T", "trusted so far, 0 to 1", type=share),
+    option("--after WHEN", "said then or later: 2026-02-17, 2026-02-17T09:30, 36h, 7d, 2w", moment),
+    option("--before WHEN", "said before that", moment),
+    option("--min-trust T", "trusted so far, 0 to 1", share),
 )
 """A repeated filter means any of its values."""
 
@@ -291,10 +283,9 @@ ARCHIVED = ("dropped", "novel", "episode")
 """The values of `--archive`: the fields of an `Archive`, in their order."""
 ARCHIVE = option(
     "--archive WHAT",
-    "write to the memory: dropped (each dropped message, whole, under a handle), novel (the "
-    "beginning of what is dropped and not in memory yet), episode (one line about the "
-    "compaction); several with commas: dropped,novel",
-    type=names_of(ARCHIVED),
+    "write to the memory: dropped (dropped messages, whole), novel (the beginning of what is "
+    "dropped and not in memory yet), episode (one line); several with commas: dropped,novel",
+    names_of(ARCHIVED),
     action="extend",
 )
 

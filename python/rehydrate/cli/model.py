@@ -21,6 +21,10 @@ from rehydrate.cli.options import (
 from rehydrate.cli.terminal import Failure, Terminal, answer, say, table
 
 
+def _threads(text: str) -> tuple[int, ...]:
+    return tuple(map(whole, text.split(",")))
+
+
 def add_parser(commands: Any) -> None:
     """Declare the command, its two subcommands and their options."""
     parts = add_commands(
@@ -33,24 +37,10 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(parts, "bench", "time a model and the built-in one: texts a second, in turns", run_bench),
         option("MODEL", "a model's name or folder"),
-        option(
-            "FILE",
-            "a conversation to take texts from; default: a small mix of prose, code and JSON",
-            nargs="?",
-        ),
-        option(
-            "--precision",
-            "default: both, or the one that is there",
-            choices=("fp32", "int8", "both"),
-            default="both",
-        ),
-        option(
-            "--threads N,N",
-            "texts side by side, to be compared; default: 1,2",
-            type=lambda text: tuple(map(whole, text.split(","))),
-            default=(1, 2),
-        ),
-        option("--rounds N", "times each is timed; default: 5", type=whole, default=5),
+        option("FILE", "a conversation to take texts from; default: a small mix", nargs="?"),
+        option("--precision", "or what there is", ("fp32", "int8", "both"), "both"),
+        option("--threads N,N", "texts side by side; default: 1,2", _threads, (1, 2)),
+        option("--rounds N", "times each is timed", whole, 5),
         json_option("the figures"),
     )
 

@@ -22,18 +22,27 @@ Option = Callable[[Any], object]
 """Declares an option, or several, on a parser or a group of one."""
 
 
-def option(names: str, help: str | None = None, **how: Any) -> Option:  # noqa: A002  argparse's word
+def option(
+    names: str, about: str | None = None, parse: Any = None, default: Any = None, **how: Any
+) -> Option:
     """Return an option: "-n --namespace NAME" has a value, "--json" has none, "FILE" is positional.
 
-    `how` goes to `add_argument`.
+    `parse` is a function, or the choices. The help ends with the default, where there is one to
+    name. `how` goes to `add_argument`.
     """
+    if parse is not None:
+        how["type" if callable(parse) else "choices"] = parse
+    if default is not None:
+        how["default"] = default
+    if about and isinstance(default, (str, int, float)) and default:
+        about += f" (default: {default})"
     *flags, last = names.split()
     if last.startswith("-"):
         flags.append(last)
         how = how or {"action": "store_true"}
     else:
         how["metavar"] = last
-    return lambda parser: parser.add_argument(*flags or [last.lower()], help=help, **how)
+    return lambda parser: parser.add_argument(*flags or [last.lower()], help=about, **how)
 
 
 def group(title: str, *options: Option) -> Option:
@@ -198,33 +207,26 @@ def json_option(what: str) -> Option:
     return option("--json", f"{what} as JSON")
 
 
-COLOR = option("--color", "default: in a terminal; NO_COLOR and FORCE_COLOR count",
-               choices=("auto", "always", "never"), default="auto")  # fmt: skip
+COLOR = option("--color", "auto: in a terminal", ("auto", "always", "never"), "auto")
 FILE_FORMATS = [name for name in FORMATS if name != "langchain"]
 """The formats that a file can have."""
-FORMAT = option("--format NAME", f"{', '.join(FILE_FORMATS)}; default: detected",
-                default="auto", choices=["auto", *FILE_FORMATS])  # fmt: skip
+FORMAT = option("--format NAME", ", ".join(FILE_FORMATS), ["auto", *FILE_FORMATS], "auto")
 EMBEDDER = option("--embedder MODEL", "an ONNX model instead of the built-in one")
 
 
 def _of_compact(names: str, name: str, **how: Any) -> Option:
     """Return an option of `compact_context`, with its default, its choices and its description."""
     made = OPTIONS[name]
-    if choices := made.schema.get("enum"):
-        how["choices"] = [value for value in choices if value is not None]
+    choices = [value for value in made.schema.get("enum", ()) if value is not None]
     about = made.description.replace("null:", "default:")
-    return option(names, about, default=made.default, **how)
+    return option(names, about, choices or None, made.default, **how)
 
 
+_RATIO = OPTIONS["target_ratio"].default
 SIZE = (
     one_of(
-        option(
-            "--ratio R",
-            "share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
-            type=ratio,
-            default=OPTIONS["target_ratio"].default,
-        ),
-        option("--budget N", "tokens to keep instead, such as 20000 or 20k", type=tokens),
+        option("--ratio R", "share of the tokens to keep, such as 0.3 or 40%%", ratio, _RATIO),
+        option("--budget N", "tokens to keep instead, such as 20000 or 20k", tokens),
     ),
     _of_compact("--query TEXT", "query"),
 )
@@ -241,12 +243,7 @@ JUDGING = (
     _of_compact("--counter NAME", "counter"),
     FORMAT,
     one_of(
-        option(
-            "--embedder MODEL",
-            "for a --query, besides the built-in model: an ONNX model's name or folder "
-            "(rehydrate model list)",
-            default=OPTIONS["embedder"].default,
-        ),
+        option("--embedder MODEL", "an ONNX model too, for a --query", None, "auto"),
         option("--no-embedding", "compare words only, without the built-in model"),
     ),
 )

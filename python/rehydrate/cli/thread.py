@@ -90,29 +90,21 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(parts, "show", "the entries of a thread", run_show),
         thread,
-        option("--last N", "only the last N entries; default: all", type=whole),
+        option("--last N", "only the last N entries; default: all", whole),
         *(STORE, json_option("the entries, as compact and eval read them,"), COLOR),
     )
     add_command(
         *(parts, "store", "what a thread must not lose, as markdown", run_store),
         thread,
-        option(
-            "--tokens N",
-            "the size of the markdown (default: 4k)",
-            type=some_tokens,
-            default=4_000,
-        ),
-        option(
-            "-o --output PAGE",
-            "one HTML page that needs nothing: each item with the message that it is from",
-        ),
+        option("--tokens N", "the size of the markdown", some_tokens, 4_000),
+        option("-o --output PAGE", "one HTML page: each item with the message that it is from"),
         *(STORE, json_option("every item and what became of it,"), COLOR),
         epilog=_STORE_EXAMPLES,
     )
     add_command(
         *(parts, "fork", "copy a thread, or its beginning", run_fork),
         *(thread, option("NEW", "the copy's name")),
-        option("--entries N", "of the first N entries only", type=int),
+        option("--entries N", "of the first N entries only", int),
         STORE,
     )
     add_command(
