@@ -42,9 +42,7 @@ Each worker is a process. One that is killed is replaced; a run that is killed g
 when the same command is given again: finished parts are in FILE.parts until all is done.
 
 examples:
-  rehydrate batch ~/.claude/projects -o kept.parquet
   rehydrate batch transcripts.parquet -o kept.parquet --ratio 0.3 --messages
-  rehydrate batch transcripts.parquet -o tokens.parquet --count
   rehydrate batch ~/.claude/projects -o retention.parquet --retention --ratio 0.2
 """
 
@@ -82,20 +80,26 @@ def run(options: argparse.Namespace) -> int:
     if not str(options.input):
         raise Failure("INPUT is empty; name a folder or a table")
     job, passed = _job(options)
-    with _Watcher() as watcher:
-        try:
-            report = run_batch(
-                Path(options.input),
-                options.output,
-                job,
-                passed,
-                workers=options.workers,
-                restart=options.restart,
-                watcher=watcher,
-            )
-        except KeyboardInterrupt:
-            watcher.__exit__()
-            raise Failure(_interrupted(watcher, options.output), INTERRUPTED) from None
+    watcher = _Watcher("batch", "rows", shows_rate=True)
+    try:
+        report = run_batch(
+            Path(options.input),
+            options.output,
+            job,
+            passed,
+            workers=options.workers,
+            restart=options.restart,
+            watcher=watcher,
+        )
+    except KeyboardInterrupt:
+        of = f" of {watcher.rows:,}" if watcher.rows is not None else ""
+        raise Failure(
+            f"interrupted: {watcher.done:,}{of} rows are done, in {options.output}.parts; the "
+            "same command goes on from there",
+            INTERRUPTED,
+        ) from None
+    finally:
+        watcher.__exit__()
     answer(options, report.to_dict(), lambda terminal: _lines(report, options.input, terminal))
     return 0
 
@@ -124,46 +128,26 @@ def _job(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 _OPTION = {"target_ratio": "--ratio", "budget_tokens": "--budget", "embedder": "--embedder"}
 
 
-class _Watcher:
-    """Shows the progress of a batch."""
+class _Watcher(Progress):
+    """Shows the progress of a batch, once it has begun, and counts its rows."""
 
-    def __init__(self) -> None:
-        self.rows: int | None = None
-        self.done = 0
-        self._progress: Progress | None = None
-
-    def __enter__(self) -> _Watcher:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._progress is not None:
-            self._progress.__exit__()
-            self._progress = None
+    rows: int | None = None
+    done = 0
 
     def begin(self, rows: int | None) -> None:
         """Start the bar."""
-        self.rows = rows
-        self._progress = Progress("batch", "rows", rows, shows_rate=True).__enter__()
+        self.rows = self._total = rows
+        self.__enter__()
 
     def take(self, rows: int) -> None:
         """Count rows that were finished before."""
         self.done += rows
-        if self._progress is not None:
-            self._progress.skip(rows)
+        self.skip(rows)
 
     def advance(self, rows: int) -> None:
         """Count rows that are finished now."""
         self.done += rows
-        if self._progress is not None:
-            self._progress.advance(rows)
-
-
-def _interrupted(watcher: _Watcher, output: Path) -> str:
-    of = f" of {watcher.rows:,}" if watcher.rows is not None else ""
-    return (
-        f"interrupted: {watcher.done:,}{of} rows are done, in {output}.parts; the same command "
-        "goes on from there"
-    )
+        super().advance(rows)
 
 
 def _lines(report: BatchReport, name: str, terminal: Terminal) -> Iterator[str]:

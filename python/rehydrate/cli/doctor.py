@@ -97,8 +97,8 @@ def _version() -> Found:
 
 
 def _python() -> Found:
-    detail = f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})"
-    return "ok", detail
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return "ok", f"{python} ({sys.executable})"
 
 
 def _platform() -> Found:

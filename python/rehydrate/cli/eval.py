@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -58,25 +59,24 @@ SHOWN_LOSSES = 3
 def report(found: Evaluation, terminal: Terminal, *, has_page: bool = False) -> Iterator[str]:
     """Yield the whole report."""
     yield from _head(found, terminal)
-    if found.cuts:
-        yield ""
-        yield from _by_ratio(
-            found, terminal, "of the names used later, the share still there",
-            lambda row: (row.used_later, row.used_later_interval),
-        )  # fmt: skip
-    if found.cuts_with_lines:
-        yield ""
-        at = plural(found.cuts_with_lines, "cut")
-        yield from _by_ratio(
-            found, terminal, f"of the lines typed again later, the share still there, at {at}",
-            lambda row: (row.lines, row.lines_interval),
-        )  # fmt: skip
-    if found.questions:
-        yield ""
-        yield from _by_ratio(
-            found, terminal, "of the messages that answer the questions, the share still there",
-            lambda row: (row.answers, row.answers_interval),
-        )  # fmt: skip
+    at = plural(found.cuts_with_lines, "cut")
+    kept = "the share still there"
+    for count, title, names in (
+        (found.cuts, f"of the names used later, {kept}", ("used_later", "used_later_interval")),
+        (
+            found.cuts_with_lines,
+            f"of the lines typed again later, {kept}, at {at}",
+            ("lines", "lines_interval"),
+        ),
+        (
+            found.questions,
+            f"of the messages that answer the questions, {kept}",
+            ("answers", "answers_interval"),
+        ),
+    ):
+        if count:
+            yield ""
+            yield from _by_ratio(found, terminal, title, attrgetter(*names))
     yield from _over_size(found, terminal)
     advice = found.recommendation
     if advice:
@@ -275,20 +275,13 @@ or files of many conversations. What cannot be read is named and skipped.
 
 Each session is cut at several points. What came before a cut is compacted by every strategy to
 every ratio; what counts is how many of the names (files, identifiers, ids) that later tool calls
-use are still there, and how many of the lines that they type again. All are given the same size:
-the ratio, or what compact_context had to keep, if that is more. Where an agent wrote a summary of
-its own, everything is measured at its size too. No model is asked and nothing is sent, unless you
-pass --judge.
+use are still there, and how many of the lines that they type again. All are given the same size.
+No model is asked and nothing is sent, unless you pass --judge, which costs money. docs/eval.md.
 
 examples:
   rehydrate eval ~/.claude/projects
-  rehydrate eval sessions/ --html page.html
-  rehydrate eval chat.json --ratios 0.1,0.3 --goal 0.95
-  rehydrate eval sessions/ --strategy mine:keep_errors       your own, beside the others
-  rehydrate eval sessions/ --json > figures.json
-  rehydrate eval sessions/ --judge anthropic:claude-opus-4-6  a model answers before and after
-
-A strategy of your own is a function (messages, query, ratio) -> messages. See docs/eval.md.
+  rehydrate eval chat.json --ratios 0.1,0.3 --goal 0.95 --html page.html
+  rehydrate eval sessions/ --strategy mine:keep_errors  a function (messages, query, ratio)
 """
 
 

@@ -72,12 +72,9 @@ prompt, or a PromptIR or compiled prompt as JSON (PromptIR.to_json(), or --json 
 Of a conversation the prompt of its next turn is made first: sources are asked, passes run. Nothing
 is sent and nothing remembered. Without -o the prompt is printed as a table.
 
-`rehydrate thread store THREAD -o PAGE` has a page of a stored thread's context store.
-
 examples:
   rehydrate inspect session.jsonl -o report.html --query "the failing login test"
   rehydrate inspect request.json --budget 20k --json > prompt.json
-  rehydrate inspect prompt.json -o report.html
 """
 _LINT_EXAMPLES = f"""\
 FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system

@@ -78,22 +78,14 @@ passwords are taken out before anything is written. What is printed are the hand
 
 examples:
   rehydrate memory add "Anna prefers tea." --kind preference --source chat/41
-  git log -1 --format=%B | rehydrate memory add - --source git     the text, byte for byte
   rehydrate memory add --lines - --source facts.txt < facts.txt    an item a line
 """
 _SYNC_EXAMPLES = """\
 core.md becomes hot (in every turn, at most 100 lines), archive/ cold (only searched for), all other
-.md and .txt files warm. They are cut into passages at headings and paragraphs. Syncing again
-touches only what changed, and forgets what is gone.
-
-example:
-  rehydrate memory sync ~/work/notes --label work    sources begin with work/ instead of notes/
+.md and .txt files warm. Syncing again touches only what changed, and forgets what is gone.
 """
 _IMPORT_EXAMPLES = """\
 Items come back with the same handles, provenance, times and links. Importing twice is harmless.
-
-example:
-  ssh other rehydrate memory export - | rehydrate memory import -
 """
 _VERIFY_EXAMPLES = """\
 Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
@@ -101,37 +93,21 @@ that is no error. Exit code 1 if the file itself is damaged.
 """
 _REBUILD_EXAMPLES = """\
 The index is made from the file, so nothing can be lost. It is needed seldom: an index that is
-missing or damaged is made again by itself.
-
-examples:
-  rehydrate memory rebuild --embedder minilm     gives vectors of a model to what has none yet
-  rehydrate memory rebuild --vectors --embedder e5   gives vectors of another model to everything
-  rehydrate memory rebuild --vectors             goes back to the built-in model
+missing or damaged is made again by itself. With --embedder, what has no vector gets one.
 """
 _EXPORT_EXAMPLES = """\
-The file is JSON Lines: a line that says what it is, then an item a line. import brings it back
-exactly.
-
-example:
-  rehydrate memory export - | gzip > ferryman.jsonl.gz
+The file is JSON Lines: a line that says what it is, then an item a line. import brings it back.
 """
 _FORGET_EXAMPLES = """\
 What is forgotten is gone from the disk too. Of --source, --thread and --all it is said how much
 goes, and asked first; --yes says yes. Exit code 1 if a handle was not there.
 
-examples:
-  rehydrate memory forget mem_... mem_...
-  rehydrate memory forget --all --namespace trial --yes
-  rehydrate memory list --before 52w --limit 1000 --json | jq -r '.items[].handle' |
-    rehydrate memory forget -
+example:
+  rehydrate memory list --before 52w --json | jq -r '.items[].handle' | rehydrate memory forget -
 """
 _COPY_EXAMPLES = """\
 Handles, provenance, times, tiers and links are the same afterwards. What is there already stays as
 it is, so a copy that was interrupted can be made again. Vectors of a model are made anew.
-
-examples:
-  rehydrate memory copy postgresql://app@db/memories               every namespace, to a server
-  rehydrate memory copy backup.db --store postgresql://app@db/memories -n ferryman
 """
 
 
@@ -279,7 +255,7 @@ def run_sync(options: argparse.Namespace) -> int:
     if not Path(options.folder).is_dir():
         raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
     with _adding(options, f"syncing {options.folder}", "passages new") as (memory, progress):
-        watched = _with_progress(memory, progress)
+        watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
         report = sync_folder(watched, options.folder, namespace, options.label)
         hot = memory.stats().hot if not options.json else 0
     shown = {
@@ -305,7 +281,8 @@ def run_import(options: argparse.Namespace) -> int:
         _file_of(options.file) as path,
         _adding(options, "importing", "items", _count_items(path)) as (memory, progress),
     ):
-        done = import_items(_with_progress(memory, progress), path, namespace)
+        watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
+        done = import_items(watched, path, namespace)
     line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
     if done.lost_links:
         line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
@@ -368,7 +345,7 @@ def _sync_lines(report: SyncReport, folder: str, hot: int, terminal: Terminal) -
 
 
 class _MemoryWithProgress:
-    """A memory that reports how many of the items read have been stored."""
+    """A memory that counts what it stores."""
 
     def __init__(self, memory: Memory, progress: Progress) -> None:
         self._memory = memory
@@ -378,16 +355,9 @@ class _MemoryWithProgress:
         return getattr(self._memory, name)
 
     def add(self, items: Sequence[Any], *, namespace: str) -> list[Added]:
-        added: list[Added] = []
-        for start in range(0, len(items), BATCH):
-            batch = items[start : start + BATCH]
-            added += self._memory.add(batch, namespace=namespace)
-            self._progress.advance(len(batch))
+        added = self._memory.add(items, namespace=namespace)
+        self._progress.advance(len(items))
         return added
-
-
-def _with_progress(memory: Memory, progress: Progress) -> ItemWriter:
-    return cast("ItemWriter", _MemoryWithProgress(memory, progress))
 
 
 @contextmanager

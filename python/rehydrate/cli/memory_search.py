@@ -64,14 +64,11 @@ A hit shows its score (comparable within one search), where it is from, the day 
 tier and kind, the passage that matches, and the handle under which show prints the whole.
 
 examples:
-  rehydrate memory search "which port is staging on?"
   rehydrate memory search "slow website" --after 2w --limit 3
-  rehydrate memory search "card reader" --json | jq -r '.hits[].item.source'
   rehydrate memory search -- --budget          a query that begins with a dash
 """
 _LIST_EXAMPLES = """\
-examples:
-  rehydrate memory list --tier hot --oldest-first
+example:
   rehydrate memory list --source notes/decisions.md --json | jq -r '.items[].handle'
 """
 _SHOW_EXAMPLES = """\

@@ -18,7 +18,7 @@ from rehydrate.cli.options import group, names_of, number, option
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
-from rehydrate.memory.opening import folder_named, is_server, shown
+from rehydrate.memory.store import folder_named, is_server, shown
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
@@ -197,7 +197,7 @@ def read_text(name: str = "standard input") -> str:
 
 def _model(name: str) -> str:
     """Return a converted model's folder by its name; a folder or `org/name` as it is."""
-    from rehydrate.embedding.locations import find_model
+    from rehydrate.embedding.model_files import find_model
 
     if "/" in name or os.sep in name or name in {"auto", "builtin"}:
         return name

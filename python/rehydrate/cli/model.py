@@ -65,15 +65,14 @@ def run_list(options: argparse.Namespace) -> int:
         shown = [model._asdict() for model in models]
         answer(options, shown, lambda terminal: _table(models, terminal))
     else:
-        from rehydrate.embedding.locations import models_home
+        from rehydrate.embedding.model_files import models_home
 
         say(f"no models in {models_home()}; python -m tools.convert makes one, in a checkout")
     return 0
 
 
 def _home() -> Iterator[Listed]:
-    from rehydrate.embedding.locations import installed_models
-    from rehydrate.embedding.model_files import Manifest
+    from rehydrate.embedding.model_files import Manifest, installed_models
     from rehydrate.errors import InvalidArgumentError
 
     for folder in installed_models():

@@ -14,9 +14,19 @@ from typing import Any, NamedTuple, TypeVar
 from rehydrate import formats
 from rehydrate._text import plural
 from rehydrate.errors import InvalidMessageError, UnreadableSessionError
-from rehydrate.retention.datasets import Conversation, Question, Summary, locomo, tau_bench
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
-from rehydrate.retention.reading import Message, count_messages, is_summary, is_system, tool_inputs
+from rehydrate.retention.reading import (
+    Conversation,
+    Message,
+    Question,
+    Summary,
+    count_messages,
+    is_summary,
+    is_system,
+    locomo,
+    tau_bench,
+    tool_inputs,
+)
 
 SUFFIXES = (".jsonl", ".json", ".traj", ".ndjson")
 """Suffixes of files in a folder that may hold a session."""
