@@ -203,7 +203,7 @@ def _adding(
     options: argparse.Namespace, doing: str, unit: str, total: int | None = None
 ) -> Iterator[tuple[Memory, Progress]]:
     """Yield the memory of a command that adds items, made if missing, and the progress."""
-    with opened(options, namespace=namespace_of(options), to="create") as memory:
+    with opened(options, to="create") as memory:
         try:
             with Progress(doing, unit, total) as progress:
                 yield memory, progress
@@ -214,7 +214,7 @@ def _adding(
 
 def run_add(options: argparse.Namespace) -> int:
     """Add the texts and print their handles."""
-    namespace_of(options)  # first of all, before standard input is read
+    namespace_of(options)  # a mistake in it is said before standard input is read
     texts = _texts(options)
     fields: dict[str, Any] = {
         name: checked_text(f"--{name}", value) if isinstance(value, str) else value
@@ -390,7 +390,7 @@ def run_verify(options: argparse.Namespace) -> int:
     """Check the file; return 1 if it is damaged."""
     path = shown_place(store_path(options))
     try:
-        with opened(options) as memory, Progress(f"checking {path}", "items"):
+        with opened(options, whole=True) as memory, Progress(f"checking {path}", "items"):
             report = memory.verify()
     except StoreCorruptError as error:  # so damaged that it does not even open
         report = VerifyReport(0, (error.problem,))
@@ -428,7 +428,7 @@ def _sizes(options: argparse.Namespace, memory: Memory) -> dict[str, int]:
 def run_rebuild(options: argparse.Namespace) -> int:
     """Rebuild the index and print how many items it holds."""
     wanted = named_namespace(options)
-    with opened(options, to="change") as memory:
+    with opened(options, to="change", whole=True) as memory:
         sizes = _sizes(options, memory)
         items, every = 0, sum(sizes.values())
         # A namespace is one step, which cannot be done by halves.
@@ -452,7 +452,7 @@ def run_copy(options: argparse.Namespace) -> int:
     named_namespace(options)  # a mistake in it makes no file
     target = argparse.Namespace(**{**vars(options), "store": options.to})
     total = Imported(0, 0, 0, 0)
-    with opened(options) as memory, opened(target, to="create") as other:
+    with opened(options, whole=True) as memory, opened(target, to="create", whole=True) as other:
         sizes = _sizes(options, memory)
         with Progress("copying", "items", sum(sizes.values())) as progress:
             for name, size in sizes.items():
@@ -469,8 +469,7 @@ def run_copy(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the namespace; the count goes to the stream without data."""
-    namespace = namespace_of(options)
-    with opened(options, namespace=namespace) as memory:
+    with opened(options) as memory:
         if options.file == "-":
             with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
                 path = Path(folder) / "export.jsonl"
@@ -484,21 +483,21 @@ def run_export(options: argparse.Namespace) -> int:
     elif options.file != "-":
         answer(options, None, lambda _: [f"{plural(count, 'item')} written to {options.file}"])
     if not count:
-        say(f"rehydrate: note: namespace {namespace!r} holds nothing")
+        say(f"rehydrate: note: namespace {memory.namespace!r} holds nothing")
     return 0
 
 
 def run_forget(options: argparse.Namespace) -> int:
     """Remove what is named; ask first if it is much."""
-    namespace = namespace_of(options)
+    namespace_of(options)
     wide = options.source is not None or options.thread is not None or options.all
     if wide == bool(options.handle):
         raise Failure("name what to forget: handles, or one of --source, --thread and --all")
     handles: list[str] = []
     for handle in options.handle:
         handles += read_text().split() if handle == "-" else [checked_text("a handle", handle)]
-    with opened(options, namespace=namespace, to="change") as memory:
-        forgotten = _purge(memory, options, namespace) if wide else memory.forget(handles)
+    with opened(options, to="change") as memory:
+        forgotten = _purge(memory, options) if wide else memory.forget(handles)
     if forgotten is None:
         say("nothing was forgotten")
         return 1
@@ -513,9 +512,9 @@ def run_forget(options: argparse.Namespace) -> int:
     return int(missing > 0)
 
 
-def _purge(memory: Memory, options: argparse.Namespace, namespace: str) -> int | None:
+def _purge(memory: Memory, options: argparse.Namespace) -> int | None:
     """Remove all of it, unless the answer is no."""
-    where = f"namespace {namespace!r}"
+    where = f"namespace {memory.namespace!r}"
     chosen: dict[str, Any]
     if options.all:
         chosen, count, what = {"everything": True}, memory.stats().items, f"all of {where}"

@@ -118,7 +118,7 @@ def run_search(options: argparse.Namespace) -> int:
     query = checked_text("the query", " ".join(words)).strip()
     if not query:
         raise Failure("the query is empty; pass a word or a question")
-    with opened(options, namespace=namespace) as memory:
+    with opened(options) as memory:
         hits = memory.search(query, options.limit, fusion=options.fusion, **filters_of(options))
         held = 1 if hits else memory.stats().items
     if hits or options.json:
@@ -142,10 +142,9 @@ def run_search(options: argparse.Namespace) -> int:
 
 def run_list(options: argparse.Namespace) -> int:
     """Print one page."""
-    namespace = namespace_of(options)
     start = (options.page - 1) * options.limit
     end = start + options.limit
-    with opened(options, namespace=namespace) as memory:
+    with opened(options) as memory:
         # One more than is shown says whether there is another page.
         found = memory.list(
             limit=end + 1, newest_first=not options.oldest_first, **filters_of(options)
@@ -158,9 +157,9 @@ def run_list(options: argparse.Namespace) -> int:
         are = "is" if len(found) == 1 else "are"
         say(f"page {options.page} is beyond the last; there {are} {plural(len(found), 'item')}")
     elif described(options):
-        say(f"nothing in namespace {namespace!r} passes the filters")
+        say(f"nothing in namespace {memory.namespace!r} passes the filters")
     else:
-        _say_empty(namespace)
+        _say_empty(memory.namespace)
     if more and not options.json and sys.stderr.isatty():
         say(f"there is more: --page {options.page + 1}")
     return 0
@@ -168,7 +167,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 def run_show(options: argparse.Namespace) -> int:
     """Print one item."""
-    with opened(options, namespace=namespace_of(options)) as memory:
+    with opened(options) as memory:
         item = memory.get(options.handle)
     if not options.json and (sys.stdout is None or not sys.stdout.isatty()):
         write(_encodable(item.text))
@@ -181,16 +180,15 @@ def run_show(options: argparse.Namespace) -> int:
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print the figures."""
-    namespace = namespace_of(options)
-    with opened(options, namespace=namespace) as memory:
+    with opened(options) as memory:
         stats = memory.stats()
     answer(options, dataclasses.asdict(stats), lambda terminal: _figures(stats, terminal))
     if not (options.json or stats.items):
-        _say_empty(namespace)
+        _say_empty(stats.namespace)
     return 0
 
 
-def _say_empty(namespace: str) -> None:
+def _say_empty(namespace: str | None) -> None:
     say(f"namespace {namespace!r} holds nothing yet; next: rehydrate memory add --help")
 
 

@@ -135,14 +135,16 @@ def opened(
     options: argparse.Namespace,
     *,
     to: Literal["read", "change", "create"] = "read",
-    namespace: str | None = None,
+    whole: bool = False,
 ) -> Iterator[Memory]:
-    """Yield the memory; it is closed at the end, and its failures are printed then.
+    """Yield the memory within its namespace, or the whole of it; its failures are printed at the
+    end.
 
     Only a command that adds items creates a missing file (`to="create"`).
     """
     from rehydrate.memory.memory import Memory
 
+    namespace = None if whole else namespace_of(options)
     path = store_path(options)
     kind = _kind_of_path(path) if isinstance(path, Path) else "server"
     if kind == "folder":
