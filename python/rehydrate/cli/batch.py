@@ -32,18 +32,13 @@ _EXAMPLES = """\
 INPUT is a folder, which is searched for .jsonl, .json, .ndjson and .traj (a conversation each, in
 any shape that `rehydrate compact` reads) and for tables; or a single table. A table is .parquet,
 .arrow or .feather with the columns id, messages (the JSON of a list of messages) and, if rows have
-one, query; or JSON Lines with these keys.
-
-The result has a row for each conversation: its id (of a file, its path in the folder), the indices
-of what is kept, and the counts. docs/batches.md lists the columns. A conversation that cannot be
-read has an error there, and costs no other.
+one, query; or JSON Lines with these keys. docs/batches.md lists the columns of the result.
 
 Each worker is a process. One that is killed is replaced; a run that is killed goes on where it was
 when the same command is given again: finished parts are in FILE.parts until all is done.
 
-examples:
+example:
   rehydrate batch transcripts.parquet -o kept.parquet --ratio 0.3 --messages
-  rehydrate batch ~/.claude/projects -o retention.parquet --retention --ratio 0.2
 """
 
 

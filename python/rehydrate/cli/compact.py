@@ -27,7 +27,7 @@ from rehydrate.cli.options import (
     read,
     whole,
 )
-from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
+from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, show, write
 from rehydrate.compact.archive import Archive
 from rehydrate.compact.result import Compaction
 from rehydrate.errors import Violation
@@ -38,10 +38,7 @@ _EXAMPLES = """\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
 ~/.claude/projects), a rollout of Codex (in ~/.codex/sessions), or a JSON object with a "messages",
 "input", "output" or "history" list, such as the body of an API request or of a response, or a .traj
-file of SWE-agent's.
-What is written has the same shape; every kept message is written byte for byte as it was read.
-With --granularity excerpt long texts are kept in part: what is left out of one is marked there.
-With --outline one message more lists the names in what is left out.
+file of SWE-agent's. What is written has the same shape; kept messages are the same byte for byte.
 
 Always kept: system messages, the user's last turn, a tool loop that still goes on, and what --pin
 names. A tool call and its results are kept or dropped together, so the provider accepts the result.
@@ -51,7 +48,6 @@ examples:
   rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --ratio 0.1 -o small.jsonl
   rehydrate compact session.jsonl --memory memory.db --namespace alice --archive dropped,novel
-  curl -s $URL | rehydrate compact - --json | jq .stats
 """
 
 
@@ -188,13 +184,12 @@ def _print_report(document: Document, compaction: Compaction, options: argparse.
 def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
     side_by_side = import_module("rehydrate.page").side_by_side  # of another distribution
     page = side_by_side(document.entries, compaction, query=options.query, title=_title(document))
-    write(page, options.html, option="--html")
     stats = compaction.stats
-    say_written(
-        options.html,
+    what = (
         f"{document.name} before and after, {stats.before_tokens:,} -> {stats.after_tokens:,} "
-        f"tokens, {stats.dropped:,} of {len(document.entries) - stats.ignored:,} messages dropped",
+        f"tokens, {stats.dropped:,} of {len(document.entries) - stats.ignored:,} messages dropped"
     )
+    write(page, options.html, "--html", what)
 
 
 def _title(document: Document) -> str:

@@ -32,7 +32,6 @@ from rehydrate.cli.terminal import (
     display_width,
     pad,
     say,
-    say_written,
     write,
 )
 from rehydrate.compact.options import MIN_RATIO
@@ -143,14 +142,16 @@ def _by_ratio(
         ratios = ratios[-max(1, (terminal.width - names) // (cells + len(GAP))) :]
     about = f"{title}{' (95% interval by session)' if shows_intervals else ''}"
     yield terminal.cut(about, terminal.width)
-    heads = [pad(_percent(ratio), cells) for ratio in ratios]
-    header = GAP.join([pad(terminal.fit("kept of the tokens", names), names), *heads]).rstrip()
-    yield terminal.paint(terminal.cut(header, terminal.width), "dim")
+
+    def header(name: str, shares: Iterable[float]) -> str:
+        columns = [pad(_percent(share), cells) for share in shares]
+        line = GAP.join([pad(terminal.fit(name, names), names), *columns]).rstrip()
+        return terminal.paint(terminal.cut(line, terminal.width), "dim")
+
+    yield header("kept of the tokens", ratios)
     given = {row.ratio: row for row in found.rows}
     if any(_is_more(given[ratio]) for ratio in ratios):
-        sizes = [pad(_percent(given[ratio].asked), cells) for ratio in ratios]
-        given_row = GAP.join([pad(terminal.fit("given to each", names), names), *sizes]).rstrip()
-        yield terminal.paint(terminal.cut(given_row, terminal.width), "dim")
+        yield header("given to each", [given[ratio].asked for ratio in ratios])
     best = {
         ratio: max(
             (value(row)[0] or 0.0 for row in found.rows if row.ratio == ratio and not row.is_over),
@@ -432,11 +433,9 @@ def _run_judge(
 def _write_page(found: Evaluation, options: argparse.Namespace) -> None:
     from rehydrate.page.evaluation import evaluation_page
 
-    title = ", ".join(options.sessions)
-    write(evaluation_page(found, title=title), options.html, option="--html")
-    measured = sum(session.cases > 0 for session in found.sessions)
-    what = "1 session" if measured == 1 else f"{measured:,} sessions"
-    say_written(options.html, f"what survives of {what}")
+    page = evaluation_page(found, title=", ".join(options.sessions))
+    sessions = plural(sum(session.cases > 0 for session in found.sessions), "session")
+    write(page, options.html, "--html", f"what survives of {sessions}")
 
 
 def _ratios(text: str) -> Sequence[float]:

@@ -71,9 +71,7 @@ ${TOKEN_VARIABLE} gives it.
 _CLAUDE_EXAMPLES = """\
 start here:
   rehydrate claude install             shows what it changes, and asks
-  rehydrate claude status
   rehydrate claude report --last 3     what the last compactions kept, lost and put back
-  rehydrate claude uninstall
 """
 
 

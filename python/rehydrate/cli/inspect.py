@@ -17,7 +17,6 @@ from rehydrate.cli.options import (
     COLOR,
     FORMAT,
     add_command,
-    check_not_input,
     group,
     json_option,
     naming_lines,
@@ -26,7 +25,7 @@ from rehydrate.cli.options import (
     some_tokens,
     text_of,
 )
-from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, say_written, show, write
+from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, show, write
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats import detect_format
 from rehydrate.messages import PROVIDERS
@@ -151,8 +150,7 @@ def _budget(options: argparse.Namespace) -> Budget:
 
 def run_inspect(options: argparse.Namespace) -> int:
     """Read, make the prompt and write; return the exit code."""
-    page = output_of(options)
-    check_not_input("-o", page, options.file)
+    page = output_of(options, options.file)
     name, text = text_of(options.file)
     units: Explanation | None = None
     prompt = _prompt_in(text)
@@ -167,9 +165,8 @@ def run_inspect(options: argparse.Namespace) -> int:
         write(_ir(prompt).to_json(indent=2) + "\n")
     if options.output:
         inspector_page = import_module("rehydrate.page").inspector_page  # of another distribution
-        write(inspector_page(prompt, units=units, title=name), page)
-        if page is not None:
-            say_written(page, f"the prompt of {name}, {_ir(prompt).tokens:,} tokens")
+        what = f"the prompt of {name}, {_ir(prompt).tokens:,} tokens"
+        write(inspector_page(prompt, units=units, title=name), page, what=what)
     if not (options.json or options.output):
         show(_prompt_lines(prompt), Terminal.of(sys.stdout))
     return 0

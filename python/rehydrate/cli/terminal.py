@@ -260,10 +260,11 @@ def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
     return is_terminal and environ.get("TERM") != "dumb"
 
 
-def write(text: str, path: Path | None = None, option: str = "-o") -> None:
+def write(text: str, path: Path | None = None, option: str = "-o", what: str = "") -> None:
     """Write data as UTF-8, whatever the locale, with line ends unchanged.
 
-    `option` named the path; a failure tells the user to pass another one with it.
+    `option` named the path; a failure asks the user to pass another one with it. Of a file that
+    holds `what`, the user is informed.
     """
     data = text.encode()
     if path is None:
@@ -276,6 +277,8 @@ def write(text: str, path: Path | None = None, option: str = "-o") -> None:
         raise Failure(
             f"{path} cannot be written: {reason}; name another file with {option}"
         ) from None
+    if what:
+        say(f"wrote {path}: {what}")
 
 
 def show(lines: Iterable[str], terminal: Terminal) -> None:
@@ -296,11 +299,6 @@ def answer(
     else:
         terminal = Terminal.of(sys.stdout, getattr(options, "color", "auto"))
         show(lines(terminal), terminal)
-
-
-def say_written(path: Path, what: str) -> None:
-    """Tell the user that a requested page is written."""
-    say(f"wrote {path}: {what}")
 
 
 def say(line: str) -> None:

@@ -22,7 +22,6 @@ from rehydrate.cli.options import (
     COLOR,
     add_command,
     add_commands,
-    check_not_input,
     json_option,
     option,
     output_of,
@@ -36,7 +35,6 @@ from rehydrate.cli.terminal import (
     confirmed,
     pad,
     say,
-    say_written,
     table,
     write,
 )
@@ -51,29 +49,15 @@ command names a namespace: --namespace NAME, or once for all {NAMESPACE_VARIABLE
 
 start here:
   rehydrate thread list --store threads.db --namespace alice
-  rehydrate thread show t-42 --store threads.db --namespace alice
-
-rehydrate thread COMMAND --help says more about a command.
 """
 _STORE_EXAMPLES = """\
 Each line ends with the number of the entry that it is from.
-
-examples:
-  rehydrate thread store t-42 -o store.html
-  rehydrate thread store t-42 --json | jq '.[] | select(.kind == "decision")'
 """
 _EXPORT_EXAMPLES = """\
 The file is JSON Lines: a line that says what it is, then a record a line.
-
-examples:
-  rehydrate thread export t-42 t-42.jsonl
-  rehydrate thread import t-42.jsonl --as t-44
 """
 _REDACT_EXAMPLES = """\
 The text is read from standard input, so that no shell remembers it; one end of a line is left out.
-
-example:
-  rehydrate thread redact t-42 < secret.txt
 """
 _ROLE_CELLS = 10
 
@@ -186,8 +170,7 @@ def run_store(options: argparse.Namespace) -> int:
     """Print the context store, or write its page."""
     from rehydrate.context.context_store.rendering import MIN_TOKENS
 
-    name, page = _thread(options), output_of(options)
-    check_not_input("-o", page, store_path(options), what="store")
+    name, page = _thread(options), output_of(options, store_path(options), "store")
     if options.tokens < MIN_TOKENS:
         raise Failure(f"--tokens {options.tokens} has no room; pass {MIN_TOKENS} or more")
     with _opened(options, read_only=True) as threads:
@@ -210,10 +193,8 @@ def _write_page(name: str, read: StoredConversation, tokens: int, page: Path | N
         budget_tokens=tokens,
         title=name,
     )
-    write(text, page)
-    if page is not None:
-        items = plural(len(read.store.items()), "item")
-        say_written(page, f"the context store of {name}, {items}")
+    items = plural(len(read.store.items()), "item")
+    write(text, page, what=f"the context store of {name}, {items}")
 
 
 def _markdown(
