@@ -77,7 +77,7 @@ class BatchReport(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Is told how a batch goes on."""
+    """Hears how a batch goes on."""
 
     def begin(self, rows: int | None) -> None:
         """Take the number of rows, where it is known."""

@@ -233,19 +233,19 @@ def _distributions() -> Found:
     """Report the other distributions, which must have the version of this one."""
     homes = {extra: module for module, extra in reversed(HOMES.items())}
     versions = {other: _installed(f"rehydrate-{other}") for other in sorted(homes)}
-    told = [f"{other} {version}" for other, version in versions.items() if version]
+    found = [f"{other} {version}" for other, version in versions.items() if version]
     wanted = _installed("rehydrate")
     odd = [each for each, is_of in versions.items() if is_of and _release(is_of) != wanted]
     if wanted and odd:
         remedy = f'python -m pip install --upgrade "rehydrate[{",".join(odd)}]"'
-        return "fail", f"{', '.join(told)}; rehydrate is {wanted}", remedy
+        return "fail", f"{', '.join(found)}; rehydrate is {wanted}", remedy
     for other in [other for other, version in versions.items() if not version]:
         try:
             util.find_spec(homes[other])
-            told.append(f"{other} from a checkout")
+            found.append(f"{other} from a checkout")
         except MissingPackageError as missing:
-            told.append(f"without {missing.name}")
-    return "ok", ", ".join(told)
+            found.append(f"without {missing.name}")
+    return "ok", ", ".join(found)
 
 
 def _release(version: str) -> str:

@@ -165,10 +165,10 @@ def _by_ratio(
             mean, interval = value(row)
             text = "-" if mean is None else f"{mean:.2f}{'*' if row.is_over else ''}"
             is_best = mean is not None and mean >= best[row.ratio] - 0.005 and not row.is_over
-            behind = f" {interval}" if interval and shows_intervals else ""
+            after = f" {interval}" if interval and shows_intervals else ""
             shown = terminal.paint(text, "green", "bold") if is_best else text
-            blanks = " " * (cells - len(text) - len(behind))
-            line.append(shown + terminal.paint(behind, "dim") + blanks)
+            blanks = " " * (cells - len(text) - len(after))
+            line.append(shown + terminal.paint(after, "dim") + blanks)
         yield GAP.join(line).rstrip()
 
 

@@ -154,7 +154,7 @@ def _read(size: int) -> bytes:
 
 
 def run_mcp(options: argparse.Namespace) -> int:
-    """Answer until the input ends, or the process is told to stop."""
+    """Answer until the input ends, or the process is to stop."""
     needs_namespace = options.memory is not None or options.threads is not None
     if needs_namespace and not (options.namespace or "").strip():
         raise Failure("--memory and --threads need --namespace NAME: whose they are")
@@ -469,14 +469,14 @@ def check_hosts() -> Found:
     hosts = installed_hosts()
     if not hosts:
         return "ok", f"none with an adapter is installed: {', '.join(ADAPTERS)}"
-    told = [f"{host.package} {host.version}" for host in hosts]
+    shown = [f"{host.package} {host.version}" for host in hosts]
     strange = [host for host in hosts if not host.is_known]
     if strange:
         wanted = "; ".join(
             f"the adapter of {each.package} is for {each.bounds}" for each in strange
         )
-        return "warn", f"{', '.join(told)}; {wanted}", strange[0].remedy
-    return "ok", ", ".join(told)
+        return "warn", f"{', '.join(shown)}; {wanted}", strange[0].remedy
+    return "ok", ", ".join(shown)
 
 
 def load_hosts() -> Iterator[Check]:

@@ -77,7 +77,7 @@ class Terminal(NamedTuple):
     def of(
         cls, stream: IO[Any], colour: str = "auto", environ: Mapping[str, str] = os.environ
     ) -> Terminal:
-        """Return the terminal behind a stream; `colour` is auto, always or never."""
+        """Return the terminal of a stream; `colour` is auto, always or never."""
         is_terminal = _is_terminal(stream)
         encoding = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
         return cls(

@@ -184,7 +184,7 @@ def _readable(path: Path) -> tuple[list[Conversation], list[Skipped]]:
             sessions.append(_conversation(value, name, path))
         except UnreadableSessionError as error:
             skipped.append(Skipped(f"{path}, {name}", f"{error.problem}; {error.remedy}"))
-    if not sessions:  # the first reason stands for all of them
+    if not sessions:  # the first reason is that of all
         return [], [Skipped(str(path), skipped[0].reason)]
     return _last_of_each(sessions), skipped
 
