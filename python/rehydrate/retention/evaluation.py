@@ -243,8 +243,8 @@ class _Comparison:
     """Measures strategies at equal sizes, and leaves out those that fail.
 
     What must be kept may be more than a small ratio allows. `compact_context` says how much that
-    is; then every strategy is given as much. Who keeps still more is compared with `compact_context`
-    at that size.
+    is; then every strategy is given as much. Who keeps still more is compared with
+    `compact_context` at that size.
     """
 
     def __init__(
