@@ -220,7 +220,8 @@ def _of_compact(names: str, name: str, **how: Any) -> Option:
     """Return an option of `compact_context`, with its default, its choices and its description."""
     made = OPTIONS[name]
     choices = [value for value in made.schema.get("enum", ()) if value is not None]
-    about = made.description.replace("null:", "default:")
+    about = made.description.partition(" Default:")[0].rstrip(".").replace("null:", "default:")
+    about = about[0].lower() + about[1:]
     return option(names, about, choices or None, made.default, **how)
 
 
