@@ -388,7 +388,7 @@ class TextChanges:
             self._by_position[position] = changes
 
     def first_position(self, ir: PromptIR) -> int:
-        """Return the position of the first entry that changes; behind the last one if none does.
+        """Return the position of the first entry that changes; after the last one if none does.
 
         It is 0 where a text could not be stored: the next prompt tries again.
         """

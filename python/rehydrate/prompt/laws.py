@@ -57,7 +57,7 @@ class Law(StrEnum):
     PRESENT = "present"
     """The system prompt, the last user turn and all critical sections are there."""
     TOOL_PAIRS = "tool_pairs"
-    """Every tool call stands with its results, as the provider requires."""
+    """Every tool call is with its results, as the provider requires."""
     PROVIDER_RULES = "provider_rules"
     """The history breaks no other rule of the provider."""
     STATIC_FIRST = "static_first"

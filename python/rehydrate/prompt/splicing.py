@@ -82,9 +82,9 @@ def splice(
         at = bisect(kept, index)
         before = new[kept[at - 1]] if at else None
         after = new[kept[at]] if at < len(kept) else None
-        tokens = _tokens_behind(before, new[index])
+        tokens = _tokens_after(before, new[index])
         if after is not None:  # its day and time may now be needed, or not any more
-            tokens += _tokens_behind(new[index], after) - _tokens_behind(before, after)
+            tokens += _tokens_after(new[index], after) - _tokens_after(before, after)
         if tokens <= left:
             kept.insert(at, index)
             left -= tokens
@@ -144,7 +144,7 @@ def late_tokens(section: Section) -> int:
     return (section.tokens or 0) + heading
 
 
-def _tokens_behind(before: Section | None, section: Section) -> int:
+def _tokens_after(before: Section | None, section: Section) -> int:
     """Return the cost of a section after another one, whose day and time are not repeated."""
     previous = None if before is None else before.provenance.time
     return late_tokens(section) - _saved_tokens(previous, section.provenance.time)
@@ -192,7 +192,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
 
     The model sees the items of earlier sections, in the order in which it reads them; the entries
     of the history before the section, by their ids and by ``history[12]``; and the whole text of a
-    section that stands word for word in an entry before it.
+    section that is word for word in an entry before it.
 
     A section with some new items stays, and names only these. A section that must stay whole always
     stays. One with `min_tokens` stays too, because a later pass may leave out the entry that shows
@@ -218,7 +218,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
         says_nothing_new = (bool(items) and len(visible) == len(set(items))) or (
             namesake is not None and kept[namesake].content == section.content
         )
-        # A section with an anchor was in the last prompt, behind the same entries.
+        # A section with an anchor was in the last prompt, after the same entries.
         is_checked = says_nothing_new or (
             section.anchor is not None and cache.sections.get(section.id) is section
         )
@@ -283,7 +283,7 @@ def _raised(kept: Section, dropped: Section) -> Section:
 
 
 class _VisibleHistory:
-    """The ids and texts that the history shows, each with the entry index where it stands."""
+    """The ids and texts that the history shows, each with the entry index where it is."""
 
     def __init__(self, ir: PromptIR, cache: RenderCache) -> None:
         self._history = ir.history

@@ -1,4 +1,4 @@
-"""Stale thinking: leaves out the model's thinking where the model refuses it behind a change."""
+"""Stale thinking: leaves out the model's thinking where the model refuses it after a change."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int |
     if summary is not None and _only_swaps(summary, compiled, sent, shared):
         limit = valid_until(summary)
         return next((n for n, index in enumerate(history.indices) if index >= limit), None)
-    behind = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
-    return next((n for n, index in enumerate(history.indices) if index in behind), None)
+    after = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
+    return next((n for n, index in enumerate(history.indices) if index in after), None)
 
 
 def _new_summary(compiled: CompiledPrompt, sent: CompiledPrompt) -> Section | None:

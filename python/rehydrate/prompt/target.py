@@ -20,7 +20,7 @@ T = TypeVar("T")
 class RenderCache:
     """What was found out about the rows of a conversation, for prompts that extend one another.
 
-    It serves one compilation at a time, and keeps what it was told last. Messages must not be
+    It serves one compilation at a time, and keeps what it noted last. Messages must not be
     changed while it is in use.
     """
 

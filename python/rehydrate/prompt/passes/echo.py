@@ -132,8 +132,8 @@ class _ConversationEchoes:
 class RemoveEchoes:
     """The pass that removes from tool results what their call or an earlier entry has already.
 
-    One line replaces a run of lines that stands above, in a tool's input, a result or a message. It
-    says where the run stands, and has the handle of the whole result, so the text can be read back
+    One line replaces a run of lines that is above, in a tool's input, a result or a message. It
+    says where the run is, and has the handle of the whole result, so the text can be read back
     even if that entry is left out later. Two lines are equal if they differ only in the number that
     a tool put before them. A reference never leads to a text that an earlier pass has cut, nor to
     another reference. Without originals nothing is removed. Nothing is removed from results that

@@ -121,7 +121,7 @@ class EntryExcerpt(NamedTuple):
     message: Message
     """The entry, parsed. Its index is the entry's position."""
     texts_of: Mapping[int, str]
-    """Piece of the message, the strings of inputs behind its own -> its divided text."""
+    """Piece of the message, the strings of inputs after its own -> its divided text."""
     paths: Mapping[int, Path]
     inputs: Mapping[int, InputText]
     """By the same numbers, where each text is."""

@@ -83,7 +83,7 @@ _index = itemgetter(0)
 
 
 def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
-    """Set at most four breakpoints, each on a static end behind enough tokens to be cached.
+    """Set at most four breakpoints, each on a static end after enough tokens to be cached.
 
     They are, by importance: the last history entry that the next prompt has too; the end of the
     system prompt, or of the tools; the entry where the last prompt ended, because a cache looks
@@ -177,7 +177,7 @@ def _stable_ends(ir: PromptIR, rows: Conversation) -> tuple[int | None, int | No
     """Return the positions of the last entries that this prompt shares with its neighbours.
 
     The first is the last entry that the next prompt has in the same place. The second is the same
-    entry of the prompt before. A dynamic section without an anchor stands before the last user
+    entry of the prompt before. A dynamic section without an anchor is before the last user
     turn, so nothing from there on is in the same place in the next prompt.
     """
     has_floating = any(not section.is_static and section.anchor is None for section in ir.sections)

@@ -179,7 +179,7 @@ class SeenLines:
     ) -> tuple[Repeat | None, int]:
         """Extend the match of the line at `index` with the line numbered `seen`, both ways.
 
-        Returns the repeat, or None where it is too short, and the index of the first line behind
+        Returns the repeat, or None where it is too short, and the index of the first line after
         it. It does not start before `least_start`.
         """
         number = bisect_right(self._blocks, seen, key=_first) - 1
