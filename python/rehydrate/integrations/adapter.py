@@ -17,8 +17,8 @@ from rehydrate.integrations.prefix_threads import PrefixThreads
 from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps, CapToolResults
 from rehydrate.prompt.counting import room
+from rehydrate.prompt.ir import Pass
 from rehydrate.prompt.request import Budget
-from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize

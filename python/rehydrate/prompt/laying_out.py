@@ -25,9 +25,8 @@ from rehydrate.formats.translation import notes_on
 from rehydrate.messages import PROVIDER_OF, Provider, normal_role
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR, Segment
+from rehydrate.prompt.ir import PromptIR, Segment, Target
 from rehydrate.prompt.section import Section, Stability, ToolDef
-from rehydrate.prompt.target import Target
 
 BEGINNING = "(Earlier messages are not shown.)"
 """The first user message where the provider requires one and the assistant would be first."""

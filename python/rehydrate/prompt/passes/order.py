@@ -16,9 +16,8 @@ from rehydrate.entry_id import EntryId
 from rehydrate.formats import anthropic_writing
 from rehydrate.messages import Conversation
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.section import MOST_BREAKPOINTS, TOOLS, CompositionMode, Position, Section
-from rehydrate.prompt.target import Target, traced
 
 _MODES = {
     CompositionMode.HIERARCHICAL: 0,
