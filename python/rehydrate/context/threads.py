@@ -27,10 +27,9 @@ from rehydrate.context.records import (
 )
 from rehydrate.context.stored import Stored
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
-from rehydrate.memory.arguments import checked_namespace, resolve_namespace
-from rehydrate.memory.items import MemoryLimits
-from rehydrate.memory.local import moment_of
-from rehydrate.memory.opening import open_store, verify_place
+from rehydrate.memory.items import MemoryLimits, checked_namespace, resolve_namespace
+from rehydrate.memory.local import moment_of, open_store
+from rehydrate.memory.store import verify_place
 from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:

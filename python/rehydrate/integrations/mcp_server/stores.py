@@ -16,7 +16,7 @@ from rehydrate.errors import InvalidArgumentError, UnknownHandleError, UnknownTh
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.session_files import transcript_roots
 from rehydrate.integrations.mcp_server.session_index import SessionIndex, cache_folder
-from rehydrate.memory.opening import is_server, verify_place
+from rehydrate.memory.store import is_server, verify_place
 
 if TYPE_CHECKING:
     from rehydrate.context.jit import ThreadReader
