@@ -16,10 +16,9 @@ from rehydrate.cost.prefix import prefix_report
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.splicing import Spliced, VisibleText, late_tokens, splice, visible_items
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from rehydrate.formats.calls import ToolCall
     from rehydrate.messages import Provider
     from rehydrate.prompt.request import Budget
-    from rehydrate.prompt.sources.cut_parts import PartlyShown
+    from rehydrate.prompt.sources.conversation import PartlyShown
 
 
 class Snapshot(NamedTuple):
