@@ -407,7 +407,7 @@ def _model(name: str | None) -> Any:
     """Return the judge, before anything is measured: a wrong name or a missing SDK fails early."""
     if name is None:
         return None
-    from rehydrate.agent.models import model_of
+    from rehydrate.agent.interpreter import model_of
 
     return model_of(name)
 

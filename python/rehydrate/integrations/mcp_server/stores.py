@@ -19,7 +19,7 @@ from rehydrate.integrations.mcp_server.session_index import SessionIndex, cache_
 from rehydrate.memory.store import is_server, verify_place
 
 if TYPE_CHECKING:
-    from rehydrate.context.thread_reader import ThreadReader
+    from rehydrate.context.jit import ThreadReader
     from rehydrate.context.threads import StoredThreadInfo, Threads
     from rehydrate.memory.memory import Memory
 
@@ -100,7 +100,7 @@ class Stores:
 
     def reader(self, thread: str) -> ThreadReader:
         """Return what reads this thread, as it is now."""
-        from rehydrate.context.thread_reader import ThreadReader
+        from rehydrate.context.jit import ThreadReader
 
         with self._lock:
             threads = self.threads()
