@@ -187,10 +187,11 @@ class Thread:
         return call.before if call is not None and call.is_given_up else None
 
     def _restore(self, before: Snapshot) -> None:
+        if self.state.compactions != before.state.compactions:
+            self._left_out = None
         self.entries.back_to(before.entries)
         self.state, self.waiting = before.state, before.waiting
         self.store.back_to(before.store)
-        self._left_out = None
 
     # Prompts
 
