@@ -19,8 +19,9 @@ from rehydrate.context.background.writers import (
     summary_prompt,
 )
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.langchain.threads import MISSING
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
+
+MISSING = MissingPackageError("rehydrate[langchain]", "brings LangChain's agents")
 
 try:
     from langchain_core.language_models import BaseChatModel
