@@ -187,7 +187,7 @@ def _fetch(options: argparse.Namespace) -> int:
     from rehydrate.errors import StoreError, UnknownHandleError, UnknownThreadError
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
-    from rehydrate.integrations.claude_code.sessions import Session
+    from rehydrate.integrations.claude_code.transcript import Session
 
     home, project = Home.of(), project_of(os.getcwd())  # noqa: PTH109  the same as a hook's cwd
     if home.threads.exists():

@@ -134,7 +134,7 @@ def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
 def _serve_stdio(server: Any) -> None:
     import anyio
 
-    from rehydrate.integrations.mcp_server.stdio import serve_stdio
+    from rehydrate.integrations.mcp_server.server import serve_stdio
 
     if sys.stdin is None or sys.stdout is None:
         closed = "input" if sys.stdin is None else "output"

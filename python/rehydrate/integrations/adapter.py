@@ -67,6 +67,7 @@ class ContextOptions(TypedDict, total=False):
     caps: Caps | None
     """A tool's result over its cap is shown in part, with a handle of the whole."""
     provider: Provider
+    """Not of adapters that have a `Codec`: chat dicts are OpenAI's."""
     model: str
     thinking: str
     granularity: str

@@ -8,8 +8,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.integrations.claude_code.records import CompactionRow
-from rehydrate.integrations.claude_code.sessions import FORMATS, Session
+from rehydrate.integrations.claude_code.home import CompactionRow
+from rehydrate.integrations.claude_code.transcript import FORMATS, Session
 from rehydrate.integrations.mcp_server.session_files import Agent
 
 if TYPE_CHECKING:

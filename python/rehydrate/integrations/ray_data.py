@@ -1,44 +1,50 @@
-"""Callables for ``map_batches(..., batch_format="pyarrow")``: a table in, a table out.
+"""Rehydrate in Ray Data: ``pip install rehydrate[ray]``.
 
-An instance runs in Ray's tasks, and its mistakes are told where it is made: before the cluster has
-any work. The class itself runs in actors, with its arguments in ``fn_constructor_kwargs``. Ray
-runs a task again whose worker died; nothing here has a state that would be lost.
+RehydrateBatch      for ``map_batches``: what `compact_context` keeps of each conversation
+CountTokensBatch    the tokens of each conversation, or of each text
+RetentionBatch      how much of what is needed later a compaction of each keeps
+EmbedBatch          the built-in model's vector of each text
+
+They are for ``map_batches(..., batch_format="pyarrow")``: a table in, a table out. An instance runs
+in Ray's tasks, and its mistakes are raised where it is made: before the cluster has any work. The
+class itself runs in actors, with its arguments in ``fn_constructor_kwargs``. Ray runs a task again
+whose worker died; nothing here has a state that would be lost.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from rehydrate.batch.compaction import compact_batch
 from rehydrate.batch.retention import retention_batch
 from rehydrate.batch.texts import count_tokens_batch, embed_batch
-from rehydrate.compact.options import CompactOptions, RetentionOptions
-from rehydrate.integrations.table_work import CACHE_BYTES, TableWork
-from rehydrate.retention.sampling import MIN_NEEDED
+from rehydrate.compact.api import compact_context
+from rehydrate.integrations.signatures import shows_options
+from rehydrate.integrations.table_work import (
+    DEFAULTS,
+    CompactWork,
+    CountTokensWork,
+    EmbedWork,
+    RetentionWork,
+    TableWork,
+)
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from rehydrate._engine import ArrowTable
-    from rehydrate.formats import FormatName
+
+__all__ = ["CountTokensBatch", "EmbedBatch", "RehydrateBatch", "RetentionBatch"]
 
 
 class RayTableWork(TableWork):
     """A table work that is not pickled where Ray makes it in an actor."""
 
     def __init__(
-        self,
-        work: Callable[[Any], ArrowTable],
-        column: str,
-        *,
-        keep: Iterable[str],
-        cache_bytes: int,
+        self, work: Callable[..., ArrowTable], column: str, options: Mapping[str, Any]
     ) -> None:
         """Find out where it is made."""
-        super().__init__(work, column, keep=keep, cache_bytes=cache_bytes)
+        super().__init__(work, column, options)
         ray = sys.modules.get("ray")
         if ray is not None and ray.is_initialized():
             self.is_in_worker = ray.get_runtime_context().get_actor_id() is not None
@@ -62,18 +68,10 @@ class RehydrateBatch(RayTableWork):
     [{'id': 'a', 'kept': [0], 'day': 25}]
     """
 
-    def __init__(
-        self,
-        *,
-        messages: bool = False,
-        keep: Iterable[str] = (),
-        threads: int = 1,
-        cache_bytes: int = CACHE_BYTES,
-        **options: Unpack[CompactOptions],
-    ) -> None:
+    @shows_options(CompactWork, givers=[compact_batch, compact_context], **DEFAULTS)
+    def __init__(self, **options: Unpack[CompactWork]) -> None:
         """Check the options."""
-        work = partial(compact_batch, messages=messages, threads=threads, **options)
-        super().__init__(work, "messages", keep=keep, cache_bytes=cache_bytes)
+        super().__init__(compact_batch, "messages", options)
 
 
 class CountTokensBatch(RayTableWork):
@@ -85,27 +83,15 @@ class CountTokensBatch(RayTableWork):
     [7]
     """
 
+    @shows_options(CountTokensWork, givers=[count_tokens_batch], **DEFAULTS)
     def __init__(
         self,
         encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base",
-        *,
-        of: Literal["messages", "text"] = "messages",
-        column: str | None = None,
-        format: FormatName | Literal["auto"] = "auto",  # noqa: A002  the field's word
-        keep: Iterable[str] = (),
-        threads: int = 1,
-        cache_bytes: int = CACHE_BYTES,
+        **options: Unpack[CountTokensWork],
     ) -> None:
         """Check the options."""
-        work = partial(
-            count_tokens_batch,
-            encoding=encoding,
-            of=of,
-            column=column,
-            format=format,
-            threads=threads,
-        )
-        super().__init__(work, column or of, keep=keep, cache_bytes=cache_bytes)
+        column = options.get("column") or options.get("of", "messages")
+        super().__init__(count_tokens_batch, column, {"encoding": encoding, **options})
 
 
 class RetentionBatch(RayTableWork):
@@ -119,25 +105,10 @@ class RetentionBatch(RayTableWork):
     [{'cuts': 1, 'needed': 5, 'used_later': 1.0}]
     """
 
-    def __init__(
-        self,
-        *,
-        target_ratio: float = 0.4,
-        min_needed: int = MIN_NEEDED,
-        keep: Iterable[str] = (),
-        threads: int = 1,
-        cache_bytes: int = CACHE_BYTES,
-        **options: Unpack[RetentionOptions],
-    ) -> None:
+    @shows_options(RetentionWork, givers=[retention_batch, compact_context], **DEFAULTS)
+    def __init__(self, **options: Unpack[RetentionWork]) -> None:
         """Check the options."""
-        work = partial(
-            retention_batch,
-            target_ratio=target_ratio,
-            min_needed=min_needed,
-            threads=threads,
-            **options,
-        )
-        super().__init__(work, "messages", keep=keep, cache_bytes=cache_bytes)
+        super().__init__(retention_batch, "messages", options)
 
 
 class EmbedBatch(RayTableWork):
@@ -149,14 +120,7 @@ class EmbedBatch(RayTableWork):
     256
     """
 
-    def __init__(
-        self,
-        *,
-        column: str = "text",
-        keep: Iterable[str] = (),
-        threads: int = 1,
-        cache_bytes: int = CACHE_BYTES,
-    ) -> None:
+    @shows_options(EmbedWork, givers=[embed_batch], **DEFAULTS)
+    def __init__(self, **options: Unpack[EmbedWork]) -> None:
         """Check the options."""
-        work = partial(embed_batch, column=column, threads=threads)
-        super().__init__(work, column, keep=keep, cache_bytes=cache_bytes)
+        super().__init__(embed_batch, options.get("column", "text"), options)
