@@ -285,6 +285,16 @@ def test_files_of_any_part_count_once_and_never_as_text() -> None:
     assert count_tokens([entry.chat]) == count_tokens("The ferry leaves at noon.")
 
 
+def test_a_return_of_any_depth_is_read_and_what_is_far_down_is_a_text() -> None:
+    deep: Any = "The ferry leaves at noon."
+    for _ in range(900):
+        deep = {"inside": [deep]}
+    for value in (deep, [deep, "and returns at four"]):
+        found = NativeToolReturnPart("search", value, tool_call_id="c")
+        (entry,) = entries_of([ModelResponse([found])])
+        assert 100 < count_tokens([entry.chat]) < 10_000
+
+
 def test_a_reply_with_a_file_is_shown_in_part() -> None:
     png = BinaryContent(b"png", media_type="image/png")
     said = ModelResponse([TextPart("One."), FilePart(png), TextPart("Two.")])

@@ -133,17 +133,23 @@ def _reply_parts(part: Any) -> list[dict[str, Any]]:
 _NATIVE_RETURNS = frozenset({"builtin-tool-return", "builtin-tool-search-return"})
 
 
-def _readable(value: Any) -> Any:
+_DEEPEST = 100
+"""Levels of a provider's return in which files are looked for; what is deeper is a text."""
+
+
+def _readable(value: Any, depth: int = 0) -> Any:
     """Return what a provider's own tool returned, with a part for each file in it."""
     is_file = isinstance(value, BinaryContent | bytes) or hasattr(value, "force_download")
     if is_file:
         return _media(value)
-    if isinstance(value, Mapping):
-        return {key: _readable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_readable(item) for item in value]
+    if depth == _DEEPEST:
+        return compact_json(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _readable(getattr(value, each.name)) for each in fields(value)}
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _readable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(item, depth + 1) for item in value]
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else value
 
