@@ -131,16 +131,18 @@ _MAX_SHOWN = 60
 
 
 class Arguments:
-    """The arguments of a call by name; null is the same as left out.
+    """The arguments of a call by name, within their schemas; null is the same as left out.
 
-    >>> Arguments({"limit": 500}, ["limit"]).whole("limit", 5, 1, 50)
+    >>> known = {"limit": {"minimum": 1, "maximum": 50, "default": 5}}
+    >>> Arguments({"limit": 500}, known).whole("limit")
     Traceback (most recent call last):
     rehydrate.errors.InvalidArgumentError: limit is 500; send a whole number from 1 to 50
     """
 
-    def __init__(self, given: Mapping[str, Any], known: Collection[str]) -> None:
+    def __init__(self, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
         """Take what was sent; raises InvalidArgumentError for a name that the tool has not."""
         check_names(given, known)
+        self._known = known
         self._given = {name: value for name, value in given.items() if value is not None}
 
     def text(self, name: str, *, max_chars: int = MAX_QUERY_CHARS, needed: bool = True) -> str:
@@ -165,9 +167,11 @@ class Arguments:
             raise InvalidArgumentError(f"{name} is {shown(values)}; send an array of strings")
         return values
 
-    def whole(self, name: str, default: int, least: int, most: int) -> int:
-        """Return a whole number in this range."""
-        value = self._given.get(name, default)
+    def whole(self, name: str) -> int:
+        """Return a whole number in the schema's range, which has a default."""
+        schema = self._known[name]
+        least, most = schema["minimum"], schema["maximum"]
+        value = self._given.get(name, schema["default"])
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # JSON has one kind of number
         if type(value) is not int or not least <= value <= most:
@@ -176,11 +180,11 @@ class Arguments:
             )
         return value
 
-    def choice(self, name: str, choices: Collection[str]) -> str | None:
-        """Return one of these words; None where none was sent."""
+    def choice(self, name: str) -> str | None:
+        """Return one of the schema's words; None where none was sent."""
         value = self._given.get(name)
-        if value is not None and value not in choices:
-            words = ", ".join(map(repr, choices))
+        if value is not None and value not in self._known[name]["enum"]:
+            words = ", ".join(map(repr, self._known[name]["enum"]))
             raise InvalidArgumentError(
                 f"{name} is {shown(value)}; send one of {words}, or leave it out"
             )

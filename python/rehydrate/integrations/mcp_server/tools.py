@@ -25,6 +25,12 @@ from rehydrate.memory.tools import (
 )
 from rehydrate.rpc import tool, tool as compaction
 
+
+def _texts(*names: str) -> dict[str, dict[str, Any]]:
+    return {name: {"type": "string"} for name in names}
+
+
+_SAID = {"type": "array", "items": {"type": "object", "properties": _texts("time", "text")}}
 THREAD: dict[str, Any] = {
     "type": "string",
     "description": "The name of the stored conversation; the resources of this server list them.",
@@ -99,13 +105,9 @@ SEARCH_RESULT: dict[str, dict[str, Any]] = {
             "type": "object",
             "properties": {
                 "handle": {"type": "string", "description": "load_memory reads it whole."},
-                "snippet": {"type": "string"},
+                **_texts("snippet"),
                 "score": {"type": "number"},
-                "kind": {"type": "string"},
-                "tier": {"type": "string"},
-                "source": {"type": "string"},
-                "thread": {"type": "string"},
-                "time": {"type": "string"},
+                **_texts("kind", "tier", "source", "thread", "time"),
                 "trust": {"type": "number"},
             },
             "required": ["handle", "snippet", "score"],
@@ -139,9 +141,9 @@ def search_memory(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer
     """Answer with the best matches."""
     arguments = Arguments(given, SEARCH)
     query = arguments.text("query")
-    limit = arguments.whole("limit", 5, 1, MAX_HITS)
+    limit = arguments.whole("limit")
     span = arguments.time_range()
-    tier = cast("Tier | None", arguments.choice("tier", TIERS))
+    tier = cast("Tier | None", arguments.choice("tier"))
     hits = stores.memory().search(
         query,
         limit,
@@ -178,7 +180,7 @@ def add_memory(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answer:
         name: arguments.text(name, max_chars=MAX_NAME_CHARS, needed=False)
         for name in ("kind", "source", "thread")
     }
-    tier = cast("Tier | None", arguments.choice("tier", TIERS_TO_ADD))
+    tier = cast("Tier | None", arguments.choice("tier"))
     (added,) = stores.memory().add(
         text,
         kind=names["kind"] or "note",
@@ -219,26 +221,15 @@ SESSIONS_RESULT: dict[str, dict[str, Any]] = {
         "items": {
             "type": "object",
             "properties": {
-                "session": {"type": "string"},
-                "agent": {"type": "string"},
-                "project": {"type": "string"},
-                "title": {"type": "string"},
-                "first": {"type": "string"},
-                "last": {"type": "string"},
+                **_texts("session", "agent", "project", "title", "first", "last"),
                 "score": {"type": "number"},
-                "path": {"type": "string"},
-                "excerpts": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {"time": {"type": "string"}, "text": {"type": "string"}},
-                    },
-                },
+                **_texts("path"),
+                "excerpts": _SAID,
             },
             "required": ["session", "agent", "path"],
         },
     },
-    "note": {"type": "string"},
+    **_texts("note"),
     "unread_files": {"type": "integer"},
     "unread_bytes": {"type": "integer"},
 }
@@ -257,19 +248,10 @@ OUTLINE: dict[str, dict[str, Any]] = {
     "max_turns": {"type": "integer", "minimum": 1, "maximum": 200, "default": 40},
 }
 OUTLINE_RESULT: dict[str, dict[str, Any]] = {
-    "text": {"type": "string"},
-    "session": {"type": "string"},
-    "agent": {"type": "string"},
-    "path": {"type": "string"},
+    **_texts("text", "session", "agent", "path"),
     "messages": {"type": "integer"},
     "broken_lines": {"type": "integer"},
-    "user_turns": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {"time": {"type": "string"}, "text": {"type": "string"}},
-        },
-    },
+    "user_turns": _SAID,
     "omitted_turns": {"type": "integer"},
     "names": {
         "type": "object",
@@ -282,9 +264,9 @@ def search_sessions(stores: Stores, given: Mapping[str, Any], job: Job) -> Answe
     """Answer with the sessions that match, after reading what is new."""
     arguments = Arguments(given, SESSIONS)
     query = arguments.text("query", needed=False)
-    limit = arguments.whole("limit", 5, 1, MAX_SESSIONS)
+    limit = arguments.whole("limit")
     span = arguments.time_range()
-    agent = arguments.choice("agent", AGENTS)
+    agent = arguments.choice("agent")
     project = arguments.text("project", max_chars=500, needed=False)
     index = stores.sessions()
     unread = index.update(job)
@@ -318,8 +300,8 @@ def session_outline(stores: Stores, given: Mapping[str, Any], _job: Job) -> Answ
     """Answer with the outline of one session."""
     arguments = Arguments(given, OUTLINE)
     session = arguments.text("session", max_chars=4_096)
-    budget = arguments.whole("budget_tokens", 800, 100, 8_000)
-    max_turns = arguments.whole("max_turns", 40, 1, 200)
+    budget = arguments.whole("budget_tokens")
+    max_turns = arguments.whole("max_turns")
     file = stores.sessions().find(session)
     try:
         outline = outline_of(file, budget, max_turns)
