@@ -24,7 +24,7 @@ def shows_options(
     >>> @shows_options(Words, givers=[take])
     ... def pass_on(count: int, **options: Unpack[Words]) -> None: ...
     >>> signature(pass_on)
-    <Signature (count: int, *, query: str = 'all') -> None>
+    <Signature (count: 'int', *, query: 'str' = 'all') -> 'None'>
     """
     for giver in givers:
         for name, parameter in signature(giver).parameters.items():
