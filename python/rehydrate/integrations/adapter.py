@@ -18,11 +18,12 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate._check import check_type
-from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._concurrency.async_wrappers import computed
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.jit import ContextJIT
 from rehydrate.context.prompt_builder import own_passes
+from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import Codec
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
@@ -191,14 +192,6 @@ class PrefixThreads:
         self._note(scope, thread)
         return Prompted(thread, shown, tuple(messages), scope)
 
-    async def aprompt(
-        self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
-    ) -> Prompted:
-        """`prompt` for asyncio and trio, in a worker thread."""
-        return await hand_over(
-            lambda: self.prompt(messages, scope, reserved_tokens=reserved_tokens)
-        )
-
     def answer(
         self, asking: Prompted, name: str, arguments: Mapping[str, Any] | str, call_id: str
     ) -> str:
@@ -213,11 +206,8 @@ class PrefixThreads:
         alone.shown(asking.given)
         return alone.answer(name, arguments, call_id)
 
-    async def aanswer(
-        self, asking: Prompted, name: str, arguments: Mapping[str, Any] | str, call_id: str
-    ) -> str:
-        """`answer` for asyncio and trio, in a worker thread."""
-        return await hand_over(lambda: self.answer(asking, name, arguments, call_id))
+    aprompt = computed(prompt)
+    aanswer = computed(answer)
 
     def _thread(self, scope: Hashable) -> HostThread:
         return HostThread(lambda: self._make(scope), asks_back=self._asks_back, same=self._same)
@@ -316,6 +306,12 @@ def passing_through() -> Iterator[None]:
 def nothing_to_ask(name: str) -> str:
     """Return the answer of a tool whose conversation nobody knows."""
     return f"{name}: there is nothing to ask; answer with what you have"
+
+
+def tool_text(tool: Any, parameters: Any) -> str:
+    """Return a host's tool as its model reads it, to be counted."""
+    shown = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return compact_json(shown)
 
 
 def context_of(options: Mapping[str, Any], **fixed: Any) -> Context:

@@ -23,7 +23,6 @@ from rehydrate.context.context import Context
 from rehydrate.context.stored_entries import StoredEntries
 from rehydrate.context.threads import Threads
 from rehydrate.errors import MissingPackageError
-from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
@@ -33,6 +32,7 @@ from rehydrate.integrations.adapter import (
     nothing_to_ask,
     passing_through,
     shows_adapter_options,
+    tool_text,
 )
 from rehydrate.integrations.host_thread import HostReport, HostThread, RehydrateWarning
 from rehydrate.messages import Provider
@@ -117,20 +117,12 @@ class RehydrateFilter(Adapter):
 
     def _sent(self, data: CallModelData[Any]) -> list[str]:
         """Return the texts that the model gets besides the items: instructions and tools."""
-        tools = [compact_json(_definition(each)) for each in data.agent.tools if self._counts(each)]
+        tools = [
+            tool_text(each, each.params_json_schema)
+            for each in data.agent.tools
+            if hasattr(each, "params_json_schema") and each.name not in self._threads.own_tools
+        ]
         return [*tools, data.model_data.instructions or ""]
-
-    def _counts(self, tool: Any) -> bool:
-        """Whether it is a function's tool, and none of the context's own."""
-        return hasattr(tool, "params_json_schema") and tool.name not in self._threads.own_tools
-
-
-def _definition(tool: Any) -> Mapping[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.params_json_schema,
-    }
 
 
 def _tool(definition: Mapping[str, Any]) -> FunctionTool:

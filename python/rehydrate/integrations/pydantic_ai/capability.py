@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate.errors import MissingPackageError
-from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
@@ -20,6 +18,7 @@ from rehydrate.integrations.adapter import (
     nothing_to_ask,
     passing_through,
     shows_adapter_options,
+    tool_text,
 )
 from rehydrate.integrations.pydantic_ai.messages import CODEC
 
@@ -81,8 +80,9 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
     def _sent(self, request_context: ModelRequestContext) -> list[str]:
         """Return the texts that the model gets besides the messages: instructions and tools."""
         parameters = request_context.model_request_parameters
-        own, tools = self._threads.own_tools, (parameters.function_tools, parameters.output_tools)
-        texts = [compact_json(_definition(each)) for each in chain(*tools) if each.name not in own]
+        tools = [*parameters.function_tools, *parameters.output_tools]
+        foreign = [each for each in tools if each.name not in self._threads.own_tools]
+        texts = [tool_text(each, each.parameters_json_schema) for each in foreign]
         instructions = [getattr(each, "instructions", None) for each in request_context.messages]
         return [*texts, next((each for each in reversed(instructions) if each), "")]
 
@@ -108,11 +108,3 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
 def _scope(ctx: RunContext[Any], model: Any) -> AgentScope:
     agent = getattr(ctx.agent, "name", None)
     return AgentScope(str(agent or ""), str(getattr(model, "model_name", "")))
-
-
-def _definition(tool: Any) -> Mapping[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters_json_schema,
-    }
