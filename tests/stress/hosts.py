@@ -17,7 +17,7 @@ class Host(NamedTuple):
     turn: Callable[[str], list[Any]]
     """A user turn with a tool loop, as plain values; the text makes its ids its own."""
     load: Callable[[list[Any]], Sequence[Any]]
-    """Raises what it likes for what are no messages of the framework."""
+    """Raises what it likes for what are not messages of the framework."""
     codec: Codec[Any]
 
 

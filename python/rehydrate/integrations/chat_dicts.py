@@ -42,7 +42,7 @@ def text_part(text: Any) -> dict[str, Any]:
 
 
 def media_part(name: str, media_type: str | None) -> dict[str, Any]:
-    """Return a part that stands for a picture or a file of this name."""
+    """Return a part for a picture or a file of this name."""
     if (media_type or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": f"image:{name}"}}
     return {"type": "file", "file": {"file_id": name}}

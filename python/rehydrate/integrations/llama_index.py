@@ -274,7 +274,7 @@ class RehydrateMemory(BaseChatStoreMemory):
 
 
 class _Metadata(ToolMetadata):
-    """What a model is told of a tool whose arguments have a JSON schema."""
+    """What a model reads of a tool whose arguments have a JSON schema."""
 
     schema: dict[str, Any]
 

@@ -55,7 +55,7 @@ class RehydrateBatch(RayTableWork):
 
     The columns are ``id``, ``messages`` and, if rows have queries, ``query``; the result is that of
     `compact_batch`, and ``messages`` and the options mean what they do there. ``keep`` names
-    columns of the dataset that come along; the others stay behind. A worker has one thread
+    columns of the dataset that come along; the others do not. A worker has one thread
     (``threads``), and at most ``cache_bytes`` of analyses of texts.
 
     Raises InvalidArgumentError for an option outside of its limits.

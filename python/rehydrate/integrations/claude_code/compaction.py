@@ -269,15 +269,14 @@ def _task_of(entries: list[Any], instructions: str) -> str:
 
 def _summary_of(given: HookInput) -> str:
     """Return the summary; Codex tells it in its transcript alone, if at all."""
-    told = given.text("compact_summary")
+    summary = given.text("compact_summary")
     path = given.transcript
-    if told or path is None or given.agent != "codex":
-        return told
+    if summary or path is None or given.agent != "codex":
+        return summary
     from rehydrate.integrations.claude_code.transcript import TAIL_BYTES
     from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
 
     begin = max(0, path.stat().st_size - TAIL_BYTES[-1])
-    summary = ""
     for line in TranscriptReader(path, begin, skips=begin > 0).objects(TAIL_BYTES[-1]):
         payload = line.get("payload")
         if line.get("type") == "compacted" and isinstance(payload, dict):

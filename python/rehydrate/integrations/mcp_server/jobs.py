@@ -44,7 +44,7 @@ class Job:
     """
 
     def __init__(self, tell: Callable[[Step], object] = lambda _step: None) -> None:
-        """Take what is told of each step."""
+        """Take what gets each step."""
         self._tell = tell
         self._cancelled = Event()
 

@@ -154,9 +154,9 @@ _NO_ID: Any = object()
 async def serve_stdio(server: Server[Any]) -> None:
     """Answer until the input ends, or nobody reads the output any more.
 
-    The SDK passes over a line that is no message, and takes a request whose id is no string and no
-    whole number for a notification. Here both are answered with an error, as JSON-RPC has it, so
-    that whoever sent it does not wait.
+    The SDK passes over a line that is not a message, and takes a request whose id is neither a
+    string nor a whole number for a notification. Here both are answered with an error, as JSON-RPC
+    has it, so that whoever sent it does not wait.
     """
     try:
         await _serve(server)
