@@ -21,6 +21,7 @@ from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
+from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.context.prompt_builder import own_passes
 from rehydrate.formats._reading import compact_json
@@ -30,7 +31,6 @@ from rehydrate.integrations.host_thread import (
     HostReport,
     HostThread,
     Known,
-    Same,
     Shown,
     warn_passed_through,
 )
@@ -44,7 +44,7 @@ from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
-    from rehydrate.context.background.compactor import BackgroundCompaction
+    from rehydrate.context.compaction import BackgroundCompaction
     from rehydrate.context.threads import Threads
     from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.request import ContextStrategy

@@ -22,7 +22,6 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import safe_error_text
-from rehydrate.context.stored_entries import StoredEntries
 from rehydrate.context.threads import Threads
 from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.claude_code.events import EVENTS, TIMEOUT, answer
@@ -31,6 +30,7 @@ from rehydrate.integrations.host_thread import RehydrateWarning
 from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.integrations.mcp_server.tools import TOOLS, answer as answer_tool
+from rehydrate.integrations.stored_entries import StoredEntries
 
 if TYPE_CHECKING:
     from claude_agent_sdk import (

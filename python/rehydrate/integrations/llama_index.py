@@ -238,7 +238,7 @@ class RehydrateMemory(BaseChatStoreMemory):
             made = CODEC.picked(messages, entries, self._shown([each.chat for each in entries]))
         except Exception as error:
             why = safe_error_text(error, "rehydrate")
-            self._thread.report = HostReport(failure=why)
+            self._thread.note_failure(why)
             warn_passed_through(why)
             return messages
         # An agent with a state writes it into the last message that it gets.

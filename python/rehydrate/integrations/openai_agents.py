@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate.context.context import Context
-from rehydrate.context.stored_entries import StoredEntries
 from rehydrate.context.threads import Threads
 from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.adapter import (
@@ -35,6 +34,7 @@ from rehydrate.integrations.adapter import (
     tool_text,
 )
 from rehydrate.integrations.host_thread import HostReport, HostThread, RehydrateWarning
+from rehydrate.integrations.stored_entries import StoredEntries
 from rehydrate.messages import Provider
 
 if TYPE_CHECKING:

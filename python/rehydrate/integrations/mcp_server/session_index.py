@@ -19,7 +19,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._jsonl import lines_of, write_lines
-from rehydrate.embedding.locations import models_home
+from rehydrate.embedding.model_files import models_home
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.jobs import Job, shown
 from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts

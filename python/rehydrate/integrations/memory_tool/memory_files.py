@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from rehydrate._check import check_share, check_type
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._text import as_unicode, failure_text, safe_error_text
-from rehydrate.context.stored_thread import records_of
-from rehydrate.context.thread_records import Kind, Record, header
+from rehydrate.context.records import Kind, Record, header, records_of
 from rehydrate.errors import (
     InvalidArgumentError,
     RehydrateError,
@@ -388,7 +387,7 @@ class FileLog:
         records = [_version(path, text, now) for path, text in changes.items()]
         if not files.records:
             records.insert(0, header(FORMAT))
-        rows = [(int(record.kind), record.time, record.body()) for record in records]
+        rows = [record.row for record in records]
         try:
             row = self._store.append_records(self._namespace, self._thread, files.records, rows)
         except StoreConflictError:
@@ -416,7 +415,7 @@ class FileLog:
         last = {record.content["entry"].get("path"): n for n, record in enumerate(records)
                 if record.kind is Kind.ENTRY}  # fmt: skip
         current = {number for path, number in last.items() if path in files.texts}
-        empty = _version("", None, 0.0).body()
+        empty = _version("", None, 0.0).body
         bodies = [
             (number, empty)
             for number, record in enumerate(records)
