@@ -36,9 +36,8 @@ from rehydrate.integrations.host_thread import (
 )
 from rehydrate.integrations.signatures import shows_options
 from rehydrate.messages import Provider
-from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.caps import Caps, CapToolResults
 from rehydrate.prompt.counting import room, text_tokens
-from rehydrate.prompt.passes.cap import CapToolResults
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.target import Pass
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.request import ContextStrategy
     from rehydrate.prompt.section import Section
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 CHAT: Provider = "openai_chat"
 """The format of chat dicts, whatever model they go to."""
