@@ -8,7 +8,7 @@ from importlinter import Contract, ContractCheck, output
 
 from tools.distributions import CORE, homes
 
-BATCHES = ("rehydrate.integrations.ray_data.", "rehydrate.integrations.spark.")
+BATCHES = ("rehydrate.integrations.ray_data", "rehydrate.integrations.spark")
 """Run the lab's batches; their extras bring the lab."""
 
 

@@ -49,7 +49,7 @@ def bound_socket(port: int) -> socket.socket:
 def serve_http(
     server: Server[Any], bound: socket.socket, token: str, announce: Callable[[str], object]
 ) -> None:
-    """Answer on this socket until the process is told to stop; ``announce`` gets the address."""
+    """Answer on this socket until the process is to stop; ``announce`` gets the address."""
     port = bound.getsockname()[1]
     config = uvicorn.Config(
         make_app(server, token, port),
