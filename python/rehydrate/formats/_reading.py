@@ -3,37 +3,60 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
 from typing import Any
 
 from rehydrate._native import (
+    Draft,
+    as_content,
+    chat_answer,
+    chat_calls,
+    check_no_chat_calls,
+    check_pair,
     first_telling,
     read_entries,
+    read_lines,
+    read_places,
     read_transcript,
+    readable_texts,
     transcript_branch,
 )
-from rehydrate.errors import InvalidMessageError
-from rehydrate.messages import normal_role
+from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.messages import PieceKind, normal_role
 
 __all__ = [
+    "CALLS",
     "HINT",
+    "MEDIA_BLOCKS",
     "NONE",
     "PROOF",
+    "STATE_BLOCKS",
+    "Draft",
     "Path",
     "Places",
+    "as_content",
     "as_entry",
     "as_list",
     "as_parts",
     "as_role",
     "as_sequence",
+    "chat_answer",
+    "chat_calls",
+    "check_no_chat_calls",
+    "check_pair",
     "compact_json",
     "first_telling",
+    "is_call",
     "is_langchain_message",
     "json_object",
+    "misplaced_pairs",
     "read_entries",
+    "read_lines",
+    "read_places",
     "read_transcript",
+    "readable_texts",
     "replace_texts",
     "tool_input_text",
     "transcript_branch",
@@ -155,6 +178,37 @@ def type_of(block: Mapping[str, Any]) -> str:
     """Return the block's type; "" where it has none, or one that is no string."""
     kind = block.get("type")
     return kind if isinstance(kind, str) else ""
+
+
+CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+"""Anthropic's blocks that call a tool."""
+
+STATE_BLOCKS = frozenset({"compaction", "compaction_summary"})
+"""Summaries that a provider itself wrote: it ignores all before the last one."""
+
+MEDIA_BLOCKS = frozenset(
+    {
+        *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
+        *("file", "container_upload", "input_file", "computer_screenshot", "media"),
+    }
+)
+"""Pictures and files of any provider or gateway; each costs a constant."""
+
+
+def is_call(kind: str) -> bool:
+    """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
+    its own name."""
+    return kind in CALLS or kind.endswith("_tool_use")
+
+
+def misplaced_pairs(entry: Mapping[str, Any], index: int) -> Iterator[Violation]:
+    """Yield a violation where blocks of a content are calls or results, as Anthropic has them: no
+    other provider takes them there."""
+    draft = Draft(index)
+    draft.add_content(as_content(entry, index), PieceKind.TEXT, ("content",))
+    if draft.has_pair:
+        what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'"
+        yield Violation(index, "misplaced_block", what)
 
 
 def as_list(value: object, index: int, part: str) -> Sequence[Any]:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -34,17 +33,17 @@ from rehydrate.formats._reading import (
     PROOF,
     Places,
     as_entry,
+    read_lines,
     read_transcript,
     replace_texts,
     transcript_branch,
     type_of,
 )
-from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
+from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
-from rehydrate.formats.blocks import Notes
 from rehydrate.formats.calls import Inputs, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
-from rehydrate.messages import Conversation, Message
+from rehydrate.messages import Conversation
 
 NAME = "claude_code"
 replace = replace_texts
@@ -72,46 +71,19 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
-    notes = Notes()
-    found = read_transcript(entries, partial(read_content, notes=notes))
-    if found is None:
-        notes = Notes()
-        messages, links, skipped = read_slowly(entries, notes)
-        found = Conversation.grouped(NAME, tuple(messages), links), skipped
-    read, ignored = found
-    return notes.added_to(read, ignored=ignored, user_first=True)
+    return read_transcript(entries) or _read_odd_lines(entries)
 
 
-def read_slowly(
-    entries: Sequence[Any], notes: Notes | None = None
-) -> tuple[list[Message], list[tuple[int, int]], list[int]]:
-    """Read lines of any shape; return also the positions of messages that belong together, and the
-    indices of what is no message."""
+def _read_odd_lines(entries: Sequence[Any]) -> Conversation:
+    """Read lines of any shape."""
     lines, ignored = spoken_lines(entries)
-    lines.sort(key=lambda line: line.index)
-    messages: list[Message] = []
-    links: list[tuple[int, int]] = []
-    first_lines: dict[str, int] = {}  # message id -> number of its first line
-    callers: dict[str, int] = {}  # call id -> number of its line
-    for number, line in enumerate(lines):
-        index, role, content, message_id, entry = line
-        body = read_content(content, index, notes)
-        if role == "assistant":
-            if message_id is not None:
-                first_line = first_lines.setdefault(message_id, number)
-                if first_line != number:
-                    links.append((first_line, number))
-            for call in body.calls:
-                callers[call] = number
-        elif body.only_results:
-            role = "tool"
-        # Text that a tool adds to its result (as a skill) means nothing without the call.
+    facts = []
+    for index, role, content, message_id, entry in sorted(lines, key=lambda line: line.index):
         source = entry.get("sourceToolUseID")
-        if isinstance(source, str) and source in callers:
-            links.append((callers[source], number))
-        is_user_turn = role == "user" and is_of_the_user(entry)
-        messages.append(Message(index, role, *body[:4], is_user_turn))
-    return messages, links, ignored
+        source = source if isinstance(source, str) else None
+        is_users = role == "user" and is_of_the_user(entry)
+        facts.append((index, role == "assistant", content, message_id, source, is_users))
+    return read_lines(facts, ignored)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

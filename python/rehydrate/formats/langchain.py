@@ -20,24 +20,23 @@ from rehydrate.formats import openai_chat
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
+    Draft,
     Path,
+    Places,
     as_entry,
     as_parts,
     is_langchain_message,
     replace_texts,
-    tool_input_text,
     type_of,
 )
-from rehydrate.formats.blocks import Draft, Notes
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.formats.thinking import Nothing, content_without_thinking
-from rehydrate.messages import Conversation, Message, PieceKind, normal_role
+from rehydrate.messages import Conversation, PieceKind, normal_role
 
 NAME = "langchain"
 
-_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
-_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+_TEXT, _TOOL_RESULT, _THINKING = PieceKind.TEXT, PieceKind.TOOL_RESULT, PieceKind.THINKING
 
 _ROLES = {"human": "user", "ai": "assistant"}
 _PARTIAL_BLOCKS = frozenset({"input_json_delta", "tool_call_chunk"})
@@ -53,11 +52,10 @@ def detect(entry: object) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read LangChain messages; raises InvalidMessageError for anything else."""
-    messages: list[Message] = []
+    rows: list[tuple[Draft, str, list[str], tuple[str, ...], bool]] = []
     links: list[tuple[int, int]] = []
     ignored: list[int] = []
     caller: int | None = None  # index of the calls that tool messages without an id answer
-    notes = Notes()
     for index, raw in enumerate(entries):
         entry = as_message(raw, index)
         if entry.type == "remove":
@@ -66,21 +64,18 @@ def parse(entries: Sequence[Any]) -> Conversation:
         role = role_of(entry)
         calls = calls_of(entry)
         draft = _read(entry, index, role, calls)
-        notes.take(draft)
         answers = _answers(entry, role)
-        number = len(messages)
+        number = len(rows)
         if role != "tool":
             caller = number if calls else None
         elif not answers and caller is not None:
             links.append((caller, number))
         if role == "user" and answers and len(answers) == len(entry.content):
             role = "tool"  # nothing but results
-        ids = tuple([call.id for call in calls if call.id is not None])
-        messages.append(
-            Message(index, role, tuple(draft.pieces), draft.images, ids, answers, role == "user")
-        )
-    read = Conversation.grouped(NAME, tuple(messages), links)
-    return notes.added_to(read, ignored=ignored, user_first=read.begins_with_user())
+        ids = [call.id for call in calls if call.id is not None]
+        rows.append((draft, role, ids, answers, role == "user"))
+    read = Conversation.drafted(NAME, rows, links, ignored=ignored)
+    return read.replace(user_first=read.begins_with_user())
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -98,7 +93,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     ]
 
 
-def places(entry: Any, index: int) -> list[Path | None]:
+def places(entry: Any, index: int) -> Places:
     """Return the path of each text that `parse` reads of this message; None: it must not change."""
     message = as_message(entry, index)
     return _read(message, index, role_of(message), calls_of(message)).places
@@ -188,7 +183,7 @@ def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
     if isinstance(audio, Mapping):
         draft.add_readable(audio.get("transcript", audio), _TEXT)
     for call in calls:
-        draft.add(tool_input_text(call.name, call.input), _TOOL_INPUT)
+        draft.add_input(call.name, call.input)
     return draft
 
 

@@ -1,16 +1,17 @@
-//! Claude Code's transcripts: `rehydrate.formats.claude_code` is the slow twin.
+//! Claude Code's transcripts.
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString};
+use rehydrate_core::conversation::PieceKind;
 
-use super::blocks::read_content;
+use super::blocks::{At, Body, has_only_results};
 use super::branch::branch_of;
 use super::columns::{Columns, is_blank};
-use super::conversation::Conversation;
-use super::draft::{Draft, Traits};
+use super::conversation::{Conversation, Facts};
+use super::draft::Draft;
 use super::strings::Id;
-use super::{text_of, value_of};
+use super::{Notes, text_of, value_of};
 use crate::interned::interned;
 
 /// A line that the model saw.
@@ -32,56 +33,61 @@ pub enum Kind {
     Unseen,
 }
 
-/// Read the lines of a transcript, and the indices of what is no message. `slow(content, index)` reads a
-/// content of no common shape. None where a line itself has none.
+/// What is read of a line: index, whether it is the assistant's, content, id of its message, the call that it was added
+/// to, and whether the user wrote it.
+type Fact<'py> =
+    (usize, bool, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyString>>, Option<Bound<'py, PyString>>, bool);
+
+/// Read the lines of a transcript; None where a line has no common shape.
 #[pyfunction]
-pub fn read_transcript(
-    entries: &Bound<'_, PyAny>,
-    slow: &Bound<'_, PyAny>,
-) -> PyResult<Option<(Conversation, Vec<usize>)>> {
-    let py = entries.py();
+pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Option<Conversation>> {
     let Some((lines, ignored)) = spoken_lines(entries)? else { return Ok(None) };
+    let py = entries.py();
+    let facts = lines.into_iter().map(|Line { index, kind, entry, content }| {
+        let is_assistant = kind == Kind::Assistant;
+        let message = if is_assistant { message_id(&entry)? } else { None };
+        let is_users = !is_assistant && is_of_the_user(&entry, kind)?;
+        Ok((index, is_assistant, content, message, text_of(&entry, interned!(py, "sourceToolUseID"))?, is_users))
+    });
+    read_lines(py, facts.collect::<PyResult<_>>()?, ignored).map(Some)
+}
+
+/// Read these lines of a transcript, in the order of the file.
+#[pyfunction]
+pub fn read_lines<'py>(py: Python<'py>, lines: Vec<Fact<'py>>, ignored: Vec<usize>) -> PyResult<Conversation> {
     let mut draft = Draft::with_capacity(lines.len());
+    let (mut body, mut notes) = (Body::default(), Notes::default());
     let mut links = Vec::new();
     let mut first_lines: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut callers: HashMap<Vec<u8>, usize> = HashMap::new();
-    for (number, Line { index, kind, entry, content }) in lines.into_iter().enumerate() {
-        let mut of = Traits::default();
-        let only_results;
-        if let Some(read) = read_content(&mut draft, content.as_ref())? {
-            of = Traits { images: read.images, is_thoughtless: read.is_thoughtless, is_common: true, ..of };
-            only_results = read.only_results;
-        } else {
-            draft.forget_open();
-            let body: Bound<'_, PyTuple> = slow.call1((content, index))?.cast_into()?;
-            of.images = body.get_item(1)?.extract()?;
-            only_results = body.get_item(4)?.is_truthy()?;
-            draft.take_body(&body)?;
-        }
-        let role = if kind == Kind::Assistant {
-            if let Some(id) = message_id(&entry)? {
+    for (number, (index, is_assistant, content, message, source, is_users)) in lines.into_iter().enumerate() {
+        body.begin(index);
+        body.add_content(content.as_ref(), PieceKind::Text, At::Root(None, "content"))?;
+        let role = if is_assistant {
+            if let Some(id) = message {
                 let first = *first_lines.entry(Id::of(id)?.as_bytes().to_vec()).or_insert(number);
                 if first != number {
                     links.push((first, number));
                 }
             }
-            for call in draft.calls_now() {
+            for call in &body.calls {
                 callers.insert(call.as_bytes().to_vec(), number);
             }
             interned!(py, "assistant")
-        } else if only_results {
+        } else if has_only_results(content.as_ref())? {
             interned!(py, "tool")
         } else {
-            of.is_user_turn = is_of_the_user(&entry, kind)?;
             interned!(py, "user")
         };
         // Text that a tool adds to its result (as a skill) means nothing without the call.
-        if let Some(source) = text_of(&entry, interned!(py, "sourceToolUseID"))? {
+        if let Some(source) = source {
             links.extend(callers.get(Id::of(source)?.as_bytes()).map(|&caller| (caller, number)));
         }
-        draft.end(index, role, of)?;
+        notes.take(py, &mut body)?;
+        draft.close(&mut body, role, is_users && role.to_str()? == "user")?;
     }
-    Ok(Some((Conversation::new(Columns::group(draft, &links), "claude_code"), ignored)))
+    let facts = Facts { ignored, user_first: true, ..notes.facts("claude_code") };
+    Ok(Conversation::of(Columns::group(draft, &links), facts))
 }
 
 fn message_id<'py>(entry: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyString>>> {
