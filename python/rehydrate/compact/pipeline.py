@@ -37,8 +37,7 @@ from rehydrate.compact.thinking import (
     without_stale_thinking,
 )
 from rehydrate.formats._foreign import check_speakers
-from rehydrate.formats._grouping import user_message
-from rehydrate.formats._reading import as_sequence
+from rehydrate.formats._reading import as_sequence, user_message
 from rehydrate.messages import Conversation, Message, problems_of
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from rehydrate.context.usage import ContextUsage, is_short_to_add
 from rehydrate.cost.prefix import PrefixReport, prefix_report
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
-from rehydrate.formats._grouping import user_message
+from rehydrate.formats._reading import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import prompt_tokens, upper_bound

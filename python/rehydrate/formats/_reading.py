@@ -26,44 +26,21 @@ from rehydrate._native import (
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.messages import PieceKind, normal_role
 
-__all__ = [
-    "CALLS",
-    "HINT",
-    "MEDIA_BLOCKS",
-    "NONE",
-    "PROOF",
-    "STATE_BLOCKS",
+__all__ = [  # and all that is defined here
     "Draft",
-    "Path",
-    "Places",
     "as_content",
-    "as_entry",
-    "as_list",
-    "as_parts",
-    "as_role",
-    "as_sequence",
     "chat_answer",
     "chat_calls",
     "check_no_chat_calls",
     "check_pair",
-    "compact_json",
     "first_telling",
-    "is_call",
-    "is_langchain_message",
-    "json_object",
-    "misplaced_pairs",
     "read_entries",
     "read_lines",
     "read_places",
     "read_transcript",
     "readable_texts",
-    "replace_texts",
-    "tool_input_text",
     "transcript_branch",
-    "type_of",
-    "wrong_content",
 ]
-
 
 # The result of `detect` for one entry: how strongly it shows the format of the whole list.
 NONE, HINT, PROOF = 0, 1, 2
@@ -288,3 +265,51 @@ def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
     for step, below in inner.items():
         copy[step] = replace_texts(copy[step], below)
     return tuple(copy) if isinstance(entry, tuple) else copy
+
+
+class Ledger:
+    """The call ids made and answered so far; the validators pair calls and results with it."""
+
+    __slots__ = ("_answered", "_unanswered")
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, int] = {}
+        self._answered: set[str] = set()
+
+    def call(self, call: str) -> bool:
+        """Record a call; return whether its id was called before."""
+        is_repeated = call in self._unanswered
+        self._unanswered[call] = self._unanswered.get(call, 0) + 1
+        return is_repeated
+
+    def answer(self, answer: str) -> bool:
+        """Record a result; return whether it is one too many for its id."""
+        if self._unanswered.get(answer):
+            self._unanswered[answer] -= 1
+            self._answered.add(answer)
+            return False
+        return answer in self._answered
+
+    def knows(self, call: object) -> bool:
+        """Return whether this id was called."""
+        return isinstance(call, str) and call in self._unanswered
+
+
+def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noqa: A002
+    """Return a user's message in a format. `is_turn=False`: text that Rehydrate adds in the user's
+    role, marked as no turn of the user where the format has such a mark.
+
+    >>> user_message("hello", "anthropic")
+    {'role': 'user', 'content': 'hello'}
+    """
+    if format == "langchain":
+        from langchain_core.messages import HumanMessage
+
+        return HumanMessage(text)
+    message = {"role": "user", "content": text}
+    if format == "codex":
+        return {"type": "response_item", "payload": {"type": "message", **message}}
+    if format != "claude_code":
+        return message
+    line = {"type": "user", "message": message}
+    return line if is_turn else {**line, "isMeta": True}

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import anthropic_writing
+from rehydrate.formats import anthropic
 from rehydrate.formats.neutral import RenderedMessage
 from rehydrate.formats.rendering import RENDERERS, Rendered
 from rehydrate.formats.translation import notes_on
@@ -381,7 +381,7 @@ def _with_user_first(pieces: list[_Piece], ir: PromptIR, target: Target) -> list
     if pieces[0].value["role"] == "user" or any(each.native_to for each in ir.sections):
         return pieces
     tokens = _engine.count(BEGINNING, ir.counter)
-    message = target.render_cache.rendered(BEGINNING, lambda: anthropic_writing.user(BEGINNING))
+    message = target.render_cache.rendered(BEGINNING, lambda: anthropic.user(BEGINNING))
     return [_piece(["beginning"], "message", message, tokens, target), *pieces]
 
 

@@ -8,7 +8,7 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from rehydrate import formats
-from rehydrate.formats import anthropic_writing
+from rehydrate.formats import anthropic
 from rehydrate.formats.rendering import Rendered, render_history
 from rehydrate.messages import PROVIDER_OF, Message, Provider
 from rehydrate.prompt.entries import History
@@ -170,9 +170,7 @@ class RenderCache:
             content = value.get("content")
             blocks = len(content) if isinstance(content, (list, tuple)) else 1
             digest, may_be_marked = digest_and_mark(value)
-            is_marked = may_be_marked and bool(
-                anthropic_writing.marks_in(content if content else value)
-            )
+            is_marked = may_be_marked and bool(anthropic.marks_in(content if content else value))
             found = Fingerprint(value, digest, blocks, is_marked)
         self._new_fingerprints[key] = found
         return found
@@ -247,7 +245,7 @@ class RenderCache:
     ) -> tuple[Mapping[str, Any], ...]:
         new = history.entries[start:]
         contents = [entry.get("content") for entry in new if self.fingerprint(entry).is_marked]
-        return (*marks, *anthropic_writing.marks_in(contents))
+        return (*marks, *anthropic.marks_in(contents))
 
 
 def _with_positions(

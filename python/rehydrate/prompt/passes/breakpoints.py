@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
-from rehydrate.formats import anthropic_writing
+from rehydrate.formats import anthropic
 from rehydrate.messages import Conversation
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.laws import MOST_BREAKPOINTS, TOOLS
@@ -155,7 +155,7 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
         return isinstance(message, Mapping) and _can_be_marked(message, "anthropic")
     if format != "anthropic":
         return True
-    return bool(entry.get("content")) and anthropic_writing.mark(entry) is not None
+    return bool(entry.get("content")) and anthropic.mark(entry) is not None
 
 
 def _lifetime(mark: object) -> object:
@@ -166,8 +166,8 @@ def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     """Return the cache marks in the caller's tools and entries."""
     values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
     if ir.history.format == "anthropic":
-        return [*anthropic_writing.marks_in(values), *target.render_cache.marks(ir.history)]
+        return [*anthropic.marks_in(values), *target.render_cache.marks(ir.history)]
     if ir.history.format == "claude_code":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]
-    return anthropic_writing.marks_in(values)
+    return anthropic.marks_in(values)
