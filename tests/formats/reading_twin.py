@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import claude_code
 from rehydrate.formats._reading import (
     as_entry,
@@ -13,6 +14,7 @@ from rehydrate.formats._reading import (
     as_role,
     check_no_chat_calls,
     tool_input_text,
+    transcript_branch,
 )
 from rehydrate.formats.openai_chat import function_id, state_blocks
 from rehydrate.formats.thinking import THINKING_BLOCKS, is_thinking
@@ -221,12 +223,72 @@ def _plain_content(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Dra
     return draft
 
 
+def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[claude_code._Line], list[int]]:
+    """Return the lines of the conversation in its order, and the indices of all others."""
+    lines: list[claude_code._Line] = []
+    sidechain: list[claude_code._Line] = []
+    ignored: list[int] = []
+    seen: set[object] = set()
+    for index, raw in enumerate(entries):
+        entry = raw if type(raw) is dict else as_entry(raw, index)
+        kind = entry.get("type")
+        if not claude_code.is_seen(entry):
+            if not isinstance(kind, str):
+                remedy = "pass only the lines of one transcript"
+                raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
+            ignored.append(index)
+            continue
+        uuid = entry.get("uuid")
+        if isinstance(uuid, str):
+            if uuid in seen:
+                ignored.append(index)
+                continue
+            seen.add(uuid)
+        message = entry.get("message")
+        if kind != "attachment" and not isinstance(message, Mapping):
+            remedy = f"a '{kind}' line needs its message; leave the line out"
+            raise InvalidMessageError(index, "message", message, "a mapping", remedy)
+        content = claude_code.content_of(entry)
+        if is_empty(content):  # Claude Code leaves it out when it sends
+            ignored.append(index)
+            continue
+        role = "assistant" if kind == "assistant" else "user"
+        message_id = message.get("id") if role == "assistant" and message is not None else None
+        if not isinstance(message_id, str):
+            message_id = None
+        line = claude_code._Line(index, role, content, message_id, entry)
+        # The SDK's stream names the subagent's call where the file has isSidechain.
+        is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
+        (sidechain if is_sidechain else lines).append(line)
+    if not lines:
+        lines, sidechain = sidechain, []
+    ignored += [line.index for line in sidechain]
+    branch = transcript_branch(list(entries))
+    if branch is None:
+        lines = claude_code._calls_first(lines)
+    else:
+        by_index = {line.index: line for line in lines}
+        lines = [by_index.pop(index) for index in branch if index in by_index]
+        ignored += by_index
+    return lines, sorted(ignored)
+
+
+def is_empty(content: object) -> bool:
+    if not content:
+        return content is None or isinstance(content, (str, list))
+    if isinstance(content, str):
+        return content.isspace()
+    return isinstance(content, list) and all(
+        isinstance(block, Mapping) and claude_code._is_whitespace(block) for block in content
+    )
+
+
 def _read_lines(
     entries: Sequence[Any], notes: Notes
 ) -> tuple[list[Message], list[tuple[int, int]], list[int]]:
     """Read lines of any shape; return also the positions of messages that belong together, and the
     indices of what is no message."""
-    lines, ignored = claude_code.spoken_lines(entries)
+    lines, ignored = slow_spoken_lines(entries)
     lines.sort(key=lambda line: line.index)
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
@@ -571,7 +633,7 @@ def _is_root(entry: dict[str, Any]) -> bool:
 def _is_spoken(entry: dict[str, Any]) -> bool:
     if not claude_code.is_seen(entry):
         return False
-    return not claude_code._is_empty(claude_code.content_of(entry))
+    return not is_empty(claude_code.content_of(entry))
 
 
 def _is_attached(entry: dict[str, Any]) -> bool:

@@ -16,11 +16,14 @@ from rehydrate._native import (
     check_no_chat_calls,
     check_pair,
     first_telling,
+    line_content,
+    line_is_seen,
+    line_is_users,
     read_entries,
-    read_lines,
     read_places,
     read_transcript,
     readable_texts,
+    spoken_lines,
     transcript_branch,
 )
 from rehydrate.errors import InvalidMessageError, Violation
@@ -34,11 +37,14 @@ __all__ = [  # and all that is defined here
     "check_no_chat_calls",
     "check_pair",
     "first_telling",
+    "line_content",
+    "line_is_seen",
+    "line_is_users",
     "read_entries",
-    "read_lines",
     "read_places",
     "read_transcript",
     "readable_texts",
+    "spoken_lines",
     "transcript_branch",
 ]
 

@@ -27,15 +27,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
     Places,
-    as_entry,
-    read_lines,
+    line_content,
+    line_is_seen,
+    line_is_users,
     read_transcript,
     replace_texts,
+    spoken_lines,
     transcript_branch,
     type_of,
 )
@@ -71,19 +73,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
-    return read_transcript(entries) or _read_odd_lines(entries)
-
-
-def _read_odd_lines(entries: Sequence[Any]) -> Conversation:
-    """Read lines of any shape."""
-    lines, ignored = spoken_lines(entries)
-    facts = []
-    for index, role, content, message_id, entry in sorted(lines, key=lambda line: line.index):
-        source = entry.get("sourceToolUseID")
-        source = source if isinstance(source, str) else None
-        is_users = role == "user" and is_of_the_user(entry)
-        facts.append((index, role == "assistant", content, message_id, source, is_users))
-    return read_lines(facts, ignored)
+    return read_transcript(entries)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -92,7 +82,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     Lines are merged as Claude Code merges them when it sends: blocks of one message id together,
     consecutive user lines together with their results first, whitespace-only texts left out.
     """
-    lines, _ = spoken_lines(entries)
+    lines = _lines_of(entries)
     spoken: list[Spoken] = []
     by_id: dict[str, Spoken] = {}
     for line in lines:
@@ -149,54 +139,11 @@ def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None if rest is Nothing else {**entry, "message": {**message, "content": rest}}
 
 
-def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
-    """Return the lines of the conversation in its order, and the indices of all others."""
-    lines: list[_Line] = []
-    sidechain: list[_Line] = []
-    ignored: list[int] = []
-    seen: set[object] = set()
-    for index, raw in enumerate(entries):
-        entry = raw if type(raw) is dict else as_entry(raw, index)
-        kind = entry.get("type")
-        if not is_seen(entry):
-            if not isinstance(kind, str):
-                remedy = "pass only the lines of one transcript"
-                raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
-            ignored.append(index)
-            continue
-        uuid = entry.get("uuid")
-        if isinstance(uuid, str):
-            if uuid in seen:
-                ignored.append(index)
-                continue
-            seen.add(uuid)
-        message = entry.get("message")
-        if kind != _QUEUED and not isinstance(message, Mapping):
-            remedy = f"a '{kind}' line needs its message; leave the line out"
-            raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        content = content_of(entry)
-        if _is_empty(content):  # Claude Code leaves it out when it sends
-            ignored.append(index)
-            continue
-        role = "assistant" if kind == "assistant" else "user"
-        message_id = message.get("id") if role == "assistant" and message is not None else None
-        if not isinstance(message_id, str):
-            message_id = None
-        line = _Line(index, role, content, message_id, entry)
-        # The SDK's stream names the subagent's call where the file has isSidechain.
-        is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
-        (sidechain if is_sidechain else lines).append(line)
-    if not lines:
-        lines, sidechain = sidechain, []
-    ignored += [line.index for line in sidechain]
-    branch = transcript_branch([_outline_of(entry) for entry in entries])
-    if branch is None:
-        lines = _calls_first(lines)
-    else:
-        by_index = {line.index: line for line in lines}
-        lines = [by_index.pop(index) for index in branch if index in by_index]
-        ignored += by_index
-    return lines, sorted(ignored)
+def _lines_of(entries: Sequence[Any]) -> list[_Line]:
+    """Return the lines of the conversation in its order."""
+    found, is_ordered = spoken_lines(entries)
+    lines = list(map(_Line._make, found))
+    return lines if is_ordered else _calls_first(lines)
 
 
 def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
@@ -276,7 +223,7 @@ def taken_back(entries: Sequence[Any]) -> frozenset[int]:
     frozenset({0})
     """
     lines = {n: entry for n, entry in enumerate(entries) if isinstance(entry, Mapping)}
-    branch = transcript_branch([_outline_of(entry) for entry in lines.values()])
+    branch = transcript_branch(list(lines.values()))
     if branch is None:
         return frozenset()
     numbers = list(lines)
@@ -302,94 +249,14 @@ def repeated(entries: Sequence[Any]) -> frozenset[int]:
     return frozenset(found)
 
 
-_QUEUED = "attachment"
-
-
-def is_seen(entry: Mapping[str, Any]) -> bool:
-    """Return whether the model may have seen a line: by its type, on whatever branch it is."""
-    kind = entry.get("type")
-    if entry.get("isApiErrorMessage"):
-        return False
-    if kind == _QUEUED:
-        attachment = entry.get("attachment")
-        return isinstance(attachment, Mapping) and attachment.get("type") == "queued_command"
-    return isinstance(kind, str) and kind in _SPEAKERS
-
-
-def content_of(entry: Mapping[str, Any]) -> Any:
-    """Return the content of a line that the model saw.
-
-    >>> content_of({"type": "user", "message": {"role": "user", "content": "Fix the login."}})
-    'Fix the login.'
-    """
-    around, key = _path_of(entry)
-    found = entry.get(around)
-    return found.get(key) if isinstance(found, Mapping) else None
+is_seen = line_is_seen
+content_of = line_content
+is_of_the_user = line_is_users
 
 
 def _path_of(entry: Mapping[str, Any]) -> tuple[str, str]:
-    return (_QUEUED, "prompt") if entry.get("type") == _QUEUED else ("message", "content")
-
-
-def is_of_the_user(entry: Mapping[str, Any]) -> bool:
-    """Return whether the user wrote a line of the user's role, and not the harness."""
-    source = entry
-    if entry.get("type") == _QUEUED:
-        source = entry[_QUEUED]
-        if source.get("commandMode", "prompt") not in ("prompt", None):
-            return False
-    origin = source.get("origin")
-    kind = origin.get("kind") if isinstance(origin, Mapping) else None
-    if isinstance(kind, str) and kind != "human":
-        return False
-    return not (entry.get("isMeta") or entry.get("isCompactSummary"))
-
-
-_TREE_KEYS = (
-    *("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp"),
-    *("isSidechain", "parent_tool_use_id", "isApiErrorMessage", "isMeta", "isCompactSummary"),
-    "sourceToolUseID",
-)
-
-
-def _outline_of(entry: Any) -> dict[str, Any]:
-    """Return a line as the tree reads it; what the tree asks of it, where its shape is odd."""
-    is_common = type(entry) is dict and type(entry.get("type")) is str
-    if is_common and type(content_of(entry)) in (str, list, type(None)):
-        whole: dict[str, Any] = entry
-        return whole
-    made: dict[str, Any] = {key: _plain(entry[key]) for key in _TREE_KEYS if key in entry}
-    around, key = _path_of(entry)
-    found = entry.get(around)
-    if isinstance(found, Mapping):
-        content = found.get(key)
-        if isinstance(content, (list, tuple)):
-            content = [
-                {name: _plain(value) for name, value in block.items() if name in _BLOCK_KEYS}
-                if isinstance(block, Mapping)
-                else _plain(block)
-                for block in content
-            ]
-        of = {"type": _plain(found.get("type")), "id": _plain(found.get("id"))}
-        made[around] = {**of, key: _plain(content)}
-    return made
-
-
-_BLOCK_KEYS = frozenset({"type", "id", "tool_use_id", "text"})
-
-
-def _plain(value: Any) -> Any:
-    return str.__str__(value) if isinstance(value, str) else value
-
-
-def _is_empty(content: object) -> bool:
-    if not content:
-        return content is None or isinstance(content, (str, list))
-    if isinstance(content, str):
-        return content.isspace()
-    return isinstance(content, list) and all(
-        isinstance(block, Mapping) and _is_whitespace(block) for block in content
-    )
+    is_queued = entry.get("type") == "attachment"
+    return ("attachment", "prompt") if is_queued else ("message", "content")
 
 
 def _is_whitespace(block: Mapping[str, Any]) -> bool:
@@ -415,7 +282,7 @@ def merged_lines(entries: Sequence[Any]) -> list[Merged]:
     come first, in one message; other user content follows line by line, so that a line added later
     changes no message before it.
     """
-    lines, _ = spoken_lines(entries)
+    lines = _lines_of(entries)
     turns: list[_Turn] = []
     by_id: dict[str, _Turn] = {}
     for line in lines:

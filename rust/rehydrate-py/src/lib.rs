@@ -48,7 +48,8 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, EntryDraft, as_content, chat_answer, chat_calls, check_no_chat_calls, check_pair, first_telling,
-        read_entries, read_lines, read_places, read_transcript, readable_texts, transcript_branch,
+        line_content, line_is_seen, line_is_users, read_entries, read_places, read_transcript, readable_texts,
+        spoken_lines, transcript_branch,
     };
     #[pymodule_export]
     use super::store::Store;

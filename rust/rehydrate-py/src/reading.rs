@@ -35,7 +35,7 @@ use conversation::Facts;
 use draft::Draft;
 pub use draft::Row;
 use fields::{Fields, python, text_of as lossy};
-pub use transcript::{read_lines, read_transcript};
+pub use transcript::{line_content, line_is_seen, line_is_users, read_transcript, spoken_lines};
 
 /// Reads one entry into an empty body.
 type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py>>;
@@ -225,9 +225,4 @@ pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize
 /// The string under `key`, if it is exactly one.
 fn text_of<'py>(block: &Bound<'py, PyDict>, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyString>>> {
     Ok(block.get_item(key)?.and_then(|value| value.cast_into_exact::<PyString>().ok()))
-}
-
-/// The value under `key`; None where it is not there, or null.
-fn value_of<'py>(block: &Bound<'py, PyDict>, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    Ok(block.get_item(key)?.filter(|value| !value.is_none()))
 }
