@@ -19,7 +19,7 @@ from rehydrate.compact.outline import (
     write_outline,
 )
 from rehydrate.formats.thinking import ThinkingModel, thinking_model
-from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+from rehydrate.messages import Conversation, Message, PieceKind, Unit
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -65,7 +65,7 @@ class OutlinePlan(NamedTuple):
         replaced = _earlier_outlines(conversation)
         if not replaced:
             return cls(size), conversation
-        tokens = _engine.message_tokens(conversation.messages, counter)
+        tokens = _engine.message_tokens(conversation, counter)
         if sum(tokens) <= target_of(sum(tokens)):
             return cls(size), conversation
         counted = zip(conversation.messages, tokens, strict=True)
@@ -126,8 +126,7 @@ class OutlinePlan(NamedTuple):
         )
 
         def cost(lines: str) -> int:
-            message = Message(0, "user", (Piece(fenced(lines), PieceKind.TEXT),))
-            return _engine.message_tokens([message], counter)[0]
+            return _engine.count(fenced(lines), counter)
 
         how = BY_HANDLE if handles else ""
         lines = write_outline(names.best(max_tokens), how, lambda text: cost(text) <= max_tokens)

@@ -7,7 +7,7 @@ tools, compaction, unknown ones) are counted as text, pass through unchanged and
 server tool's result is usually in the assistant's own message. Where it follows in a later one,
 both are one unit.
 
-`write` makes the messages of a request; `mark` sets a cache mark on the last block that can hold one.
+`write` makes the messages of a request; `mark` sets a cache mark on the last fit block.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
 
 
 def mark(message: Any) -> Any | None:
-    """Return a shallow copy with a cache mark on the last block that can hold one.
+    """Return a shallow copy with a cache mark on the last fit block.
 
     None if no block can: thinking and empty texts cannot.
 
