@@ -30,7 +30,7 @@ with warnings.catch_warnings():
     from pydantic import Field
 
 from rehydrate.integrations.google_adk import RehydratePlugin, RehydrateWarning
-from rehydrate.integrations.google_adk.plugin import entries_of, picked
+from rehydrate.integrations.google_adk.contents import entries_of, picked
 from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of

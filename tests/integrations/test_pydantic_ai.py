@@ -36,7 +36,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from rehydrate.integrations.pydantic_ai import RehydrateCapability, RehydrateWarning
-from rehydrate.integrations.pydantic_ai.capability import entries_of, picked
+from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
@@ -283,6 +283,16 @@ def test_files_of_any_part_count_once_and_never_as_text() -> None:
     seen = NativeToolReturnPart("search", {"title": "The ferry leaves at noon."}, tool_call_id="c")
     (entry,) = entries_of([ModelResponse([seen])])
     assert count_tokens([entry.chat]) == count_tokens("The ferry leaves at noon.")
+
+
+def test_a_return_of_any_depth_is_read_and_what_is_far_down_is_a_text() -> None:
+    deep: Any = "The ferry leaves at noon."
+    for _ in range(900):
+        deep = {"inside": [deep]}
+    for value in (deep, [deep, "and returns at four"]):
+        found = NativeToolReturnPart("search", value, tool_call_id="c")
+        (entry,) = entries_of([ModelResponse([found])])
+        assert 100 < count_tokens([entry.chat]) < 10_000
 
 
 def test_a_reply_with_a_file_is_shown_in_part() -> None:

@@ -215,7 +215,7 @@ def _hook(event: str, text: str, **more: Any) -> Work:
 
 
 def _asked(tool: str, **arguments: Any) -> Work:
-    from rehydrate.integrations.mcp_server.arguments import Job
+    from rehydrate.integrations.mcp_server.jobs import Job
     from rehydrate.integrations.mcp_server.stores import Stores
     from rehydrate.integrations.mcp_server.tools import TOOLS, answer
 

@@ -45,7 +45,7 @@ def hosts() -> dict[str, Host]:
 def _pydantic_ai() -> Host:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-    from rehydrate.integrations.pydantic_ai.capability import entries_of, picked
+    from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
 
     def turn(name: str) -> list[Any]:
         call = {"part_kind": "tool-call", "tool_name": "look", "tool_call_id": f"c_{name}"}
@@ -101,7 +101,7 @@ def _pydantic_ai() -> Host:
 def _google_adk() -> Host:
     from google.genai.types import Content
 
-    from rehydrate.integrations.google_adk.plugin import entries_of, picked
+    from rehydrate.integrations.google_adk.contents import entries_of, picked
 
     def turn(name: str) -> list[Any]:
         blob = {"data": PIXELS, "mime_type": "image/png"}

@@ -32,11 +32,11 @@ from rehydrate.errors import RehydrateError
 from rehydrate.integrations.claude_code import events
 from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.integrations.host_thread import shown_messages
-from rehydrate.integrations.mcp_server.arguments import Job
+from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.session_files import transcript_roots, transcripts
 from rehydrate.integrations.mcp_server.session_index import SessionIndex
 from rehydrate.integrations.mcp_server.session_lines import without_reminders
-from rehydrate.integrations.mcp_server.session_tools import outline_of
+from rehydrate.integrations.mcp_server.session_outline import outline_of
 from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, PieceKind
 from rehydrate.prompt import ContextRequest, History, PromptIR, compile
 from rehydrate.retention.datasets import locomo

@@ -19,7 +19,7 @@ from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.claude_code.events import EVENTS, TIMEOUT, answer
 from rehydrate.integrations.claude_code.home import Home, project_of
 from rehydrate.integrations.host_thread import RehydrateWarning
-from rehydrate.integrations.mcp_server.arguments import Job
+from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.integrations.mcp_server.tools import TOOLS, answer as answer_tool
 

@@ -16,7 +16,8 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import as_unicode, safe_error_text, unicode_inside
 from rehydrate.errors import InvalidArgumentError, RehydrateError
-from rehydrate.integrations.mcp_server.arguments import run_job, shown
+from rehydrate.integrations.mcp_server.arguments import shown
+from rehydrate.integrations.mcp_server.jobs import run_job
 from rehydrate.integrations.mcp_server.stores import TEMPLATES, Stores, list_threads, read
 from rehydrate.integrations.mcp_server.tools import TOOLS, ServedTool, answer
 

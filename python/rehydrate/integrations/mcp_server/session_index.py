@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.mcp_server.arguments import Job, shown
+from rehydrate.integrations.mcp_server.arguments import shown
+from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.session_chunks import READ_CHARS, Chunks, as_time, clean
 from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts
 from rehydrate.integrations.mcp_server.session_lines import (

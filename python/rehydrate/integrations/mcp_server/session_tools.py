@@ -2,147 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-from rehydrate import formats
-from rehydrate.compact.outline import NameIndex, read_lines, write_outline
-from rehydrate.errors import InvalidArgumentError, InvalidMessageError
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import NOT_INSTRUCTIONS, tags
-from rehydrate.integrations.mcp_server.arguments import Answer, Arguments, Job
-from rehydrate.integrations.mcp_server.session_chunks import clean
-from rehydrate.integrations.mcp_server.session_files import AGENTS, SessionFile
+from rehydrate.integrations.mcp_server.arguments import Answer, Arguments
+from rehydrate.integrations.mcp_server.jobs import Job
+from rehydrate.integrations.mcp_server.session_files import AGENTS
 from rehydrate.integrations.mcp_server.session_index import FoundSession
-from rehydrate.integrations.mcp_server.session_lines import (
-    Link,
-    TranscriptReader,
-    kept,
-    message_of,
-    said_in,
-    time_of,
-)
+from rehydrate.integrations.mcp_server.session_outline import outline_lines, outline_of
 from rehydrate.integrations.mcp_server.stores import Stores
-from rehydrate.memory.folder import CHARS_A_TOKEN
-from rehydrate.messages import Conversation
-
-MAX_BYTES = 64_000_000
-"""Of the end of a transcript; what is before is left out."""
-MAX_NAMES = 400
-TURN_CHARS = 300
-FIRST_TURNS = 5
-"""Of many user turns the first ones are shown, and the last ones."""
-
-
-class SessionOutline(NamedTuple):
-    """What a session was about."""
-
-    turns: tuple[tuple[str, str], ...]
-    """The time and the words of user turns."""
-    omitted_turns: int
-    names: dict[str, list[str]]
-    """By use: the tool that was called with them, or where they were."""
-    messages: int
-    broken_lines: int
-    skipped_bytes: int
-
-
-def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> SessionOutline:
-    """Return the outline of a transcript; names take about ``budget_tokens``. Raises OSError."""
-    start = max(file.size - MAX_BYTES, 0)
-    reader = TranscriptReader(file.path, start, skips=start > 0)
-    entries: list[Any] = []
-    turns: list[tuple[str, str]] = []
-    links: list[Link] = []
-    turns_of: list[list[tuple[str, str]]] = []
-    for line in reader.objects(MAX_BYTES):
-        message = message_of(line)
-        links.append(Link.of(line))
-        time = time_of(line)
-        turns_of.append(
-            [
-                ("" if time is None else time.isoformat(), clean(said.text, TURN_CHARS))
-                for said in said_in(line)
-                if said.speaker == "user"
-            ]
-        )
-        if file.agent == "codex":
-            entries.append(line)
-        elif message is not None:
-            entries.append(message)
-        elif "uuid" in line:
-            entries.append(links[-1].line)
-    for said, is_kept in zip(turns_of, kept(links), strict=True):
-        turns += said if is_kept else []
-    conversation = _parsed(entries, file)
-    omitted = max(len(turns) - max_turns, 0)
-    if omitted:
-        first = min(FIRST_TURNS, max_turns)
-        turns = [*turns[:first], *turns[first + omitted :]]
-    return SessionOutline(
-        turns=tuple(turns),
-        omitted_turns=omitted,
-        names=_names(conversation, budget_tokens),
-        messages=len(conversation.messages),
-        broken_lines=reader.broken,
-        skipped_bytes=start,
-    )
-
-
-def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
-    """Read the messages; those of no shape that the format has are left out."""
-
-    def has_shape(entry: Any) -> bool:
-        try:
-            formats.parse([entry], file.agent)
-        except InvalidMessageError:
-            return False
-        return True
-
-    try:
-        return formats.parse(entries, file.agent)
-    except InvalidMessageError:
-        pass
-    try:
-        return formats.parse([entry for entry in entries if has_shape(entry)], file.agent)
-    except InvalidMessageError:
-        return formats.parse([], file.agent)
-
-
-def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:
-    if not conversation.messages:
-        return {}
-    index = NameIndex()
-    index.add(conversation, (), lambda _unit: "")
-    best = index.best(MAX_NAMES)
-    max_chars = int(budget_tokens * CHARS_A_TOKEN)
-    text = write_outline(best, "", lambda lines: len(lines) <= max_chars)
-    names: dict[str, list[str]] = {}
-    for name, heading, _ in read_lines(text) or ():
-        names.setdefault(heading, []).append(name)
-    return names
-
-
-def outline_lines(name: str, outline: SessionOutline) -> Iterator[str]:
-    """Yield the outline as a model reads it."""
-    yield f"Session {name}: {outline.messages:,} messages"
-    if outline.broken_lines or outline.skipped_bytes:
-        yield (
-            f"({outline.broken_lines:,} lines could not be read; "
-            f"{outline.skipped_bytes:,} bytes at the beginning were left out)"
-        )
-    yield "What the user said:"
-    yield from _turn_lines(outline.turns, outline.omitted_turns)
-    if outline.names:
-        yield "Names by their use:"
-        yield from (f"{heading}: {', '.join(names)}" for heading, names in outline.names.items())
-
-
-def _turn_lines(turns: Sequence[tuple[str, str]], omitted: int) -> Iterator[str]:
-    for number, (time, text) in enumerate(turns):
-        if omitted and number == min(FIRST_TURNS, len(turns)):
-            yield f"- [{omitted:,} more]"
-        yield f"- {time[:16]} {' '.join(text.split())}".replace("-  ", "- ")
-
 
 MAX_SESSIONS = 50
 SEARCH: dict[str, dict[str, Any]] = {

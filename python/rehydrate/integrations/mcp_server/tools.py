@@ -11,7 +11,8 @@ from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.mcp_server import session_tools
-from rehydrate.integrations.mcp_server.arguments import Answer, Arguments, Job, check_names
+from rehydrate.integrations.mcp_server.arguments import Answer, Arguments, check_names
+from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.memory.items import TIERS, Hit, Tier
 from rehydrate.memory.tools import (
