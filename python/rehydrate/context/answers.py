@@ -13,7 +13,7 @@ from datetime import datetime, tzinfo
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from rehydrate.compact.query import WeightedQuery
+from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.model_view import ModelView
 from rehydrate.context.prompt_state import ANSWER_WORDS_TOKENS
 from rehydrate.context.retriever import Retriever, excerpt_tokens
