@@ -11,10 +11,7 @@ import sys
 HOMES = {
     "rehydrate.integrations": "hosts",
     "rehydrate.rpc": "hosts",
-    "rehydrate.cli.claude": "hosts",
-    "rehydrate.cli.host_checks": "hosts",
-    "rehydrate.cli.mcp": "hosts",
-    "rehydrate.cli.rpc": "hosts",
+    "rehydrate.cli.hosts": "hosts",
     "rehydrate.batch": "lab",
     "rehydrate.page": "lab",
     "rehydrate.retention": "lab",
@@ -24,8 +21,6 @@ HOMES = {
     "rehydrate.memory.postgres": "postgres",
 }
 """The extra of `rehydrate` that brings a module."""
-
-_COMMAND = "rehydrate.cli."
 
 
 class MissingFinder:
@@ -37,9 +32,7 @@ class MissingFinder:
         if name in HOMES:
             from rehydrate.errors import MissingPackageError
 
-            is_command = name.startswith(_COMMAND)
-            what = f"rehydrate {name.removeprefix(_COMMAND)}" if is_command else name
-            raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {what}")
+            raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {name}")
 
 
 sys.meta_path.append(MissingFinder)

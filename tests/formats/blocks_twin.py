@@ -20,6 +20,7 @@ from rehydrate.formats._reading import (
     Places,
     as_entry,
     as_parts,
+    compact_json,
     tool_input_text,
     type_of,
     wrong_content,
@@ -430,26 +431,29 @@ def readable_texts(value: object) -> Iterator[str]:
 
 
 def _readable(value: object, depth: int = 0, key: object = "") -> Iterator[str | None]:
-    """Yield each string in a value that a model would read, and None for each medium."""
+    """Yield each string in a value that a model would read, and None for each medium.
+
+    What is deeper than `_MAX_DEPTH` is one string of JSON: it counts, whatever it is.
+    """
     if isinstance(value, str):
         if _is_binary(value, key):
             if key != "data" or len(value) >= _SHORTEST_DATA:
                 yield None
         elif value:
             yield value
-    elif isinstance(value, (bytes, bytearray, memoryview)):
+    elif isinstance(value, (bytes, bytearray, memoryview)) or (
+        depth and isinstance(value, Mapping) and type_of(value) in MEDIA_BLOCKS
+    ):
         yield None
-    elif depth < _MAX_DEPTH:
-        if isinstance(value, Mapping):
-            if depth and type_of(value) in MEDIA_BLOCKS:
-                yield None
-                return
-            for name, item in list(value.items()):  # another thread may change it meanwhile
-                if name not in _UNREAD_KEYS:
-                    yield from _readable(item, depth + 1, name)
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                yield from _readable(item, depth + 1, key)
+    elif depth == _MAX_DEPTH and isinstance(value, (Mapping, list, tuple)):
+        yield compact_json(value)
+    elif isinstance(value, Mapping):
+        for name, item in list(value.items()):  # another thread may change it meanwhile
+            if name not in _UNREAD_KEYS:
+                yield from _readable(item, depth + 1, name)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _readable(item, depth + 1, key)
 
 
 def _is_binary(text: str, key: object) -> bool:

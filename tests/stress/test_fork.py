@@ -271,7 +271,7 @@ def test_a_lock_of_ours_that_another_thread_holds_is_free_in_a_child(held: str, 
         from rehydrate import Memory
         from rehydrate.prompt.originals import MemoryOriginals
         from rehydrate.prompt.passes.cap import CapToolResults
-        from rehydrate.agent.models.sdk import Clients
+        from rehydrate.agent.sdk import Clients
 
         lock = eval(sys.argv[1])
         taken, over = threading.Event(), threading.Event()

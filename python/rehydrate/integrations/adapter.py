@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate._check import check_type
 from rehydrate.context.context import Context
+from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.context.prompt_builder import own_passes
-from rehydrate.integrations.host_thread import MAX_THREADS, HostReport, Same
+from rehydrate.integrations.host_thread import MAX_THREADS, HostReport
 from rehydrate.integrations.prefix_threads import PrefixThreads
 from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps
@@ -22,7 +23,7 @@ from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
-    from rehydrate.context.background.compactor import BackgroundCompaction
+    from rehydrate.context.compaction import BackgroundCompaction
     from rehydrate.context.threads import Threads
     from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.request import ContextStrategy

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from rehydrate._check import check_choice
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.agent.models.model import OnText, Reply, check_compiled_for
+from rehydrate.agent.model import OnText, Reply, check_compiled_for
 from rehydrate.cost.prices import Price, Usage, minimum_prefix
 from rehydrate.cost.simulation import PromptCache
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError

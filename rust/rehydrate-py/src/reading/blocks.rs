@@ -586,24 +586,33 @@ fn readable<'py>(value: &Bound<'py, PyAny>, depth: usize, key: &str, found: &mut
         || value.is_instance_of::<PyMemoryView>()
     {
         found(None)?;
-    } else if depth < DEEPEST {
-        if let Some(fields) = Fields::of(value) {
-            if depth > 0 && MEDIA.contains(&fields.kind()?.name().as_ref()) {
-                return found(None);
+    } else if let Some(fields) = Fields::of(value) {
+        if depth > 0 && MEDIA.contains(&fields.kind()?.name().as_ref()) {
+            return found(None);
+        }
+        if depth == DEEPEST {
+            return deepest(value, found);
+        }
+        for (name, item) in fields.items()? {
+            let name = name.cast::<PyString>().map(|name| text_of(name).into_owned()).unwrap_or_default();
+            if !UNREAD_KEYS.contains(&name.as_str()) {
+                readable(&item, depth + 1, &name, found)?;
             }
-            for (name, item) in fields.items()? {
-                let name = name.cast::<PyString>().map(|name| text_of(name).into_owned()).unwrap_or_default();
-                if !UNREAD_KEYS.contains(&name.as_str()) {
-                    readable(&item, depth + 1, &name, found)?;
-                }
-            }
-        } else if is_list(value) {
-            for item in value.try_iter()? {
-                readable(&item?, depth + 1, key, found)?;
-            }
+        }
+    } else if is_list(value) {
+        if depth == DEEPEST {
+            return deepest(value, found);
+        }
+        for item in value.try_iter()? {
+            readable(&item?, depth + 1, key, found)?;
         }
     }
     Ok(())
+}
+
+/// What is deeper is one string of JSON: it counts, whatever it is.
+fn deepest<'py>(value: &Bound<'py, PyAny>, found: &mut Found<'_, 'py>) -> PyResult<()> {
+    found(Some(python(value.py(), "compact_json", (value,))?.cast::<PyString>()?))
 }
 
 /// Whether a string under this key is a data URL, or nothing but base64.
