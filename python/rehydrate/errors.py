@@ -106,7 +106,7 @@ class RehydrateError(Exception):
         return self._message.format(self=self) if self._message else super().__str__()
 
 
-class _PlaceError(RehydrateError):
+class _Placed(Exception):  # noqa: N818  a part of the errors that name a file
     _message = "{self.path}: {self.problem}; {self.remedy}"
 
     def __init__(self, path: object, problem: str, remedy: str) -> None:
@@ -117,7 +117,7 @@ class _PlaceError(RehydrateError):
         super().__init__(self.path, problem, remedy)
 
 
-class FileError(_PlaceError):
+class FileError(_Placed, RehydrateError):
     """The base of errors about a file or folder: ``path``, the ``problem`` and the ``remedy``."""
 
 
@@ -397,7 +397,7 @@ class OriginalsFullError(RehydrateError, ValueError):
         self.max_bytes = max_bytes
 
 
-class StoreError(_PlaceError, RuntimeError):
+class StoreError(_Placed, RehydrateError, RuntimeError):
     """A memory's file that cannot be used; `path` is the file.
 
     >>> print(StoreBusyError("/m.db", "locked by another process for 30 s", "try again"))

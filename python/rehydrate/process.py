@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rehydrate.agent.model import Model, OnText, Reply
     from rehydrate.memory.memory import Memory
     from rehydrate.messages import Provider
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
 
 
 SDKS = ("anthropic", "openai")

@@ -15,7 +15,7 @@ from rehydrate.agent.sdk_answers import (
     unreadable_answer,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import COMPACTION_BETA, CompiledPrompt, ProviderSummary
+from rehydrate.prompt.ir import COMPACTION_BETA, CompiledPrompt, ProviderSummary
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex

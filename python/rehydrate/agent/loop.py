@@ -59,7 +59,7 @@ from rehydrate.errors import (
 )
 from rehydrate.formats._reading import user_message
 from rehydrate.formats.calls import ToolCall, result_entries
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import Section, ToolDef
 

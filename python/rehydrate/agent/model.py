@@ -13,7 +13,7 @@ from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError, ProviderUnavailableError, RateLimitError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 
 Stop = Literal["answer", "calls", "length", "refusal", "pause"]
 """Why the model stopped: its answer is complete; it calls tools; it ran out of output tokens; it or

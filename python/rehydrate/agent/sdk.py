@@ -28,7 +28,7 @@ from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 
 
 class Clients:

@@ -38,7 +38,7 @@ REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
 # The two vocabularies disagree on Japanese, so this text tells each from the other and from any
 # rule of thumb.
 KNOWN_TEXT = "お誕生日おめでとう"
-KNOWN_TOKENS = {"o200k_base": 8, "cl100k_base": 9}
+KNOWN_TOKENS: dict[Any, int] = {"o200k_base": 8, "cl100k_base": 9}
 SAMPLE_TURNS = 100
 KNOWN_FACT = "The staging server listens on port 8443."
 
@@ -136,10 +136,7 @@ def _embedding() -> Found:
 def _encodings() -> Found:
     from rehydrate.tokens import count_tokens
 
-    counted = {
-        "o200k_base": count_tokens(KNOWN_TEXT, "o200k_base"),
-        "cl100k_base": count_tokens(KNOWN_TEXT, "cl100k_base"),
-    }
+    counted = {encoding: count_tokens(KNOWN_TEXT, encoding) for encoding in KNOWN_TOKENS}
     wrong = [
         f"{encoding} counts {counted[encoding]} tokens in {KNOWN_TEXT!r}, expected {tokens}"
         for encoding, tokens in KNOWN_TOKENS.items()
@@ -198,16 +195,11 @@ def _memory() -> Found:
 
 
 def _dependencies() -> Found:
-    found, missing = [], []
-    for package in ("numpy", "anyio"):
-        if (version := _installed(package)) is None:
-            missing.append(package)
-        else:
-            found.append(f"{package} {version}")
-    if missing:
+    versions = {package: _installed(package) for package in ("numpy", "anyio")}
+    if missing := [package for package, version in versions.items() if version is None]:
         remedy = f"python -m pip install {' '.join(missing)}"
         return "fail", f"missing: {', '.join(missing)}", remedy
-    return "ok", ", ".join(found)
+    return "ok", ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
 def _onnx() -> Found:
@@ -225,7 +217,7 @@ def _onnx() -> Found:
 def _optional() -> Found:
     """Report an optional package: it is used if it is installed, and not needed otherwise."""
     if util.find_spec("trio") is None:
-        return ("ok", "none needed; with trio installed, acompact_context runs on it too")
+        return "ok", "none needed; with trio installed, acompact_context runs on it too"
     return "ok", f"trio {_installed('trio')}: acompact_context runs on it"
 
 

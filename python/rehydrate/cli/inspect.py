@@ -33,8 +33,7 @@ from rehydrate.messages import PROVIDERS
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
     from rehydrate.linting.subject import Finding, Subject
-    from rehydrate.prompt.compiled import CompiledPrompt
-    from rehydrate.prompt.ir import PromptIR
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget
 
 
@@ -130,8 +129,7 @@ def _prompt_in(text: str) -> PromptIR | CompiledPrompt | None:
         return None
     if not isinstance(document, dict) or not isinstance(document.get("rehydrate"), str):
         return None
-    from rehydrate.prompt.compiled import CompiledPrompt
-    from rehydrate.prompt.ir import PromptIR
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 
     kind = CompiledPrompt if document["rehydrate"] == "compiled_prompt" else PromptIR
     return kind.from_dict(document)

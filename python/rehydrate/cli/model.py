@@ -219,20 +219,18 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
     from rehydrate.embedding.onnx import load_model
     from rehydrate.errors import ModelError
 
-    yield _ready("built-in", 1, lambda: ("int8", _engine.embed))
-    precisions = ("fp32", "int8") if options.precision == "both" else (options.precision,)
+    yield _ready("built-in", 1, "int8", _engine.embed, time.perf_counter())
+    wanted: tuple[Any, ...] = (options.precision,)
+    precisions = ("fp32", "int8") if options.precision == "both" else wanted
     missing: ModelError | None = None
     for precision in precisions:
         for threads in options.threads:
             side_by_side = "one thread" if threads == 1 else f"{threads} threads"
             say(f"  loading {options.model} {precision}, {side_by_side}")
-
-            def load(precision: Any = precision, threads: int = threads) -> tuple[str, Any]:
-                model = load_model(options.model, precision=precision, threads=threads)
-                return model.precision, model.embed
-
+            started = time.perf_counter()
             try:
-                ready = _ready(options.model, threads, load)
+                model = load_model(options.model, precision=precision, threads=threads)
+                ready = _ready(options.model, threads, model.precision, model.embed, started)
             except ModelError as error:
                 if precision == precisions[-1]:
                     raise
@@ -242,17 +240,15 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
                 say(f"  without fp32: {missing}")
                 missing = None
             # A model without int8 loads its fp32 graph instead.
-            if ready[0].precision != precision and len(precisions) > 1:
+            if model.precision != precision and len(precisions) > 1:
                 say(f"  without int8: {options.model} has no such graph")
                 break
             yield ready
 
 
 def _ready(
-    model: str, threads: int, load: Callable[[], tuple[str, Callable[[list[str]], Any]]]
+    model: str, threads: int, precision: str, embed: Callable[[list[str]], Any], started: float
 ) -> tuple[Timed, Callable[[list[str]], Any]]:
-    started = time.perf_counter()
-    precision, embed = load()
     embed(["Ready?"])
     ready_ms = (time.perf_counter() - started) * 1e3
     return Timed(model, precision, threads, 0.0, ready_ms), embed

@@ -20,10 +20,9 @@ from rehydrate.context.thread import ANSWER_WORDS_TOKENS, ModelView
 from rehydrate.context.tool_calls import ContextQuery, describe, shown
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.formats.calls import ToolCall
-from rehydrate.prompt.content import SourceReport
 from rehydrate.prompt.counting import text_of, text_tokens
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
-from rehydrate.prompt.section import FULL_TRUST, Section, changed
+from rehydrate.prompt.section import FULL_TRUST, Section, SourceReport, changed
 from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, late_tokens
 
 if TYPE_CHECKING:

@@ -42,9 +42,8 @@ from rehydrate.context.writers import (
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import ProviderSummary
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, ProviderSummary
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:

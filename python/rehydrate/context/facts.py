@@ -22,7 +22,7 @@ from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 class ContextUsage(NamedTuple):

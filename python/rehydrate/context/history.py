@@ -25,11 +25,11 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST, Section
-from rehydrate.prompt.sources.cut_parts import PartlyShown
+from rehydrate.prompt.sources.conversation import PartlyShown
 
 if TYPE_CHECKING:
     from rehydrate.cost.prefix import PrefixReport
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
     from rehydrate.prompt.section import ToolDef
 
 Same = Callable[[Any, Any], bool]

@@ -45,7 +45,7 @@ from rehydrate.prompt.sources.memory import section_of, section_of_hit
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 MEMORY_SOURCE = "memory"

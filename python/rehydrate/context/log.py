@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.history import Entries, PromptState, Waiting
     from rehydrate.memory.store import ThreadStore
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
 
 
 class Logged(Protocol):

@@ -20,27 +20,26 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
-from rehydrate.prompt.content import Meta, Outcome
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
-from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Section, Stability, ToolDef
-from rehydrate.prompt.sources.arguments import check_names, sources_of, with_documents
+from rehydrate.prompt.section import Meta, Outcome, Section, Stability, ToolDef
+from rehydrate.prompt.sources import check_names, sources_of, with_documents
 from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items, with_items
+from rehydrate.prompt.target import RenderCache
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.embedding.choice import Choice
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
     from rehydrate.prompt.originals import Originals
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
     from rehydrate.prompt.target import Pass
 

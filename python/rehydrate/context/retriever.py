@@ -20,15 +20,14 @@ from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.sources.arguments import (
+from rehydrate.prompt.sources import (
     as_list,
     is_memory,
     memory_numbers,
     numbered,
     sources_of,
 )
-from rehydrate.prompt.sources.conversation import conversation, message_text
-from rehydrate.prompt.sources.cut_parts import PartlyShown, cut_parts
+from rehydrate.prompt.sources.conversation import PartlyShown, conversation, cut_parts, message_text
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from rehydrate.context.log import Log
     from rehydrate.context.thread import ModelView
     from rehydrate.memory.memory import Memory
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 MEMORY_LIMIT = 20

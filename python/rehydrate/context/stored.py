@@ -13,10 +13,9 @@ from rehydrate.context.log import COUNTS, LISTS, Remainders, digest_of
 from rehydrate.context.records import VERSION, Kind, Record, effective, reading, records_of
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError, UnreadableIRError
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import IR_KIND, VERSION as IR_VERSION, document, plain
@@ -24,7 +23,7 @@ from rehydrate.prompt.target import Target
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
-    from rehydrate.prompt.render_cache import RenderCache
+    from rehydrate.prompt.target import RenderCache
 
 
 NOT_THE_SAME = (

@@ -18,12 +18,10 @@ from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider, Unit
-from rehydrate.prompt.compiled import ProviderSummary, section_of
-from rehydrate.prompt.content import Meta
 from rehydrate.prompt.counting import counted_sections, entry_tokens
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
+from rehydrate.prompt.ir import PromptIR, ProviderSummary, section_of
+from rehydrate.prompt.section import CompositionMode, Meta, Priority, Provenance, Section
 
 SUMMARY_ID = "summary"
 ADDED_ID = "summary:added"

@@ -16,10 +16,9 @@ from rehydrate.cost.prefix import prefix_report
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.splicing import Spliced, VisibleText, late_tokens, splice, visible_items
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from rehydrate.formats.calls import ToolCall
     from rehydrate.messages import Provider
     from rehydrate.prompt.request import Budget
-    from rehydrate.prompt.sources.cut_parts import PartlyShown
+    from rehydrate.prompt.sources.conversation import PartlyShown
 
 
 class Snapshot(NamedTuple):
@@ -188,10 +187,11 @@ class Thread:
         return call.before if call is not None and call.is_given_up else None
 
     def _restore(self, before: Snapshot) -> None:
+        if self.state.compactions != before.state.compactions:
+            self._left_out = None
         self.entries.back_to(before.entries)
         self.state, self.waiting = before.state, before.waiting
         self.store.back_to(before.store)
-        self._left_out = None
 
     # Prompts
 

@@ -21,10 +21,9 @@ from rehydrate.context.context_store.proposals import (
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import user_message
-from rehydrate.prompt.compiled import ProviderSummary
 from rehydrate.prompt.compiler import compile as compile_ir
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, ProviderSummary
 from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.thread import Thread
     from rehydrate.messages import Provider
-    from rehydrate.prompt.compiled import CompiledPrompt
     from rehydrate.prompt.entries import History
+    from rehydrate.prompt.ir import CompiledPrompt
 
 
 Complete = Callable[[str], str]

@@ -15,9 +15,8 @@ from rehydrate.context.prompt_builder import own_passes
 from rehydrate.integrations.host_thread import MAX_THREADS, HostReport
 from rehydrate.integrations.prefix_threads import PrefixThreads
 from rehydrate.messages import Provider
-from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.caps import Caps, CapToolResults
 from rehydrate.prompt.counting import room
-from rehydrate.prompt.passes.cap import CapToolResults
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.target import Pass
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.request import ContextStrategy
     from rehydrate.prompt.section import Section
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 CHAT: Provider = "openai_chat"
 """The format of chat dicts, whatever model they go to."""

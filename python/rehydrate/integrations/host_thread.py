@@ -21,9 +21,9 @@ from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.entry_id import EntryId
 from rehydrate.formats.rendering import RENDERERS
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import fenced, text_of, upper_bound
 from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.laying_out import BEGINNING
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section

@@ -19,7 +19,7 @@ from rehydrate.cost.simulation import PromptCache
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import PROVIDERS, Provider
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
 # The price does not matter here; only the rules of the provider's cache do.

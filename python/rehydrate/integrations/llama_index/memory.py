@@ -54,7 +54,7 @@ except ImportError:
     raise MissingPackageError("rehydrate[llama-index]", "brings LlamaIndex") from None
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 def chat_of(message: ChatMessage) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Corpus:
 
     def best(self, query: str, limit: int) -> list[tuple[DocumentChunk, float]]:
         """Return the most relevant chunks and their relevances, the best first."""
-        relevances = self._index.relevances(query).of_messages
+        relevances, _ = self._index.relevances(query)
         ranked = sorted(range(len(relevances)), key=lambda index: -relevances[index])[:limit]
         return [(self.chunks[index], relevances[index]) for index in ranked]
 
