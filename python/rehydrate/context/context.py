@@ -30,7 +30,7 @@ from rehydrate.context.stored import Stored, read_stored
 from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._grouping import user_message
+from rehydrate.formats._reading import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache

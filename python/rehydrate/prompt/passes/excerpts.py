@@ -17,11 +17,11 @@ from rehydrate.compact.outline import (
     ID,
     NameIndex,
     OutlineName,
+    outline_slot,
     outline_tokens,
     read_lines,
     write_outline,
 )
-from rehydrate.compact.outline_plan import outline_slot
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF, Message
 from rehydrate.prompt.counting import COUNTER, counted_sections, section_tokens, text_of

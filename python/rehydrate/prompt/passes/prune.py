@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rehydrate.compact.excerpts import DivisibleTexts
-from rehydrate.compact.query import last_user_text, weighted_query
+from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
