@@ -14,6 +14,7 @@ HOMES = {
     "rehydrate.cli.claude": "hosts",
     "rehydrate.cli.host_checks": "hosts",
     "rehydrate.cli.mcp": "hosts",
+    "rehydrate.cli.proxy": "hosts",
     "rehydrate.cli.rpc": "hosts",
     "rehydrate.batch": "lab",
     "rehydrate.page": "lab",

@@ -1,5 +1,5 @@
-"""The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, claude, model,
-doctor.
+"""The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, proxy, claude,
+model, doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
 which returns the exit code. Everything else is imported when they run.
@@ -24,8 +24,8 @@ from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
 from rehydrate.errors import InternalError, MissingPackageError, RehydrateError
 
 COMMANDS = (
-    *("compact", "batch", "eval", "inspect", "lint", "memory", "thread", "rpc", "mcp", "claude"),
-    *("model", "doctor"),
+    *("compact", "batch", "eval", "inspect", "lint", "memory", "thread", "rpc", "mcp", "proxy"),
+    *("claude", "model", "doctor"),
 )
 """Each is a module here; some are in distributions of their own, and may not be installed."""
 INTERRUPTED = 128 + 2

@@ -62,17 +62,23 @@ def read_body(raw: bytes, key: str) -> Body:
     items: list[Item] | None = None
     start = end = 0
 
+    def item(at: int) -> int:
+        value, to = _decode(text, at)
+        assert items is not None
+        items.append(Item(value, text[at:to]))
+        return int(to)
+
     def member(at: int) -> int:
         nonlocal items, start, end
-        if text[at : at + 1] != '"':
+        if not text.startswith('"', at):
             raise ValueError(f"a name is missing at {at}")
         name, at = scanstring(text, at + 1)
         at = _after(text, at, ":")
         if name in texts or (name == key and items is not None):
             raise ValueError(f"{name!r} is there twice")
-        if name == key and text[at : at + 1] == "[":
+        if name == key and text.startswith("[", at):
             items, start = [], at
-            end = _read_list(text, at, "]", lambda at: _item(text, at, items))
+            end = _read_list(text, at, "]", item)
             return end
         value, to = _decode(text, at)
         fields[name], texts[name] = value, text[at:to]
@@ -87,23 +93,19 @@ def read_body(raw: bytes, key: str) -> Body:
 def _read_list(text: str, at: int, close: str, read: Callable[[int], int]) -> int:
     """Read what is between brackets, with commas; return where it ends."""
     at = _after(text, at, "{" if close == "}" else "[")
-    if text[at : at + 1] == close:
+    if text.startswith(close, at):
         return at + 1
     while True:
         at = _skip(text, read(at))
-        if text[at : at + 1] == close:
+        if text.startswith(close, at):
             return at + 1
         at = _after(text, at, ",")
 
 
-def _item(text: str, at: int, items: list[Item] | None) -> int:
-    value, to = _decode(text, at)
-    assert items is not None
-    items.append(Item(value, text[at:to]))
-    return int(to)
-
-
 def _skip(text: str, at: int) -> int:
+    """Return where the text goes on after blanks; most clients write none, or one."""
+    if text[at : at + 1] > " ":
+        return at
     found = _blank(text, at)
     assert found is not None
     return found.end()
@@ -112,7 +114,7 @@ def _skip(text: str, at: int) -> int:
 def _after(text: str, at: int, sign: str) -> int:
     """Return where the text goes on after a sign and blanks; raises ValueError without it."""
     at = _skip(text, at)
-    if text[at : at + 1] != sign:
+    if not text.startswith(sign, at):
         raise ValueError(f"{sign!r} is missing at {at}")
     return _skip(text, at + 1)
 

@@ -1,4 +1,4 @@
-"""Shortener: what a request's messages become, so that a conversation's requests extend one another.
+"""Shortener: what a request's messages become, so that requests extend one another.
 
 A client sends its whole list each time. When it is over the budget, a `HostThread` compacts it, and
 a `Plan` keeps what was sent in place of those messages. Every later list that begins with the same
@@ -10,12 +10,13 @@ not the same messages, the same key and the same model.
 from __future__ import annotations
 
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from rehydrate import formats
 from rehydrate._text import OwnMessageError, safe_error_text
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
     from rehydrate.prompt.ir import PromptIR
 
+LOGGER = "rehydrate.proxy"
 WINDOWS = {
     "claude-fable-5": 1_000_000,
     "claude-opus-5": 1_000_000,
@@ -133,10 +135,10 @@ class Recent(OrderedDict[K, V]):
 
     def use(self, key: K) -> V | None:
         """Return the value of a key, which is now the last used; None where there is none."""
-        if key not in self:
-            return None
-        self.move_to_end(key)
-        return self[key]
+        value = self.get(key)
+        if value is not None:
+            self.move_to_end(key)
+        return value
 
     def put(self, key: K, value: V) -> None:
         """Set a value; the longest unused goes."""
@@ -170,17 +172,17 @@ class Shortener:
         budget_tokens: int | None = None,
         threads: Threads | None = None,
         max_shown: int = 8,
-        on_failure: Callable[[str], object] = lambda cause: None,
     ) -> None:
         """Take the tokens above which a request is compacted; None: by the model's window.
 
         ``threads`` keeps the plans. Of each conversation the last ``max_shown`` compactions are
-        kept to be shown. ``on_failure`` gets what went wrong with the store.
+        kept to be shown.
         """
         self._budget_tokens = budget_tokens
         self._threads = threads
         self._max_shown = max_shown
-        self._on_failure = on_failure
+        self.on_failure: Callable[[str], object] = logging.getLogger(LOGGER).warning
+        """It gets what went wrong with the store; the request goes on."""
         self._lock = Lock()
         self._facts: Recent[tuple[str, bytes], Facts] = Recent(MAX_FACTS)
         self._plans: Recent[tuple[str, bytes], Plan] = Recent(MAX_PLANS)
@@ -238,16 +240,16 @@ class Shortener:
 
     def _facts_of(self, wire: Provider, items: Sequence[Item]) -> list[Facts]:
         """Return the facts of messages; only those of new texts are found."""
-        keys = [(wire, sha256(item.text.encode(errors="surrogatepass")).digest()) for item in items]
+        keys = [(wire, _hash(item.text)) for item in items]
         with self._lock:
-            found = [self._facts.use(key) for key in keys]
+            found = list(map(self._facts.use, keys))
         missing = [index for index, known in enumerate(found) if known is None]
         if missing:
             values = list(plain_values([items[index] for index in missing]))
             tokens = entry_tokens(formats.parse(values, wire), len(values))
             for index, value, count in zip(missing, values, tokens, strict=True):
                 said = in_blocks(value) if wire == "anthropic" else value
-                found[index] = Facts(sha256(written(said).encode()).digest(), count)
+                found[index] = Facts(_hash(written(said)), count)
             with self._lock:
                 for index in missing:
                     known = found[index]
@@ -257,7 +259,7 @@ class Shortener:
 
     def _reserved_tokens(self, body: Body) -> int:
         texts = [body.texts[name] for name in _RESERVED if name in body.texts]
-        keys = [("", sha256(text.encode(errors="surrogatepass")).digest()) for text in texts]
+        keys = [("", _hash(text)) for text in texts]
         with self._lock:
             known = [self._facts.use(key) for key in keys]
         total = 0
@@ -269,9 +271,7 @@ class Shortener:
             total += fact.tokens
         return total
 
-    def _tokens(
-        self, wire: Provider, pieces: Sequence[int | Item], facts: Sequence[Facts]
-    ) -> int:
+    def _tokens(self, wire: Provider, pieces: Sequence[int | Item], facts: Sequence[Facts]) -> int:
         own = [piece for piece in pieces if isinstance(piece, Item)]
         kept = sum(facts[piece].tokens for piece in pieces if isinstance(piece, int))
         return kept + sum(each.tokens for each in self._facts_of(wire, own))
@@ -299,8 +299,10 @@ class Shortener:
         after: list[int | Item] = []
         for index, message in shown:
             value = unmarked(message)
-            is_same = index is not None and value == given[index]
-            after.append(pieces[index] if is_same else Item(value, written(value)))
+            if index is not None and value == given[index]:
+                after.append(pieces[index])
+            else:
+                after.append(Item(value, written(value)))
         if after == list(pieces):
             return None, None
         values = [plain[piece] if isinstance(piece, int) else piece.value for piece in after]
@@ -360,7 +362,7 @@ class Shortener:
             try:
                 listed = self._threads.list(namespace=_namespace(scope))
             except Exception as error:
-                self._on_failure(safe_error_text(error, "threads"))
+                self.on_failure(safe_error_text(error, "threads"))
                 return set()
             names = {each.name for each in listed}
             with self._lock:
@@ -374,7 +376,7 @@ class Shortener:
             texts = [found["text"] for *_, row in rows if "text" in (found := json.loads(row))]
             count, pieces = json.loads(texts[0])
         except Exception as error:
-            self._on_failure(safe_error_text(error, "threads"))
+            self.on_failure(safe_error_text(error, "threads"))
             return None
         own = [each if isinstance(each, int) else Item(json.loads(each), each) for each in pieces]
         plan = Plan(digest, count, tuple(own))
@@ -392,7 +394,7 @@ class Shortener:
         try:
             self._threads.keep(name, text, format=wire, namespace=_namespace(scope))
         except Exception as error:
-            self._on_failure(safe_error_text(error, "threads"))
+            self.on_failure(safe_error_text(error, "threads"))
 
 
 def budget_of(model: str, budget_tokens: int | None) -> Budget:
@@ -428,15 +430,14 @@ def _chain(facts: Sequence[Facts]) -> list[bytes]:
     """Return the hash of each beginning of a list."""
     chain, last = [], b""
     for each in facts:
-        last = sha256(last + each.digest).digest()
+        last = blake2b(last + each.digest, digest_size=16).digest()
         chain.append(last)
     return chain
 
 
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
 def _namespace(scope: str) -> str:
     return f"proxy {scope}"
-
-
-def json_of(value: Any) -> bytes:
-    """Return a value as the bytes of JSON."""
-    return json.dumps(value).encode()
