@@ -298,7 +298,12 @@ def echoing(**options: Any) -> Iterator[tuple[Echo, Served]]:
     echo = Echo()
     bound = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        echo, lifespan="off", log_level="critical", server_header=False, date_header=False
+        echo,
+        lifespan="off",
+        log_level="critical",
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
@@ -427,7 +432,7 @@ def test_our_own_failure_sends_what_came_and_is_logged_once(
 
 @pytest.mark.filterwarnings("ignore:the messages were sent")
 def test_what_cannot_be_compacted_goes_out_as_it_is() -> None:
-    body = chat_body(2, text="Berth {} is free. " * 5_000)  # the last turn must stay
+    body = chat_body(2, text="Berth {} is free. " + "It has a crane. " * 60_000)  # it must stay
     with echoing(shortener=Shortener(budget_tokens=1_000)) as (echo, proxy):
         proxy.post("/v1/chat/completions", body)
         answer = proxy.post("/v1/chat/completions", chat_body(3, text="x"))

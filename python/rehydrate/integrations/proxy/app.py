@@ -198,7 +198,7 @@ class Proxy:
             except _GoneError:
                 return
             content = read
-            if incoming.is_whole:
+            if incoming.is_whole and len(read) <= self._max_body_bytes:
                 content = await self._shortened(exchange, read)
             else:
                 exchange.outcome = Outcome(untouched="the body is over the limit")
@@ -207,6 +207,8 @@ class Proxy:
             names = {name for name, _ in exchange.headers}
             has_body = b"content-length" in names or b"transfer-encoding" in names
             content = incoming.rest(b"") if has_body else None
+            if content is None:
+                incoming.end()
         async with anyio.create_task_group() as group:  # the client may go at any time
             group.start_soon(incoming.until_gone, group.cancel_scope)
             await self._answer(exchange, content, send)
@@ -340,6 +342,11 @@ class _Incoming:
             if part:
                 yield part
 
+    def end(self) -> None:
+        """Note that there is no more of the body."""
+        self.is_whole = True
+        self._is_read.set()
+
     async def until_gone(self, scope: anyio.CancelScope) -> None:
         """Cancel the scope when the client goes away after it has sent its body."""
         await self._is_read.wait()
@@ -352,8 +359,7 @@ class _Incoming:
         if message["type"] == "http.disconnect":
             raise _GoneError
         if not message.get("more_body", False):
-            self.is_whole = True
-            self._is_read.set()
+            self.end()
         body: bytes = message.get("body", b"")
         return body
 
