@@ -137,5 +137,5 @@ def test_the_core_alone_helps_diagnoses_and_imports_nothing_of_the_others():
 
 def test_every_module_has_a_home_and_every_command_is_a_module():
     home = homes()
-    assert {f"rehydrate.cli.{name}" for name in cli.COMMANDS} <= home.keys()
+    assert {f"rehydrate.cli.{name}" for name in cli.MODULES} <= home.keys()
     assert set(home.values()) == set(ALL)

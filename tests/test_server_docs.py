@@ -9,7 +9,7 @@ from pathlib import Path
 import rehydrate
 from rehydrate import Context
 from rehydrate._concurrency.workers import COMPUTING, STORING
-from rehydrate.context.usage import INLINE_MS
+from rehydrate.context.prompt_builder import INLINE_MS
 from rehydrate.process import DEFAULT_LIMIT_BYTES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "server.md").read_text(encoding="utf-8")

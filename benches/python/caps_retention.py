@@ -27,8 +27,7 @@ from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import HeldOriginals
-from rehydrate.prompt.caps import cap_text
-from rehydrate.prompt.tool_results import ToolNames, texts_of
+from rehydrate.prompt.caps import add_tool_names, cap_text, texts_of
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400
@@ -65,7 +64,7 @@ def real_cases(folder: Path) -> Iterator[Case]:
 
 def _cases(entries: list[Any], name: str) -> Iterator[Case]:
     messages = formats.parse(entries, name).messages
-    tools = ToolNames()
+    tools: dict[str, str] = {}
     said = [
         frozenset[str]().union(
             *[facts(piece.text) for piece in message.pieces if _is_said(message.role, piece.kind)]
@@ -77,7 +76,7 @@ def _cases(entries: list[Any], name: str) -> Iterator[Case]:
         later[place] = later[place + 1] | said[place]
     known: set[str] = set()
     for place, message in enumerate(messages):
-        tools.add(message)
+        add_tool_names(tools, message)
         for text in texts_of(message, entries[message.index], name, tools):
             needed = (facts(text.text) - known) & later[place + 1]
             if len(text.text) > _LONG and needed:

@@ -275,7 +275,7 @@ async def waiters(count: int = 45, slow_seconds: float = 1.0) -> dict[str, Any]:
 
 def estimates() -> list[dict[str, Any]]:
     """Return the minimum of some runs of `context/estimate.py`."""
-    from rehydrate.context.usage import prompt_ms
+    from rehydrate.context.prompt_builder import prompt_ms
 
     rng = random.Random(3)
 

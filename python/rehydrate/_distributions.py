@@ -11,11 +11,8 @@ import sys
 HOMES = {
     "rehydrate.integrations": "hosts",
     "rehydrate.rpc": "hosts",
-    "rehydrate.cli.claude": "hosts",
-    "rehydrate.cli.host_checks": "hosts",
-    "rehydrate.cli.mcp": "hosts",
+    "rehydrate.cli.hosts": "hosts",
     "rehydrate.cli.proxy": "hosts",
-    "rehydrate.cli.rpc": "hosts",
     "rehydrate.batch": "lab",
     "rehydrate.page": "lab",
     "rehydrate.retention": "lab",
@@ -25,8 +22,6 @@ HOMES = {
     "rehydrate.memory.postgres": "postgres",
 }
 """The extra of `rehydrate` that brings a module."""
-
-_COMMAND = "rehydrate.cli."
 
 
 class MissingFinder:
@@ -38,9 +33,7 @@ class MissingFinder:
         if name in HOMES:
             from rehydrate.errors import MissingPackageError
 
-            is_command = name.startswith(_COMMAND)
-            what = f"rehydrate {name.removeprefix(_COMMAND)}" if is_command else name
-            raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {what}")
+            raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {name}")
 
 
 sys.meta_path.append(MissingFinder)

@@ -99,9 +99,15 @@ class Violation(NamedTuple):
 class RehydrateError(Exception):
     """Anything this package raises on purpose."""
 
+    _message = ""
 
-class FileError(RehydrateError):
-    """The base of errors about a file or folder: ``path``, the ``problem`` and the ``remedy``."""
+    def __str__(self) -> str:
+        """Return one line: what the class says of the attributes, else what it was made with."""
+        return self._message.format(self=self) if self._message else super().__str__()
+
+
+class _Placed(Exception):  # noqa: N818  a part of the errors that name a file
+    _message = "{self.path}: {self.problem}; {self.remedy}"
 
     def __init__(self, path: object, problem: str, remedy: str) -> None:
         """Take the file, folder or name, its problem, and the remedy."""
@@ -110,9 +116,9 @@ class FileError(RehydrateError):
         self.remedy = remedy
         super().__init__(self.path, problem, remedy)
 
-    def __str__(self) -> str:
-        """Return one line: path, problem, remedy."""
-        return f"{self.path}: {self.problem}; {self.remedy}"
+
+class FileError(_Placed, RehydrateError):
+    """The base of errors about a file or folder: ``path``, the ``problem`` and the ``remedy``."""
 
 
 class InvalidArgumentError(RehydrateError, ValueError):
@@ -144,14 +150,13 @@ class MissingNamespaceError(InvalidArgumentError):
     search names no namespace; pass namespace=, or bind one: memory.within("alice")
     """
 
+    _message = (
+        '{self.args[0]} names no namespace; pass namespace=, or bind one: memory.within("alice")'
+    )
+
     def __init__(self, operation: str) -> None:
         """Take the name of the operation."""
         super().__init__(operation)
-
-    def __str__(self) -> str:
-        """Name the call and the remedy."""
-        remedy = 'pass namespace=, or bind one: memory.within("alice")'
-        return f"{self.args[0]} names no namespace; {remedy}"
 
 
 class UnreadableIRError(InvalidArgumentError):
@@ -279,6 +284,11 @@ class BudgetExceededError(RehydrateError, ValueError):
     section 'tools' needs 900 tokens, budget is 800; raise budget or lower min_tokens
     """
 
+    _message = (
+        "{self.subject} needs {self.needed_tokens:,} tokens, {self.limit} is "
+        "{self.budget_tokens:,}; {self.remedy}"
+    )
+
     def __init__(
         self,
         subject: str,
@@ -296,13 +306,6 @@ class BudgetExceededError(RehydrateError, ValueError):
         self.budget_tokens = budget_tokens
         self.remedy = remedy
 
-    def __str__(self) -> str:
-        """Name the subject, the need, the limit and the remedy."""
-        return (
-            f"{self.subject} needs {self.needed_tokens:,} tokens, {self.limit} is "
-            f"{self.budget_tokens:,}; {self.remedy}"
-        )
-
 
 class MissingPackageError(RehydrateError, ImportError):
     """An optional package that is not installed; `name` is the package.
@@ -311,15 +314,12 @@ class MissingPackageError(RehydrateError, ImportError):
     langchain-core is not installed, which makes LangChain's messages; pip install langchain-core
     """
 
+    _message = "{self.name} is not installed, which {self.args[1]}; pip install {self.name}"
+
     def __init__(self, package: str, purpose: str) -> None:
         """Take the package's name and its purpose here."""
         super().__init__(package, purpose)
         self.name = package
-
-    def __str__(self) -> str:
-        """Name the package, its purpose and the remedy."""
-        package, purpose = self.args
-        return f"{package} is not installed, which {purpose}; pip install {package}"
 
 
 class EmbedderError(RehydrateError, RuntimeError):
@@ -346,18 +346,16 @@ class UnknownHandleError(RehydrateError, KeyError):
     namespace 'alice' holds no 'mem_0'; it was forgotten, or it belongs to another namespace
     """
 
+    _message = (
+        "namespace {self.namespace!r} holds no {self.handle!r}; "
+        "it was forgotten, or it belongs to another namespace"
+    )
+
     def __init__(self, handle: object, namespace: str) -> None:
         """Take the handle and the namespace of the call."""
         super().__init__(handle, namespace)
         self.handle = handle
         self.namespace = namespace
-
-    def __str__(self) -> str:
-        """Name the handle and the namespace."""
-        return (
-            f"namespace {self.namespace!r} holds no {self.handle!r}; "
-            "it was forgotten, or it belongs to another namespace"
-        )
 
 
 class OriginalGoneError(UnknownHandleError):
@@ -368,18 +366,16 @@ class OriginalGoneError(UnknownHandleError):
 max_bytes
     """
 
+    _message = (
+        "{self.handle!r} made room for newer originals (limit {self.max_bytes:,} bytes); "
+        "call the tool again, or raise max_bytes"
+    )
+
     def __init__(self, handle: str, max_bytes: int) -> None:
         """Take the handle and the limit."""
         super().__init__(handle, "originals")
         self.args = (handle, max_bytes)
         self.max_bytes = max_bytes
-
-    def __str__(self) -> str:
-        """Name the handle, the limit and the remedy."""
-        return (
-            f"{self.handle!r} made room for newer originals (limit {self.max_bytes:,} bytes); "
-            "call the tool again, or raise max_bytes"
-        )
 
 
 class OriginalsFullError(RehydrateError, ValueError):
@@ -389,37 +385,24 @@ class OriginalsFullError(RehydrateError, ValueError):
     an original needs 2,000 bytes, max_bytes is 1,000; raise max_bytes
     """
 
+    _message = (
+        "an original needs {self.needed_bytes:,} bytes, max_bytes is {self.max_bytes:,}; "
+        "raise max_bytes"
+    )
+
     def __init__(self, needed_bytes: int, max_bytes: int) -> None:
         """Take the needed bytes and the limit."""
         super().__init__(needed_bytes, max_bytes)
         self.needed_bytes = needed_bytes
         self.max_bytes = max_bytes
 
-    def __str__(self) -> str:
-        """Name the need, the limit and the remedy."""
-        return (
-            f"an original needs {self.needed_bytes:,} bytes, max_bytes is {self.max_bytes:,}; "
-            "raise max_bytes"
-        )
 
-
-class StoreError(RehydrateError, RuntimeError):
+class StoreError(_Placed, RehydrateError, RuntimeError):
     """A memory's file that cannot be used; `path` is the file.
 
     >>> print(StoreBusyError("/m.db", "locked by another process for 30 s", "try again"))
     /m.db: locked by another process for 30 s; try again
     """
-
-    def __init__(self, path: object, problem: str, remedy: str) -> None:
-        """Take the path, its problem, and the remedy."""
-        self.path = str(path)
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(self.path, problem, remedy)
-
-    def __str__(self) -> str:
-        """Return one line: path, problem, remedy."""
-        return f"{self.path}: {self.problem}; {self.remedy}"
 
 
 class StoreBusyError(StoreError):
@@ -471,18 +454,16 @@ class UnknownThreadError(RehydrateError, LookupError):
     namespace 'alice' has no thread 't-42'; Threads.list() names those it has
     """
 
+    _message = (
+        "namespace {self.namespace!r} has no thread {self.thread!r}; "
+        "Threads.list() names those it has"
+    )
+
     def __init__(self, thread: str, namespace: str) -> None:
         """Take the thread's name and the namespace."""
         self.thread = thread
         self.namespace = namespace
         super().__init__(thread, namespace)
-
-    def __str__(self) -> str:
-        """Return one line."""
-        return (
-            f"namespace {self.namespace!r} has no thread {self.thread!r}; "
-            "Threads.list() names those it has"
-        )
 
 
 class ProviderError(RehydrateError, RuntimeError):

@@ -21,10 +21,10 @@ from rehydrate.embedding.cache import DEFAULT_CAPACITY_BYTES as _VECTOR_BYTES, S
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
-    from rehydrate.agent.models.model import Model, OnText, Reply
+    from rehydrate.agent.model import Model, OnText, Reply
     from rehydrate.memory.memory import Memory
     from rehydrate.messages import Provider
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
 
 
 SDKS = ("anthropic", "openai")
@@ -114,7 +114,7 @@ async def awarm_up(
     models = list(models)
     work = partial(warm_up, models=models, memories=memories, sdks=sdks, embedder=embedder)
     warmed = await hand_over(work, None)
-    from rehydrate.agent.models.sdk import SdkModel
+    from rehydrate.agent.sdk import SdkModel
 
     failed = {part.name for part in warmed.failed}
     for model in models:
@@ -215,7 +215,7 @@ class _ModelOfOneCall:
         ])  # fmt: skip
 
     async def reply(self, _prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
-        from rehydrate.agent.models.model import Reply
+        from rehydrate.agent.model import Reply
         from rehydrate.formats.calls import ToolCall
 
         block = next(self._blocks)
@@ -229,7 +229,7 @@ class _ModelOfOneCall:
 
 
 def _warm_model(model: Model) -> None:
-    from rehydrate.agent.models.sdk import SdkModel
+    from rehydrate.agent.sdk import SdkModel
 
     if isinstance(model, SdkModel):  # other models have nothing to load
         model.load()

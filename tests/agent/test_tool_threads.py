@@ -1,4 +1,4 @@
-"""ToolThreads: calls that hang are left running, and counted."""
+"""ToolRunner: calls that hang are left running, and counted."""
 
 import threading
 
@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from rehydrate.agent import ToolError
-from rehydrate.agent.tool_calls import MAX_HANGING_CALLS, ToolThreads
+from rehydrate.agent.tool_calls import MAX_HANGING_CALLS, ToolRunner
 from tests.agent.script import BACKENDS
 
 both = pytest.mark.parametrize("backend", BACKENDS)
@@ -21,7 +21,7 @@ def test_a_tool_whose_calls_never_come_back_is_called_no_more_until_they_have(ba
         release.wait(60)
 
     async def main():
-        threads = ToolThreads()
+        threads = ToolRunner()
         for _ in range(MAX_HANGING_CALLS):
             with anyio.CancelScope() as scope:
                 scope.cancel()
@@ -45,7 +45,7 @@ def test_a_tool_whose_calls_never_come_back_is_called_no_more_until_they_have(ba
 @both
 def test_calls_that_fail_are_no_calls_that_hang(backend):
     async def main():
-        threads = ToolThreads()
+        threads = ToolRunner()
         for _ in range(MAX_HANGING_CALLS + 1):
             with pytest.raises(ZeroDivisionError):
                 await threads.run("fails", lambda: 1 / 0)

@@ -49,7 +49,7 @@ def test_what_is_broken_fails_with_a_remedy_and_exit_code_1(
 
 def test_without_onnx_runtime_the_doctor_warns_and_says_who_needs_it(monkeypatch, tmp_path):
     monkeypatch.setenv("ORT_DYLIB_PATH", str(tmp_path / "none.so"))
-    check = doctor._onnx("onnx models")
+    check = doctor.Check("onnx models", *doctor._onnx())
     assert check.status == "warn"
     assert "load_model" in check.detail and "none.so" in check.remedy
 

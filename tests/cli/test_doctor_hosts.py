@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import rehydrate
-from rehydrate.cli import host_checks
-from rehydrate.cli.host_checks import (
+from rehydrate.cli import hosts
+from rehydrate.cli.hosts import (
     ADAPTERS,
     Host,
     check_hosts,
@@ -26,7 +26,7 @@ def only_mcp(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host that is quickly loaded."""
     pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
     host = Host("mcp", "mcp", metadata.version("mcp"), ">=2.3,<3")
-    monkeypatch.setattr(host_checks, "installed_hosts", lambda: [host])
+    monkeypatch.setattr(hosts, "installed_hosts", lambda: [host])
 
 
 def test_each_adapter_is_there_and_each_is_checked():
@@ -54,15 +54,15 @@ def test_a_host_of_another_version_is_a_warning_that_names_the_command(
 ):
     monkeypatch.setattr(metadata, "requires", lambda _: ["mcp<3,>=2.3 ; extra == 'mcp'"])
     monkeypatch.setattr(metadata, "version", lambda _: "1.9")
-    found = check_hosts("hosts")
-    assert (found.status, found.remedy) == ("warn", 'python -m pip install "rehydrate[mcp]"')
-    assert "mcp 1.9" in found.detail and "<3,>=2.3" in found.detail
+    status, detail, remedy = check_hosts()
+    assert (status, remedy) == ("warn", 'python -m pip install "rehydrate[mcp]"')
+    assert "mcp 1.9" in detail and "<3,>=2.3" in detail
 
 
 def test_no_host_is_no_problem(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(metadata, "requires", lambda _: ["numpy>=1.26"])
-    found = check_hosts("hosts")
-    assert found.status == "ok" and "langchain" in found.detail
+    status, detail = check_hosts()
+    assert status == "ok" and "langchain" in detail
 
 
 @pytest.mark.usefixtures("only_mcp")
@@ -73,6 +73,6 @@ def test_an_adapter_is_loaded_with_its_names():
 
 @pytest.mark.usefixtures("only_mcp")
 def test_an_adapter_that_does_not_load_fails_with_a_remedy(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(host_checks, "import_module", lambda _: 1 / 0)
+    monkeypatch.setattr(hosts, "import_module", lambda _: 1 / 0)
     (found,) = load_hosts()
     assert found.status == "fail" and "rehydrate[mcp]" in found.remedy

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rehydrate import count_tokens
-from rehydrate.cli import lint as command
+from rehydrate.cli import inspect as command
 from rehydrate.linting import RULES
 from rehydrate.prompt import CompiledPrompt, PromptIR, Provenance, Section, Segment
 

@@ -55,7 +55,7 @@ def test_the_names_of_the_command_are_those_of_the_tools():
     pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
     from rehydrate.integrations.mcp_server.tools import TOOLS
 
-    assert (*TOOLS,) == cli.mcp.TOOLS
+    assert (*TOOLS,) == cli.hosts.TOOLS
 
 
 def test_a_weak_token_and_a_port_in_use_are_told(run):

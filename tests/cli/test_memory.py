@@ -314,7 +314,7 @@ def test_forget_wants_to_know_exactly_what(memory, arguments):
         (["list", "--after", "yesterday"], "is no time"),
         (["list", "--limit", "0"], "no number from 1"),
         (["search", " "], "the query is empty"),
-        (["show", "nothing"], "no handle"),
+        (["show", "nothing"], "'t a handle"),
         (["sync", "nowhere"], "is no folder"),
         (["import", "nowhere.jsonl"], "cannot be read"),
         (["export", "nowhere/x.jsonl"], "cannot be written"),

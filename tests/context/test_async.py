@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from rehydrate import Budget, Context
-from rehydrate.context.usage import INLINE_CHARS
+from rehydrate.context.history import INLINE_CHARS
 from tests.sizes import PATIENCE_SECONDS
 from tests.stress.programs import run_python
 

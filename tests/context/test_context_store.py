@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import count_tokens, formats
 from rehydrate.context import Context, ContextStore, Threads
-from rehydrate.context.context_store import SUMMARY, told_in
+from rehydrate.context.context_store import SUMMARY, lines_in
 from tests import strategies
 
 ROUNDS = 5
@@ -324,7 +324,7 @@ def test_a_summary_of_ours_is_taken_over_once_however_often(preface):
     ],
 )
 def test_a_text_that_only_looks_like_a_summary_is_the_users(text):
-    assert told_in(text) is None
+    assert lines_in(text) is None
     assert texts(store_of(user(text)), "Task State") == [text]
 
 
@@ -343,5 +343,5 @@ def test_what_a_summary_tells_gains_no_trust():
 def test_whatever_looks_like_a_summary_is_read_without_an_error(lines):
     for first in ("", f"{SUMMARY}\n", "Said:\n"):
         text = first + "\n".join(lines)
-        for told in told_in(text) or ():
+        for told in lines_in(text) or ():
             assert text[told.start :].startswith(told.text)

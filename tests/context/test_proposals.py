@@ -64,7 +64,7 @@ class Noted:
         """Apply the proposals; the model was shown the messages from the index ``at`` on."""
         request = ProposalRequest(tuple(self.live()), messages_of(self.entries[at:], at))
         answer = "\n".join(map(json.dumps, told))
-        return self.store.apply(read_answer(answer).proposals, request)
+        return self.store.apply(read_answer(answer)[0], request)
 
     def say(self, *entries):
         self.store.update(messages_of(entries, len(self.entries)))
@@ -187,7 +187,7 @@ def test_only_what_the_model_was_shown_can_be_changed():
     (decision,) = noted.store.items("Decisions")
     other = (decision.__class__(**{**_fields(decision), "span": decision.span._replace(entry=0)}),)
     for items, why in ((), Refusal.NO_ITEM), (other, Refusal.NO_ITEM):
-        promote = read_answer(json.dumps({"op": "promote", "item": decision.id})).proposals
+        promote = read_answer(json.dumps({"op": "promote", "item": decision.id}))[0]
         assert noted.store.apply(promote, ProposalRequest(items, shown)).refused == {why: 1}
     old = noted.propose(add("Decisions", "We decided to use ropes.", 1), at=2)
     assert old.refused == {Refusal.NO_ENTRY: 1}
@@ -205,7 +205,7 @@ def test_an_answer_has_an_end():
 
 def test_what_is_there_already_is_not_added_again():
     noted = Noted(user("Always use tabs."), assistant("Yes."), user("Go on. Always use  TABS."))
-    noted.store.back_to(noted.store.mark()._replace(operations=2))  # the rules read #0 only
+    noted.store.back_to((2, noted.store.seen))  # the rules read #0 only
     same_place = noted.propose(add("User Preferences", "use tabs", 0))
     assert same_place == ([], {})
     again = noted.propose(add("User Preferences", "Always use  TABS.", 2))
@@ -334,10 +334,10 @@ def test_answers_are_read_in_the_shapes_that_models_write():
         json.dumps([fade, promote], indent=2),
         f"[\n{json.dumps(fade)},\n{json.dumps(promote)},\n]",
     ):
-        read = read_answer(answer)
-        assert [each.item for each in read.proposals] == [6, 7] and read.unreadable == 0
+        proposals, unreadable = read_answer(answer)
+        assert [each.item for each in proposals] == [6, 7] and unreadable == 0
     assert read_answer("") == read_answer("[]") == ([], 0)
-    assert read_answer(f"Sure!\n{lines}\n3\n" + "[" * 50_000).unreadable == 3
+    assert read_answer(f"Sure!\n{lines}\n3\n" + "[" * 50_000)[1] == 3
 
 
 JSON = st.recursive(
@@ -385,9 +385,10 @@ def test_no_answer_breaks_a_law(entries, data):
     before = {item.id: item for item in noted.live()}
     told = data.draw(st.lists(likely(read, list(before)), max_size=12))
     told += data.draw(st.lists(MALFORMED, max_size=2))
-    answer = read_answer(data.draw(st.sampled_from(["", "x\n"])) + "\n".join(map(json.dumps, told)))
-    applied = noted.store.apply(answer.proposals, ProposalRequest(tuple(before.values()), read))
-    assert sum(applied.refused.values()) <= len(answer.proposals)
+    answer = data.draw(st.sampled_from(["", "x\n"])) + "\n".join(map(json.dumps, told))
+    proposals, _ = read_answer(answer)
+    applied = noted.store.apply(proposals, ProposalRequest(tuple(before.values()), read))
+    assert sum(applied.refused.values()) <= len(proposals)
     by_index = {message.index: message for message in read}
     by_id = {item.id: item for item in noted.store.items()}
     for item in by_id.values():

@@ -31,10 +31,11 @@ from rehydrate.prompt import (
     Section,
     compile as compile_ir,
 )
+from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.counting import counted
-from rehydrate.prompt.passes.cap import cap_tool_results
+from rehydrate.prompt.laying_out import Layout
 from rehydrate.prompt.passes.echo import remove_echoes
-from rehydrate.prompt.render_cache import RenderCache
+from rehydrate.prompt.target import RenderCache
 from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
 from tests.sizes import sized
@@ -161,11 +162,16 @@ def test_prompts_of_one_cache_whatever_their_sections(ir, provider, data):
     entries, name = ir.history.entries, ir.history.format
     cache, passes = RenderCache(), small_passes()
     some = data.draw(st.lists(st.integers(0, len(ir.sections)), min_size=1, max_size=4))
+    history = History((), name)
     for end in sorted(data.draw(st.lists(st.integers(0, len(entries)), min_size=1, max_size=4))):
         # The same sections mostly, so that one prompt goes on from the other.
         sections = ir.sections[: data.draw(st.sampled_from(some))]
-        part = ir.replace(sections=sections, history=History(entries[:end], name))
-        fresh = outcome(lambda: compile_ir(part, provider, passes=forgetful(passes)))  # noqa: B023
+        new = slice(len(history.entries), end)
+        added = History(entries[new], name, ir.history.tokens[new], tuple(range(end))[new])
+        history = history.followed_by(added)
+        part = ir.replace(sections=sections, history=history)
+        unread = ir.replace(sections=sections, history=History(entries[:end], name))
+        fresh = outcome(lambda: compile_ir(unread, provider, passes=forgetful(passes)))  # noqa: B023
         made = outcome(lambda: compile_ir(part, provider, passes=passes, render_cache=cache))  # noqa: B023
         assert facts(made) == facts(fresh)
 
@@ -254,8 +260,8 @@ def test_a_coding_session_step_by_step(passes, thinking):
             context.add(message)
             if message["role"] == "user":
                 context.prompt()
-                layout = context._builder.render_cache.layout
-                gone_on += layout is not None and layout.start > 0
+                _, layout = context._builder.render_cache.known(Layout, History())
+                gone_on += layout.rows.kept > 0
             if number == 60:
                 context.name_model("claude-opus-4-1")
     assert context.usage.compactions > 0

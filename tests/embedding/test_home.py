@@ -7,8 +7,7 @@ import json
 import pytest
 
 from rehydrate.embedding import installed_models
-from rehydrate.embedding.locations import find_model, model_folder, models_home
-from rehydrate.embedding.model_files import Manifest
+from rehydrate.embedding.model_files import Manifest, find_model, model_folder, models_home
 from rehydrate.errors import InvalidArgumentError
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rehydrate.embedding.locations import FILES, cached_snapshot, find_model_folder, hub_cache
+from rehydrate.embedding.model_files import FILES, cached_snapshot, find_model_folder, hub_cache
 from rehydrate.errors import ModelError
 
 REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
@@ -35,7 +35,7 @@ def put_snapshot(cache: Path, *files: str, commit: str = "abc123") -> Path:
 
 
 def without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rehydrate.embedding.locations.find_spec", lambda name: None)
+    monkeypatch.setattr("rehydrate.embedding.model_files.find_spec", lambda name: None)
 
 
 def test_a_folder_or_a_file_in_it_is_the_model(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_hub_is_asked_for_the_files_that_serve(
 
     hub = SimpleNamespace(snapshot_download=snapshot_download)
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)  # type: ignore[arg-type]
-    monkeypatch.setattr("rehydrate.embedding.locations.find_spec", lambda name: hub)
+    monkeypatch.setattr("rehydrate.embedding.model_files.find_spec", lambda name: hub)
     assert find_model_folder("all-MiniLM-L6-v2").name == "abc123"
     assert asked == [(REPOSITORY, FILES)]
 
@@ -121,6 +121,6 @@ def test_a_hub_that_fails_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> N
 
     hub = SimpleNamespace(snapshot_download=snapshot_download)
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)  # type: ignore[arg-type]
-    monkeypatch.setattr("rehydrate.embedding.locations.find_spec", lambda name: hub)
+    monkeypatch.setattr("rehydrate.embedding.model_files.find_spec", lambda name: hub)
     with pytest.raises(ModelError, match="could not be fetched: ConnectionError: no route;"):
         find_model_folder(REPOSITORY)

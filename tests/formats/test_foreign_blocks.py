@@ -381,3 +381,11 @@ def test_text_at_any_depth_of_a_block_counts(depth: int) -> None:
         deep = {"inside": [deep]}
     said = {"role": "assistant", "content": [{"type": "server_tool_result", "content": deep}]}
     assert count_tokens([said]) >= count_tokens("The ferry leaves at noon.")
+
+
+def test_an_error_about_a_role_does_not_repeat_a_long_one() -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    for role in (secret, secret[:14]):
+        with pytest.raises(InvalidMessageError) as failed:
+            compact_context([{"role": role, "content": "x"}])
+        assert role not in str(failed.value)

@@ -13,10 +13,9 @@ from rehydrate import _engine, formats, validate
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, History, PromptIR
-from rehydrate.prompt.caps import notice
+from rehydrate.prompt.caps import cap_tool_results, notice
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.originals import About
-from rehydrate.prompt.passes.cap import cap_tool_results
 from tests.prompt.long_texts import (
     Target,
     answered,

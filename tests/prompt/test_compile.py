@@ -22,7 +22,7 @@ from rehydrate.prompt import (
     compile,
 )
 from rehydrate.prompt.counting import prompt_tokens, room, upper_bound
-from rehydrate.prompt.layout import digest_of
+from rehydrate.prompt.laying_out import digest_of
 from tests.prompt.irs import LONG, found, system_section, tool
 from tests.prompt.test_render_history import ANTHROPIC
 

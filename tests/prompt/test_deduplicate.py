@@ -1,7 +1,7 @@
 """Deduplicate: what is visible earlier is not sent again, and what is new is."""
 
 from rehydrate.prompt import History, PromptIR, Provenance, Target
-from rehydrate.prompt.passes.deduplicate import deduplicate
+from rehydrate.prompt.splicing import deduplicate
 from tests.prompt.irs import found
 
 SAID = "The staging server listens on port 8443, behind the proxy."

@@ -15,8 +15,7 @@ from rehydrate import formats, validate
 from rehydrate.errors import UnknownHandleError
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, RemoveEchoes
 from rehydrate.prompt.passes.echo import remove_echoes
-from rehydrate.prompt.passes.repeats import AnchorIndex, SeenLines, TextSource
-from rehydrate.prompt.passes.tool_inputs import input_strings
+from rehydrate.prompt.passes.repeats import AnchorIndex, SeenLines, TextSource, input_strings
 from tests.prompt.long_texts import (
     Target,
     answered,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from rehydrate.prompt import HydrateOptions, sources
+from rehydrate.prompt.hydration import MAX_ABANDONED
 from rehydrate.prompt.sources.knowledge import FOLDER_SUFFIXES
-from rehydrate.prompt.sources.running import MAX_ABANDONED
 from rehydrate.prompt.sources.source import TIMEOUT
 from tests.stress.programs import ROOT
 

@@ -21,8 +21,9 @@ from rehydrate.prompt import (
     Section,
     SourceRequest,
     hydrate,
+    hydration,
 )
-from rehydrate.prompt.sources import function, running
+from rehydrate.prompt.sources import function
 from tests.prompt.test_hydrate import source_of
 from tests.sizes import PATIENCE_SECONDS
 from tests.stress.nasty import FORMATS, NASTY, outcome
@@ -203,16 +204,16 @@ def test_a_source_that_never_comes_back_is_not_called_again_and_again():
             return hang(request)
 
         source = function("stuck for good", stuck, timeout=0.0)
-        for _ in range(running.MAX_ABANDONED + 5):
+        for _ in range(hydration.MAX_ABANDONED + 5):
             ir = hydrate("x", source)
-        assert len(calls) <= running.MAX_ABANDONED
+        assert len(calls) <= hydration.MAX_ABANDONED
         report = report_of(ir, "stuck for good")
         assert report.status == "late"
         assert "32 calls of it have not come back" in report.detail
     assert is_back.wait(PATIENCE_SECONDS)
     until_all_are_back = threading.Event()
     for _ in range(1_000):
-        if not running._abandoned["stuck for good"]:
+        if not hydration._abandoned["stuck for good"]:
             break
         until_all_are_back.wait(0.01)
     ir = hydrate("x", function("stuck for good", lambda _: "back", timeout=None))

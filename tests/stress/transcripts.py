@@ -39,7 +39,7 @@ from rehydrate.integrations.mcp_server.session_lines import without_reminders
 from rehydrate.integrations.mcp_server.session_outline import outline_of
 from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, PieceKind
 from rehydrate.prompt import ContextRequest, History, PromptIR, compile
-from rehydrate.retention.datasets import locomo
+from rehydrate.retention.reading import locomo
 from rehydrate.rpc.server import Server
 from tests.stress.host_messages import HOST_MESSAGES
 from tests.stress.hosts import hosts

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rehydrate.cli.model import TEXTS
-from rehydrate.embedding.locations import MANIFEST, model_folder
-from rehydrate.embedding.model_files import Manifest
+from rehydrate.embedding.model_files import MANIFEST, Manifest, model_folder
 from tools.convert.bert import ConversionError
 from tools.convert.source import Source, locate, read_source
 from tools.convert.verify import FLOAT32_COSINE, INT8_COSINE, Check, compare
@@ -125,7 +124,7 @@ def convert(
     """Convert a sentence-transformers BERT folder into one that `load_model` takes.
 
     `source` is the folder, or the name of an installed package that holds it. Without `output` the
-    model goes to the user's models (`rehydrate.embedding.locations`) under `name`, by default the
+    model goes to the user's models (`rehydrate.embedding.model_files`) under `name`, by default the
     source's. Every graph is run and compared with a forward pass in plain float64 before anything
     is written.
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from rehydrate import count_tokens
 from rehydrate.errors import UnreadableSessionError
-from rehydrate.retention.datasets import locomo_turns
-from rehydrate.retention.reading import Message
+from rehydrate.retention.reading import Message, locomo_turns
 from rehydrate.retention.sampling import evenly, session_files
 
 LOCOMO_TYPES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate.agent.config import (
-        Retry as Retry,
-        TurnLimits as TurnLimits,
-    )
+    from rehydrate.agent.anthropic import AnthropicModel as AnthropicModel
     from rehydrate.agent.events import (
         BudgetSpent as BudgetSpent,
         Compacted as Compacted,
@@ -34,34 +31,15 @@ if TYPE_CHECKING:
         TurnEnded as TurnEnded,
         TurnStarted as TurnStarted,
     )
-    from rehydrate.agent.interpreter import (
-        Interpreter as Interpreter,
-    )
-    from rehydrate.agent.mcp import (
-        mcp_tools as mcp_tools,
-    )
-    from rehydrate.agent.models import (
-        model_of as model_of,
-    )
-    from rehydrate.agent.models.anthropic import (
-        AnthropicModel as AnthropicModel,
-    )
-    from rehydrate.agent.models.model import (
-        Model as Model,
-        Reply as Reply,
-    )
-    from rehydrate.agent.models.openai_chat import (
+    from rehydrate.agent.interpreter import Interpreter as Interpreter, model_of as model_of
+    from rehydrate.agent.loop import TurnLimits as TurnLimits
+    from rehydrate.agent.mcp import mcp_tools as mcp_tools
+    from rehydrate.agent.model import Model as Model, Reply as Reply, Retry as Retry
+    from rehydrate.agent.openai import (
         OpenAIChatModel as OpenAIChatModel,
-    )
-    from rehydrate.agent.models.openai_responses import (
         OpenAIResponsesModel as OpenAIResponsesModel,
     )
-    from rehydrate.agent.telemetry import (
-        Telemetry as Telemetry,
-    )
-    from rehydrate.agent.tools import (
-        Tool as Tool,
-        ToolError as ToolError,
-    )
+    from rehydrate.agent.telemetry import Telemetry as Telemetry
+    from rehydrate.agent.tools import Tool as Tool, ToolError as ToolError
 
 __all__, __dir__, __getattr__ = front(__name__)

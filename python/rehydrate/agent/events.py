@@ -1,24 +1,20 @@
-"""The events of a turn, for callbacks, and as an async iterator (`stream_events`)."""
+"""The events of a turn, its result (`Turn`), and what collects them (`TurnRecord`)."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextvars import copy_context
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import anyio
-
-from rehydrate._concurrency.loops import in_trio, is_cancellation
-from rehydrate._text import error_text
-from rehydrate.cost.prices import Usage
+from rehydrate._text import error_text, safe_error_text
+from rehydrate.context.context import Context
+from rehydrate.cost.prices import Price, Usage, cost
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
-    from rehydrate.agent.models.model import Stop
+    from rehydrate.agent.model import Stop
 
 
 Stopped = Literal[
@@ -144,7 +140,7 @@ class PromptBuilt(Event):
     shared_tokens: int
     """Tokens of the prefix that it shares with the prompt before."""
     is_prefix_kept: bool
-    """Whether it begins with everything that the provider was told to cache."""
+    """Whether it begins with everything that the provider was asked to cache."""
     sections: int
     elapsed_ms: float
 
@@ -323,52 +319,71 @@ def _json_value(value: Any, *, with_content: bool) -> Any:
         return repr(value)
 
 
-async def stream_events(
-    run_turn: Callable[[OnEvent], Awaitable[object]],
-) -> AsyncGenerator[Event, None]:
-    """Yield each event that `run_turn` passes to its listener; then raise what it raised.
+class TurnRecord:
+    """Collects what happens in a turn and passes each event to the listeners."""
 
-    The turn runs in a task of its own. As a child of the reader's task, its cancel scopes and the
-    reader's would overlap without nesting, which anyio forbids.
-    """
-    sender, receiver = anyio.create_memory_object_stream[Event](math.inf)
-    scope, ended = anyio.CancelScope(), anyio.Event()
-    errors: list[BaseException] = []
+    def __init__(self, listeners: Sequence[OnEvent], price: Price | None) -> None:
+        """Take the listeners, and the model's price if it is known."""
+        self.listeners = listeners
+        self.steps = 0
+        self.answer = ""
+        self._price = price
+        self._usage = Usage()
+        self._events: list[Event] = []
+        self._notes: list[str] = []
+        self._failed_listeners: list[OnEvent] = []
 
-    async def body() -> None:
-        try:
-            with sender, scope:
-                await run_turn(sender.send_nowait)
-        except BaseException as error:
-            if is_cancellation(error):
-                raise
-            errors.append(error)
-        finally:
-            ended.set()
+    @property
+    def dollars(self) -> float | None:
+        """The cost of the turn so far; None without a price."""
+        return self._cost(self._usage)
 
-    task = _start_task(body)
-    try:
-        with receiver:
-            async for event in receiver:
-                yield event
-    finally:
-        scope.cancel()
-        with anyio.CancelScope(shield=True):
-            await ended.wait()
-        del task  # until here: asyncio holds only a weak reference to its tasks
-    if errors:
-        try:
-            raise errors[0]
-        finally:
-            errors.clear()  # breaks the cycle of error, traceback and this frame
+    def count_reply(self, usage: Usage) -> float | None:
+        """Add a reply of the model to the totals; return its cost, None without a price."""
+        self.steps += 1
+        self._usage = Usage.total([self._usage, usage])
+        return self._cost(usage)
 
+    def emit(self, event: Event) -> None:
+        """Pass an event to every listener.
 
-def _start_task(body: Callable[[], Any]) -> object:
-    """Start a task on the running loop, in a copy of the caller's context."""
-    if in_trio():
-        import trio
+        If a listener raises, a note names it once; it still gets the events that follow.
+        """
+        if not isinstance(event, (TextDelta, TurnEnded)):
+            self._events.append(event)
+        for listener in self.listeners:
+            try:
+                listener(event)
+            except Exception as error:
+                if listener not in self._failed_listeners:
+                    self._failed_listeners.append(listener)
+                    self._notes.append(
+                        f"on_event failed at {event.name}: {safe_error_text(error, 'on_event')}"
+                    )
 
-        return trio.lowlevel.spawn_system_task(body, context=copy_context())
-    import asyncio
+    def note(self, note: str) -> None:
+        """Keep a note for the Turn, and emit it."""
+        self._notes.append(note)
+        self.emit(Noted(note))
 
-    return asyncio.get_running_loop().create_task(body())
+    def end(self, stopped: Stopped, error: BaseException | None, context: Context) -> Turn:
+        """Emit the last event and return the Turn."""
+        self.emit(TurnEnded(self._turn(stopped, error, context)))
+        return self._turn(stopped, error, context)  # again: a listener may have failed just now
+
+    def _turn(self, stopped: Stopped, error: BaseException | None, context: Context) -> Turn:
+        return Turn(
+            answer=self.answer,
+            stopped=stopped,
+            events=tuple(self._events),
+            steps=self.steps,
+            usage=self._usage,
+            dollars=self.dollars,
+            history=tuple(context.history),
+            ir=context.ir,
+            error=error,
+            notes=tuple(self._notes),
+        )
+
+    def _cost(self, usage: Usage) -> float | None:
+        return None if self._price is None else cost(usage, self._price)

@@ -1,21 +1,25 @@
-"""Interpreter: the agent loop. It runs the turns of any number of conversations."""
+"""Interpreter: the agent loop. It runs the turns of any number of conversations.
+
+model_of: a model by its name.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextvars import copy_context
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import anyio
 
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._concurrency.loops import in_trio
-from rehydrate.agent.config import AgentConfig, Retry, Sleep, TurnLimits
-from rehydrate.agent.events import Event, OnEvent, Turn, stream_events
-from rehydrate.agent.loop import TurnLoop
-from rehydrate.agent.models.model import Model
+from rehydrate._concurrency.loops import in_trio, is_cancellation
+from rehydrate.agent.events import Event, OnEvent, Turn
+from rehydrate.agent.loop import AgentConfig, TurnLimits, TurnLoop
+from rehydrate.agent.model import Model, Retry, Sleep
 from rehydrate.agent.tools import tools_of
 from rehydrate.context.context import Context
 from rehydrate.context.thread import ToolHandler
@@ -24,6 +28,9 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PROVIDERS
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import ToolDef
+
+if TYPE_CHECKING:
+    from rehydrate.agent.sdk import SdkModel
 
 _running: WeakSet[Context] = WeakSet()
 _lock = ForkSafeLock()
@@ -43,7 +50,7 @@ class Interpreter:
 
     Raises InvalidArgumentError for a limit in dollars if no price is known.
 
-    >>> from rehydrate.agent.models.model import Reply
+    >>> from rehydrate.agent.model import Reply
     >>> class Harbour:
     ...     provider, name = "anthropic", "harbour-1"
     ...     async def reply(self, prompt, *, on_text=None):
@@ -210,3 +217,80 @@ def _is_in_loop() -> bool:
     except RuntimeError:
         return in_trio()
     return True
+
+
+async def stream_events(
+    run_turn: Callable[[OnEvent], Awaitable[object]],
+) -> AsyncGenerator[Event, None]:
+    """Yield each event that `run_turn` passes to its listener; then raise what it raised.
+
+    The turn runs in a task of its own. As a child of the reader's task, its cancel scopes and the
+    reader's would overlap without nesting, which anyio forbids.
+    """
+    sender, receiver = anyio.create_memory_object_stream[Event](math.inf)
+    scope, ended = anyio.CancelScope(), anyio.Event()
+    errors: list[BaseException] = []
+
+    async def body() -> None:
+        try:
+            with sender, scope:
+                await run_turn(sender.send_nowait)
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
+            errors.append(error)
+        finally:
+            ended.set()
+
+    task = _start_task(body)
+    try:
+        with receiver:
+            async for event in receiver:
+                yield event
+    finally:
+        scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await ended.wait()
+        del task  # until here: asyncio holds only a weak reference to its tasks
+    if errors:
+        try:
+            raise errors[0]
+        finally:
+            errors.clear()  # breaks the cycle of error, traceback and this frame
+
+
+def _start_task(body: Callable[[], Any]) -> object:
+    """Start a task on the running loop, in a copy of the caller's context."""
+    if in_trio():
+        import trio
+
+        return trio.lowlevel.spawn_system_task(body, context=copy_context())
+    import asyncio
+
+    return asyncio.get_running_loop().create_task(body())
+
+
+def model_of(name: str, **options: Any) -> SdkModel:
+    """Return a model by one string, such as ``anthropic:claude-opus-4-6`` in a settings file.
+
+    ``openai:`` is the Responses API; ``openai_chat:`` is chat completions, of any server that
+    speaks them with ``base_url=``. ``options`` are those of the class. Raises InvalidArgumentError
+    for any other name.
+
+    >>> model_of("openai_chat:qwen3", base_url="http://localhost:11434/v1")
+    OpenAIChatModel('qwen3')
+    """
+    from rehydrate.agent.anthropic import AnthropicModel
+    from rehydrate.agent.openai import OpenAIChatModel, OpenAIResponsesModel
+
+    kinds: dict[str, type[SdkModel]] = {
+        "anthropic": AnthropicModel,
+        "openai": OpenAIResponsesModel,
+        "openai_chat": OpenAIChatModel,
+    }
+    api, colon, model = name.partition(":")
+    kind = kinds.get(api)
+    if kind is None or not colon or not model:
+        names = ", ".join(f"'{each}:...'" for each in kinds)
+        raise InvalidArgumentError(f"model is {name!r}; choose one of {names}")
+    return kind(model, **options)

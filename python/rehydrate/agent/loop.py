@@ -1,26 +1,27 @@
-"""TurnLoop: one turn. Prompt, model, tool calls, and again, until an answer or a limit."""
+"""TurnLoop: one turn. Prompt, model, tool calls, and again, until an answer or a limit.
+
+AgentConfig: what all turns of an `Interpreter` share; TurnLimits: the limits of each.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import Any
 
 import anyio
 
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
-from rehydrate._text import safe_error_text
-from rehydrate.agent.config import AgentConfig, reply_with_retries
 from rehydrate.agent.events import (
     BudgetSpent,
     Compacted,
     ContextRequested,
-    Event,
     InputTransformed,
     ModelReplied,
-    Noted,
     OnEvent,
     PromptBuilt,
     Retrying,
@@ -30,103 +31,94 @@ from rehydrate.agent.events import (
     ToolEnded,
     ToolStarted,
     Turn,
-    TurnEnded,
+    TurnRecord,
     TurnStarted,
 )
-from rehydrate.agent.models.model import Reply
+from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
 from rehydrate.agent.tool_calls import (
     ToolCallBatch,
     ToolResult,
+    ToolRunner,
     call_ids,
     repair_reply,
     run_tool,
     violations_of_reply,
 )
+from rehydrate.agent.tools import Tool
 from rehydrate.context.context import Context
+from rehydrate.context.facts import ContextUsage
+from rehydrate.context.history import is_short_to_add
 from rehydrate.context.thread import ToolHandler
-from rehydrate.context.usage import ContextUsage, is_short_to_add
-from rehydrate.cost.prices import Price, Usage, cost
+from rehydrate.cost.prices import Price
 from rehydrate.errors import (
     BudgetExceededError,
     ContextOverflowError,
+    InvalidArgumentError,
     InvalidConversationError,
     ProviderError,
 )
 from rehydrate.formats._grouping import user_message
 from rehydrate.formats.calls import ToolCall, result_entries
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.request import TimeRange
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import Section, ToolDef
 
 
-class TurnRecord:
-    """Collects what happens in a turn and passes each event to the listeners."""
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """Limits of one turn; None means no limit.
 
-    def __init__(self, listeners: Sequence[OnEvent], price: Price | None) -> None:
-        """Take the listeners, and the model's price if it is known."""
-        self.listeners = listeners
-        self.steps = 0
-        self.answer = ""
-        self._price = price
-        self._usage = Usage()
-        self._events: list[Event] = []
-        self._notes: list[str] = []
-        self._failed_listeners: list[OnEvent] = []
+    Steps and dollars are checked before each request to the model, so the tool calls of the last
+    reply still run. The time limit stops a turn anywhere. Tokens are limited by the Context's
+    budget. Raises InvalidArgumentError for a value out of range.
 
-    @property
-    def dollars(self) -> float | None:
-        """The cost of the turn so far; None without a price."""
-        return self._cost(self._usage)
+    >>> TurnLimits(steps=3, timeout=60, dollars=0.25).steps
+    3
+    """
 
-    def count_reply(self, usage: Usage) -> float | None:
-        """Add a reply of the model to the totals; return its cost, None without a price."""
-        self.steps += 1
-        self._usage = Usage.total([self._usage, usage])
-        return self._cost(usage)
+    steps: int = 50
+    """The maximum number of requests to the model."""
+    timeout: float | None = None
+    """Seconds for the whole turn."""
+    dollars: float | None = None
+    """The model is not asked again once its replies cost this much."""
+    tool_timeout: float | None = 120.0
+    """Seconds for one tool call, unless the tool has a timeout of its own."""
+    parallel_calls: int = 8
+    """The maximum number of tool calls of one reply that run at the same time."""
 
-    def emit(self, event: Event) -> None:
-        """Pass an event to every listener.
+    def __post_init__(self) -> None:
+        """Refuse a value out of range."""
+        for name in ("steps", "parallel_calls"):
+            count = getattr(self, name)
+            if type(count) is not int or count < 1:
+                raise InvalidArgumentError(
+                    f"limits: {name} is {count!r}; pass a whole number from 1 up"
+                )
+        for name in ("timeout", "dollars", "tool_timeout"):
+            value = getattr(self, name)
+            if value is not None and not (is_finite_number(value) and value > 0):
+                raise InvalidArgumentError(
+                    f"limits: {name} is {value!r}; pass a number above 0, or None for no limit"
+                )
 
-        If a listener raises, a note names it once; it still gets the events that follow.
-        """
-        if not isinstance(event, (TextDelta, TurnEnded)):
-            self._events.append(event)
-        for listener in self.listeners:
-            try:
-                listener(event)
-            except Exception as error:
-                if listener not in self._failed_listeners:
-                    self._failed_listeners.append(listener)
-                    self._notes.append(
-                        f"on_event failed at {event.name}: {safe_error_text(error, 'on_event')}"
-                    )
 
-    def note(self, note: str) -> None:
-        """Keep a note for the Turn, and emit it."""
-        self._notes.append(note)
-        self.emit(Noted(note))
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """The parts that all turns of one `Interpreter` share."""
 
-    def end(self, stopped: Stopped, error: BaseException | None, context: Context) -> Turn:
-        """Emit the last event and return the Turn."""
-        self.emit(TurnEnded(self._turn(stopped, error, context)))
-        return self._turn(stopped, error, context)  # again: a listener may have failed just now
-
-    def _turn(self, stopped: Stopped, error: BaseException | None, context: Context) -> Turn:
-        return Turn(
-            answer=self.answer,
-            stopped=stopped,
-            events=tuple(self._events),
-            steps=self.steps,
-            usage=self._usage,
-            dollars=self.dollars,
-            history=tuple(context.history),
-            ir=context.ir,
-            error=error,
-            notes=tuple(self._notes),
-        )
-
-    def _cost(self, usage: Usage) -> float | None:
-        return None if self._price is None else cost(usage, self._price)
+    model: Model
+    tools: dict[str, Tool]
+    offered: tuple[ToolDef, ...]
+    """Definitions of `tools`, and of the tools that the provider runs itself."""
+    jit: Callable[[Context], ToolHandler] | None
+    """Makes what answers a context's requests for context, where it has none."""
+    limits: TurnLimits
+    retry: Retry
+    price: Price | None
+    random: Random
+    sleep: Sleep
+    runner: ToolRunner = field(default_factory=ToolRunner)
 
 
 _MAX_OVERFLOWS = 3
@@ -385,7 +377,7 @@ class TurnLoop:
             return await self._run_jit_call(self._jit, call)
         self._record.emit(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
         agent = self._agent
-        result = await run_tool(agent.tools, call, agent.limits.tool_timeout, agent.threads)
+        result = await run_tool(agent.tools, call, agent.limits.tool_timeout, agent.runner)
         self._emit_tool_end(result)
         return result
 

@@ -9,14 +9,17 @@ them until version 1.41.1. ``invoke_agent`` is a turn, ``chat {model}`` a reques
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._engine import VERSION
+from rehydrate._text import logged_type, result_text
 from rehydrate.agent.events import (
     Compacted,
     ContextRequested,
@@ -31,26 +34,119 @@ from rehydrate.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from rehydrate.agent.spans import (
-    NS_PER_SECOND,
-    Instruments,
-    OpenSpan,
-    Spans,
-    class_name,
-    context_of,
-    make_current,
-    non_empty,
-)
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.metrics import Counter, Histogram, MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
     from opentelemetry.util.types import AttributeValue
 
     from rehydrate.agent.events import Turn
+
+
+Attributes = Mapping[str, "AttributeValue"]
+
+_CALL_SECONDS = tuple(0.01 * 2**power for power in range(14))
+_TURN_SECONDS = tuple(0.1 * 2**power for power in range(13))
+_TOKENS = tuple(4**power for power in range(14))
+
+
+class Instruments(NamedTuple):
+    """The histograms and counters of one `Telemetry`."""
+
+    tokens: Histogram
+    durations: Mapping[str, Histogram]
+    """In seconds, by the operation: chat, invoke_agent, execute_tool."""
+    late_bound: Counter
+    compactions: Counter
+    prefix_breaks: Counter
+
+    @classmethod
+    def of(cls, provider: MeterProvider | None) -> Instruments:
+        """Make them; without a provider, use the program's global one."""
+        from opentelemetry.metrics import get_meter
+
+        meter = get_meter("rehydrate", VERSION, provider, SCHEMA_URL)
+
+        def histogram(name: str, unit: str, about: str, buckets: tuple[float, ...]) -> Histogram:
+            return meter.create_histogram(
+                name, unit, about, explicit_bucket_boundaries_advisory=buckets
+            )
+
+        calls, turns, tokens = _CALL_SECONDS, _TURN_SECONDS, _TOKENS
+        return cls(
+            histogram("gen_ai.client.token.usage", "{token}", "Tokens used.", tokens),
+            {
+                "chat": histogram(
+                    "gen_ai.client.operation.duration", "s", "A model's reply.", calls
+                ),
+                "invoke_agent": histogram("gen_ai.invoke_agent.duration", "s", "A turn.", turns),
+                "execute_tool": histogram(
+                    "gen_ai.execute_tool.duration", "s", "A tool call.", calls
+                ),
+            },
+            meter.create_counter(
+                "rehydrate.late_bound.tokens", "{token}", "Context that models asked for."
+            ),
+            meter.create_counter(
+                "rehydrate.compactions", "{compaction}", "Histories that were made shorter."
+            ),
+            meter.create_counter(
+                "rehydrate.prefix.breaks", "{prompt}", "Prompts that lost what was cached."
+            ),
+        )
+
+    def count_tokens(self, usage: Usage, attributes: Attributes) -> None:
+        """Record the tokens that a reply is billed for."""
+        self.tokens.record(usage.input, {**attributes, "gen_ai.token.type": "input"})
+        self.tokens.record(usage.output, {**attributes, "gen_ai.token.type": "output"})
+
+
+NS_PER_SECOND = 1_000_000_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class OpenSpan:
+    """A span that has started and not ended."""
+
+    span: Span
+    operation: str
+    start_ns: int
+    metric_attributes: Attributes
+    """The attributes of its duration in the metrics."""
+    has_text: bool = False
+
+
+def context_of(opened: OpenSpan, parent: Context) -> Context:
+    """Return the context in which the span is the current one."""
+    from opentelemetry.trace import set_span_in_context
+
+    return set_span_in_context(opened.span, parent)
+
+
+def make_current(context: Context) -> None:
+    """Make a context the current one of this task.
+
+    The token is not kept: the turn may end in another task, which could not use it.
+    """
+    from opentelemetry.context import attach
+
+    attach(context)
+
+
+def non_empty(attributes: Mapping[str, AttributeValue | None]) -> dict[str, AttributeValue]:
+    """Return the attributes without those that are None or empty."""
+    return {name: value for name, value in attributes.items() if value is not None and value != ""}
+
+
+def class_name(error: BaseException) -> str:
+    """Return the full class name of an error, never its message: that may hold private text."""
+    kind = type(error)
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
@@ -128,10 +224,11 @@ class Telemetry:
             raise MissingPackageError(
                 "rehydrate[telemetry]", "makes OpenTelemetry's spans"
             ) from None
-        tracer = get_tracer("rehydrate", VERSION, tracer_provider, SCHEMA_URL)
-        self._instruments = Instruments.of(meter_provider, VERSION, SCHEMA_URL)
-        self._spans = Spans(tracer, self._instruments, content=content, agent=agent)
+        self._tracer = get_tracer("rehydrate", VERSION, tracer_provider, SCHEMA_URL)
+        self._instruments = Instruments.of(meter_provider)
+        self._content = content
         self._agent = agent
+        self._has_failed = False
 
     def __call__(self, event: Event) -> None:
         """Record an event of a turn."""
@@ -141,7 +238,7 @@ class Telemetry:
             elif (turn := _running_turns.get().get(self)) is not None:
                 self._continue_turn(turn, event)
         except Exception:
-            self._spans.log_failure()
+            self._log_failure()
 
     def _start_turn(self, event: TurnStarted) -> None:
         from opentelemetry.context import get_current
@@ -150,12 +247,12 @@ class Telemetry:
         metric_attributes = non_empty(
             {"gen_ai.agent.name": self._agent, "gen_ai.request.model": event.model}
         )
-        span = self._spans.start(
+        span = self._start(
             "invoke_agent", self._agent, outer, _conversation_attributes(event), metric_attributes
         )
         if event.query is not None:
             messages = _messages("user", event.query)
-            self._spans.record_content(span, "gen_ai.input.messages", messages)
+            self._record_content(span, "gen_ai.input.messages", messages)
         running = _running_turns.get()
         turn = _RunningTurn(event, span, outer, context_of(span, outer), running.get(self))
         _running_turns.set({**running, self: turn})
@@ -216,7 +313,7 @@ class Telemetry:
         metric_attributes = {"gen_ai.operation.name": "chat", **attributes}
         # Each conversation would be one more time series.
         metric_attributes.pop("gen_ai.conversation.id", None)
-        turn.chat = self._spans.start(
+        turn.chat = self._start(
             "chat", turn.started.model, turn.context, attributes, metric_attributes, start_ns
         )
         make_current(context_of(turn.chat, turn.context))
@@ -252,7 +349,7 @@ class Telemetry:
             | _usage_attributes(event.usage)
         )
         messages = _messages("assistant", event.text, finish_reason=finish)
-        self._spans.record_content(turn.chat, "gen_ai.output.messages", messages)
+        self._record_content(turn.chat, "gen_ai.output.messages", messages)
         turn.chat.metric_attributes = {
             **turn.chat.metric_attributes,
             **non_empty({"gen_ai.response.model": event.model}),
@@ -263,7 +360,7 @@ class Telemetry:
     def _end_chat(self, turn: _RunningTurn, error: str = "") -> None:
         chat, turn.chat = turn.chat, None
         if chat is not None:
-            self._spans.end(chat, error)
+            self._end(chat, error)
             make_current(turn.context)
 
     # Tool calls
@@ -272,14 +369,14 @@ class Telemetry:
         opened = self._new_tool_span(turn, event.tool, event.call_id, "function")
         turn.tools[event.call_id] = opened
         make_current(context_of(opened, turn.context))
-        self._spans.record_content(opened, "gen_ai.tool.call.arguments", event.arguments)
+        self._record_content(opened, "gen_ai.tool.call.arguments", event.arguments)
 
     def _end_tool(self, turn: _RunningTurn, event: ToolEnded) -> None:
         opened = turn.tools.pop(event.call_id, None)
         if opened is not None:
             opened.span.set_attribute("rehydrate.result.chars", event.chars)
-            self._spans.record_content(opened, "gen_ai.tool.call.result", event.result)
-            self._spans.end(opened, "tool_error" if event.is_error else "")
+            self._record_content(opened, "gen_ai.tool.call.result", event.result)
+            self._end(opened, "tool_error" if event.is_error else "")
             make_current(turn.context)
 
     def _record_context_request(self, turn: _RunningTurn, event: ContextRequested) -> None:
@@ -296,15 +393,15 @@ class Telemetry:
                 }
             )
         )
-        self._spans.record_content(opened, "gen_ai.retrieval.query.text", event.query)
-        self._spans.end(opened, "tool_error" if event.is_error else "")
+        self._record_content(opened, "gen_ai.retrieval.query.text", event.query)
+        self._end(opened, "tool_error" if event.is_error else "")
 
     def _new_tool_span(
         self, turn: _RunningTurn, tool: str, call_id: str, kind: str, start_ns: int = 0
     ) -> OpenSpan:
         metric_attributes = {"gen_ai.tool.name": tool, "gen_ai.tool.type": kind}
         attributes = {**metric_attributes, "gen_ai.tool.call.id": call_id}
-        return self._spans.start(
+        return self._start(
             "execute_tool", tool, turn.context, attributes, metric_attributes, start_ns
         )
 
@@ -323,7 +420,7 @@ class Telemetry:
         try:
             self._end_chat(turn, error or "_OTHER")
             for opened in turn.tools.values():
-                self._spans.end(opened, error or "_OTHER")
+                self._end(opened, error or "_OTHER")
             counts = {f"rehydrate.{name}": number for name, number in turn.counts.items()}
             turn.span.span.set_attributes(
                 {
@@ -334,12 +431,70 @@ class Telemetry:
                     **counts,
                 }
             )
-            self._spans.record_content(
+            self._record_content(
                 turn.span, "gen_ai.output.messages", _messages("assistant", ended.answer)
             )
-            self._spans.end(turn.span, error)
+            self._end(turn.span, error)
         finally:
             make_current(turn.outer_context)
+
+    # Spans
+
+    def _start(
+        self,
+        operation: str,
+        subject: str,
+        parent: Context,
+        attributes: Attributes,
+        metric_attributes: Attributes,
+        start_ns: int = 0,
+    ) -> OpenSpan:
+        """Start a span; it does not become the current one.
+
+        ``attributes`` go on the span, ``metric_attributes`` on its duration.
+        """
+        from opentelemetry.trace import SpanKind
+
+        start_ns = start_ns or time.time_ns()
+        names = non_empty({"gen_ai.operation.name": operation, "gen_ai.agent.name": self._agent})
+        span = self._tracer.start_span(
+            f"{operation} {subject}".rstrip(),
+            context=parent,
+            kind=SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL,
+            attributes={**names, **attributes},
+            start_time=start_ns,
+        )
+        return OpenSpan(span, operation, start_ns, metric_attributes)
+
+    def _end(self, opened: OpenSpan, error: str = "") -> None:
+        """End a span and record its duration. An exporter's failure is logged, not raised."""
+        end_ns = max(time.time_ns(), opened.start_ns)
+        attributes = opened.metric_attributes
+        try:
+            if error:
+                from opentelemetry.trace import StatusCode
+
+                attributes = {**attributes, "error.type": error}
+                opened.span.set_attribute("error.type", error)
+                opened.span.set_status(StatusCode.ERROR)
+            seconds = (end_ns - opened.start_ns) / NS_PER_SECOND
+            self._instruments.durations[opened.operation].record(seconds, attributes)
+            opened.span.end(end_ns)
+        except Exception:
+            self._log_failure()
+
+    def _record_content(self, opened: OpenSpan, name: str, value: Any) -> None:
+        """Put a text, or anything else as JSON, on a span, unless content is not recorded."""
+        if self._content:
+            opened.span.set_attribute(name, result_text(value))
+
+    def _log_failure(self) -> None:
+        """Log the type of the exception that is being handled, the first time only."""
+        error = sys.exception()
+        if not self._has_failed and error is not None:
+            self._has_failed = True
+            name = logged_type(error, "telemetry")
+            _log.warning("telemetry failed (%s), and goes on; this is said once", name)
 
 
 def _conversation_attributes(started: TurnStarted) -> dict[str, AttributeValue]:

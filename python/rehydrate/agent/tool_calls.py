@@ -17,7 +17,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import is_cancellation
 from rehydrate._text import FreeNames, as_unicode, failure_text, result_text
-from rehydrate.agent.models.model import Reply
+from rehydrate.agent.model import Reply
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError, Violation
 from rehydrate.formats.calls import ToolCall, result_entries
@@ -246,8 +246,9 @@ class ToolCallBatch:
         return ToolResult(call, text, True)
 
 
-class ToolThreads:
-    """Threads for the sync tools of one agent. A tool that hangs too often is not called again."""
+class ToolRunner:
+    """Runs the sync tools of one agent in threads. A tool that hangs too often is not called
+    again."""
 
     def __init__(self) -> None:
         """Start without threads."""
@@ -288,12 +289,12 @@ async def run_tool(
     tools: Mapping[str, Tool],
     call: ToolCall,
     timeout: float | None,
-    threads: ToolThreads | None = None,
+    runner: ToolRunner | None = None,
 ) -> ToolResult:
     """Run the tool that is called; an error is a result too, with a text for the model."""
     started = time.perf_counter()
     try:
-        content, is_error = await _content(tools, call, timeout, threads or ToolThreads()), False
+        content, is_error = await _content(tools, call, timeout, runner or ToolRunner()), False
     except ToolError as error:
         content, is_error = as_unicode(str(error)), True
     except Exception as error:
@@ -302,7 +303,7 @@ async def run_tool(
 
 
 async def _content(
-    tools: Mapping[str, Tool], call: ToolCall, timeout: float | None, threads: ToolThreads
+    tools: Mapping[str, Tool], call: ToolCall, timeout: float | None, runner: ToolRunner
 ) -> str:
     tool = tools.get(call.name)
     if tool is None:
@@ -310,7 +311,7 @@ async def _content(
     arguments = _checked_arguments(tool, call)
     seconds = timeout if tool.timeout is None else tool.timeout
     with anyio.move_on_after(seconds):
-        return await _returned_text(tool, arguments, threads)
+        return await _returned_text(tool, arguments, runner)
     raise ToolError(f"{call.name} took longer than {seconds:g} s; {UNKNOWN_EFFECT}")
 
 
@@ -327,9 +328,9 @@ def _checked_arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
         raise ToolError(str(error)) from None
 
 
-async def _returned_text(tool: Tool, arguments: dict[str, Any], threads: ToolThreads) -> str:
+async def _returned_text(tool: Tool, arguments: dict[str, Any], runner: ToolRunner) -> str:
     work = partial(tool.call, **arguments)
-    value = work() if tool.is_async else await threads.run(tool.name, work)
+    value = work() if tool.is_async else await runner.run(tool.name, work)
     if hasattr(value, "__await__"):
         value = await value
     return result_text(value)

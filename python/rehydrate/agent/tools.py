@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Required
+from typing import TYPE_CHECKING, Any, NotRequired, Required
 
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
 from rehydrate.prompt.section import ToolDef
@@ -24,36 +24,28 @@ _REFUSED_KINDS = {
 _MAX_LISTED_MISTAKES = 8
 
 
-class FunctionSchema(NamedTuple):
-    """The parts of a tool that come from its function: description, schema, argument check."""
+Check = Callable[[dict[str, Any]], dict[str, Any]]
+"""Converts the arguments of a call, or raises InvalidArgumentError."""
 
-    description: str
-    schema: dict[str, Any]
-    check: Callable[[dict[str, Any]], dict[str, Any]]
 
-    @classmethod
-    def of(cls, function: Callable[..., Any], name: str) -> FunctionSchema:
-        """Read a typed function. A parameter without a type accepts any value.
+def _read(function: Callable[..., Any], name: str) -> tuple[str, dict[str, Any], Check]:
+    """Return the description of a typed function, the schema of its arguments, and their check.
 
-        Raises InvalidArgumentError for parameters that no model can fill in, MissingPackageError
-        without pydantic.
-        """
-        parameters = _parameters(function, name)
-        docstring = inspect.getdoc(_docstring_owner(function)) or ""
-        description, parameter_docs = _parsed_docstring(docstring)
-        adapter = _adapter(name, parameters)
-        schema = _schema(adapter, name)
-        for parameter in parameters:
-            properties = schema["properties"][parameter.name]
-            if parameter.name in parameter_docs:
-                properties.setdefault("description", parameter_docs[parameter.name])
-            if parameter.default is not parameter.empty and _is_json(parameter.default):
-                properties.setdefault("default", parameter.default)
-
-        def check(arguments: dict[str, Any]) -> dict[str, Any]:
-            return _checked(adapter, arguments, name)
-
-        return cls(description, schema, check)
+    A parameter without a type accepts any value. Raises InvalidArgumentError for parameters that no
+    model can fill in, MissingPackageError without pydantic.
+    """
+    parameters = _parameters(function, name)
+    docstring = inspect.getdoc(_docstring_owner(function)) or ""
+    description, parameter_docs = _parsed_docstring(docstring)
+    adapter = _adapter(name, parameters)
+    schema = _schema(adapter, name)
+    for parameter in parameters:
+        properties = schema["properties"][parameter.name]
+        if parameter.name in parameter_docs:
+            properties.setdefault("description", parameter_docs[parameter.name])
+        if parameter.default is not parameter.empty and _is_json(parameter.default):
+            properties.setdefault("default", parameter.default)
+    return description, schema, lambda arguments: _checked(adapter, arguments, name)
 
 
 def _docstring_owner(function: Any) -> Any:
@@ -227,8 +219,8 @@ class Tool:
     """A sync function runs in a thread, an async one on the event loop."""
     timeout: float | None = None
     """Seconds for one call; None: `TurnLimits.tool_timeout`."""
-    check: Callable[[dict[str, Any]], dict[str, Any]] | None = field(default=None, repr=False)
-    """Converts the arguments for `call`, or raises InvalidArgumentError."""
+    check: Check | None = field(default=None, repr=False)
+    """Of the arguments for `call`."""
 
     def __post_init__(self) -> None:
         """Refuse an empty name, and a `call` that cannot be called."""
@@ -273,9 +265,8 @@ class Tool:
             raise InvalidArgumentError(
                 f'a tool is named {name!r}; give it a name: Tool.of(function, name="search")'
             )
-        read = FunctionSchema.of(function, name)
-        description = description or read.description
-        return cls(name, description, read.schema, function, timeout, read.check)
+        read, schema, check = _read(function, name)
+        return cls(name, description or read, schema, function, timeout, check)
 
     @property
     def definition(self) -> ToolDef:

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from rehydrate.batch.compaction import (
         compact_batch as compact_batch,
         compact_stream as compact_stream,
-    )
-    from rehydrate.batch.retention import retention_batch as retention_batch
-    from rehydrate.batch.texts import (
         count_tokens_batch as count_tokens_batch,
         embed_batch as embed_batch,
     )
+    from rehydrate.batch.retention import retention_batch as retention_batch
     from rehydrate.compact.options import (
         CompactOptions as CompactOptions,
         RetentionOptions as RetentionOptions,

@@ -1,23 +1,25 @@
-"""compact_batch: `compact_context` for each row of a table."""
+"""compact_batch, count_tokens_batch, embed_batch: an answer for each row of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _engine
-from rehydrate._check import check_known
+from rehydrate._check import check_choice, check_known
 from rehydrate._text import safe_error_text
-from rehydrate.batch.json_lines import JsonConversation
-from rehydrate.batch.spreading import check_threads, spread, usable_threads
+from rehydrate.batch.json_lines import JsonConversation, check_threads, spread, usable_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import CompactOptions
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.tokens import count_tokens
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from rehydrate import _native
+    from rehydrate.formats import FormatName
 
 
 def compact_batch(
@@ -117,78 +119,67 @@ class BatchPlan(NamedTuple):
     def compacted(self, rows: _native.ArrowRows) -> _native.ArrowRows:
         """Return the results of a batch."""
         check_columns(rows)
-        has_query = "query" in rows.names
+        read = ["messages", "query"] if "query" in rows.names else ["messages"]
+        columns = {
+            name: kind
+            for name, kind in _COLUMNS.items()
+            if name != "messages" or self.with_messages
+        }
+        return answered(rows, read, self._answer, columns, self.threads)
 
-        def work(start: int, end: int) -> list[_Row]:
-            texts = rows.texts("messages", start, end)
-            queries = rows.texts("query", start, end) if has_query else [None] * (end - start)
-            return [self._row(text, query) for text, query in zip(texts, queries, strict=True)]
-
-        threads = usable_threads(self.threads, rows, "messages")
-        found = spread(len(rows), work, threads)
-        return rows.with_columns(["id"], _engine.ArrowColumns(list(self._columns(found))))
-
-    def _row(self, text: str | bytes | None, query: str | bytes | None) -> _Row:
-        try:
-            conversation = JsonConversation.read(checked_text(text, "messages"))
-            asked = self.query if query is None else checked_text(query, "query")
-            kept = compact_context(conversation.messages, asked, **self.options)
-            stats = kept.stats
-            return _Row(
-                kept=list(kept.indices),
-                messages=conversation.written(kept.messages, kept.indices)
-                if self.with_messages
-                else None,
-                before_tokens=stats.before_tokens,
-                after_tokens=stats.after_tokens,
-                target_tokens=stats.target_tokens,
-                dropped=stats.dropped,
-                excerpted=stats.excerpted,
-                stripped=stats.stripped,
-                outline=kept.outline.position if kept.outline else None,
-                changed=stats.changed,
-                over_budget=stats.over_budget,
-                format=stats.format,
-                degraded="; ".join(stats.degraded) or None,
-            )
-        except Exception as error:  # a row's error is its own
-            return _Row(error=row_error(error))
-
-    def _columns(self, rows: list[_Row]) -> Iterator[tuple[str, str, list[Any]]]:
-        for position, (name, kind) in enumerate(_COLUMNS.items()):
-            if name != "messages" or self.with_messages:
-                yield name, kind, [row[position] for row in rows]
+    def _answer(self, text: str | bytes | None, query: str | bytes | None = None) -> dict[str, Any]:
+        conversation = JsonConversation.read(checked_text(text, "messages"))
+        asked = self.query if query is None else checked_text(query, "query")
+        kept = compact_context(conversation.messages, asked, **self.options)
+        stats = kept.stats
+        found: dict[str, Any] = {
+            name: getattr(stats, name) for name in _COLUMNS if hasattr(stats, name)
+        }
+        if self.with_messages:
+            found["messages"] = conversation.written(kept.messages, kept.indices)
+        return found | {
+            "kept": list(kept.indices),
+            "outline": kept.outline.position if kept.outline else None,
+            "degraded": "; ".join(stats.degraded) or None,
+        }
 
 
-class _Row(NamedTuple):
-    """The result of one row; the columns of a batch's result are its fields."""
-
-    kept: list[int] | None = None
-    messages: str | None = None
-    before_tokens: int | None = None
-    after_tokens: int | None = None
-    target_tokens: int | None = None
-    dropped: int | None = None
-    excerpted: int | None = None
-    stripped: int | None = None
-    outline: int | None = None
-    changed: bool | None = None
-    over_budget: bool | None = None
-    format: str | None = None
-    degraded: str | None = None
-    error: str | None = None
-
-
-_KINDS = {
+_COLUMNS = {
     "kept": "indices",
     "messages": "long_text",
-    "changed": "truth",
-    "over_budget": "truth",
-    "format": "text",
-    "degraded": "text",
-    "error": "text",
+    **dict.fromkeys(("before_tokens", "after_tokens", "target_tokens"), "whole"),
+    **dict.fromkeys(("dropped", "excerpted", "stripped", "outline"), "whole"),
+    **dict.fromkeys(("changed", "over_budget"), "truth"),
+    **dict.fromkeys(("format", "degraded", "error"), "text"),
 }
-_COLUMNS = {name: _KINDS.get(name, "whole") for name in _Row._fields}
+"""The columns of a result and their kinds."""
+
+
+def answered(
+    rows: _native.ArrowRows,
+    read: Sequence[str],
+    answer: Callable[..., dict[str, Any]],
+    columns: Mapping[str, str],
+    threads: int | None,
+) -> _native.ArrowRows:
+    """Return the ids, and of each row the columns (name and kind) that `answer` has for its texts.
+
+    `read` names the columns of the texts. What `answer` raises is the row's own error.
+    """
+
+    def of_row(*texts: str | bytes | None) -> dict[str, Any]:
+        try:
+            return answer(*texts)
+        except Exception as error:
+            return {"error": row_error(error)}
+
+    def work(start: int, end: int) -> list[dict[str, Any]]:
+        texts = [rows.texts(name, start, end) for name in read]
+        return [of_row(*row) for row in zip(*texts, strict=True)]
+
+    found = spread(len(rows), work, usable_threads(threads, rows, read[0]))
+    made = [(name, kind, [row.get(name) for row in found]) for name, kind in columns.items()]
+    return rows.with_columns(["id"], _engine.ArrowColumns(made))
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -228,3 +219,79 @@ def checked_text(text: str | bytes | None, column: str) -> str:
 def row_error(error: Exception) -> str:
     """Return what the column ``error`` says: of a foreign exception only its type."""
     return safe_error_text(error, "a row of a batch")
+
+
+def count_tokens_batch(
+    batch: object,
+    encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base",
+    *,
+    of: Literal["messages", "text"] = "messages",
+    column: str | None = None,
+    format: FormatName | Literal["auto"] = "auto",  # noqa: A002  the field's word
+    threads: int | None = None,
+) -> _native.ArrowTable:
+    """Return the tokens of each row: columns ``id``, ``tokens`` and ``error``.
+
+    ``of`` says what ``column`` holds: ``"messages"`` the JSON of lists of messages, ``"text"``
+    texts, which are counted without the interpreter's lock. Without a ``column`` it is the one of
+    that name. Each count is `count_tokens`'s. The table and ``threads`` are as in `compact_batch`;
+    for texts, more than two threads are as two.
+    """
+    check_choice("of", of, ("messages", "text"))
+    column = of if column is None else column
+    check_threads(threads)
+    count_tokens([], encoding, format=format)  # a mistake in these is not one of every row
+
+    def answer(text: str | bytes | None) -> dict[str, Any]:
+        read = JsonConversation.read(checked_text(text, column))
+        return {"tokens": count_tokens(read.messages, encoding, format=format)}
+
+    def counted(rows: _native.ArrowRows) -> _native.ArrowRows:
+        if of == "text":
+            return rows.with_columns(["id"], rows.counts(column, encoding))
+        return answered(rows, [column], answer, {"tokens": "whole", "error": "text"}, threads)
+
+    with _threads(threads):
+        return _engine.ArrowTable(list(map(counted, _with_columns(batch, "id", column))))
+
+
+def embed_batch(
+    batch: object, *, column: str = "text", threads: int | None = None
+) -> _native.ArrowTable:
+    """Return the built-in model's vector of each text: columns ``id``, ``vector`` and ``error``.
+
+    A vector is a list of 256 float32 of length 1, or of zeros for a text without known words. All
+    is computed without the interpreter's lock, by two threads at most. The table and ``threads``
+    are as in `compact_batch`.
+    """
+    check_threads(threads)
+    with _threads(threads):
+        return _engine.ArrowTable(
+            [
+                rows.with_columns(["id"], rows.vectors(column))
+                for rows in _with_columns(batch, "id", column)
+            ]
+        )
+
+
+@contextmanager
+def _threads(threads: int | None) -> Iterator[None]:
+    """Have the engine help itself to a second thread, or not."""
+    was_alone = _engine.set_alone(threads == 1)
+    try:
+        yield
+    finally:
+        _engine.set_alone(was_alone)
+
+
+def _with_columns(batch: object, *names: str) -> Iterator[_native.ArrowRows]:
+    for rows in _engine.ArrowReader(batch):
+        missing = [name for name in names if name not in rows.names]
+        if missing:
+            raise InvalidArgumentError(
+                f"the batch has no column {missing[0]!r} (it has "
+                f"{', '.join(rows.names) or 'none'}); pass columns {' and '.join(names)}"
+            )
+        for name in names[1:]:
+            rows.check(name)
+        yield rows

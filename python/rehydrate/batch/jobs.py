@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate._document import decoded, document_of
-from rehydrate.batch.compaction import compact_batch, row_error
+from rehydrate.batch.compaction import compact_batch, count_tokens_batch, row_error
 from rehydrate.batch.json_lines import LineRow
 from rehydrate.batch.retention import retention_batch
-from rehydrate.batch.texts import count_tokens_batch
 from rehydrate.errors import FileError, InvalidArgumentError
 
 if TYPE_CHECKING:

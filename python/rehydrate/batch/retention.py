@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._check import check_known, check_whole
-from rehydrate.batch.compaction import check_columns, checked_text, row_error
-from rehydrate.batch.json_lines import JsonConversation
-from rehydrate.batch.spreading import check_threads, spread, usable_threads
+from rehydrate.batch.compaction import answered, check_columns, checked_text
+from rehydrate.batch.json_lines import JsonConversation, check_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import RetentionOptions
 from rehydrate.retention.measure import Compact, score_cut
@@ -92,36 +91,22 @@ class _Plan(NamedTuple):
         """Return the results of a batch."""
         check_columns(rows)
 
-        def work(start: int, end: int) -> list[_Row]:
-            return [self._row(text) for text in rows.texts("messages", start, end)]
+        return answered(rows, ["messages"], self._answer, _COLUMNS, self.threads)
 
-        found = spread(len(rows), work, usable_threads(self.threads, rows, "messages"))
-        columns = [
-            (name, kind, [row[position] for row in found])
-            for position, (name, kind) in enumerate(_COLUMNS.items())
-        ]
-        return rows.with_columns(["id"], _engine.ArrowColumns(columns))
-
-    def _row(self, text: str | bytes | None) -> _Row:
-        try:
-            read = JsonConversation.read(checked_text(text, "messages"))
-            session = read_session(read.messages)
-            cuts = sample_cases([session], min_needed=self.min_needed).cuts
-            cost = exact_cost()
-            scores = [score_cut(cut, self.compact, self.ratio, cost) for cut in cuts]
-            return _Row(
-                cuts=len(cuts),
-                needed=sum(len(cut.needed) for cut in cuts),
-                used_later=_mean([score.retained for score in scores]),
-                lines=_mean([score.lines for score in scores]),
-                laid_down=_mean([score.laid_down for score in scores]),
-                last_turn=_mean([score.last_turn for score in scores]),
-                cost_ratio=_mean([score.cost_ratio for score in scores]),
-                violations=sum(score.violations for score in scores),
-                format=session.format,
-            )
-        except Exception as error:  # a row's error is its own
-            return _Row(error=row_error(error))
+    def _answer(self, text: str | bytes | None) -> dict[str, Any]:
+        read = JsonConversation.read(checked_text(text, "messages"))
+        session = read_session(read.messages)
+        cuts = sample_cases([session], min_needed=self.min_needed).cuts
+        cost = exact_cost()
+        scores = [score_cut(cut, self.compact, self.ratio, cost) for cut in cuts]
+        return {
+            "cuts": len(cuts),
+            "needed": sum(len(cut.needed) for cut in cuts),
+            "used_later": _mean([score.retained for score in scores]),
+            **{name: _mean([getattr(score, name) for score in scores]) for name in _SHARES[1:]},
+            "violations": sum(score.violations for score in scores),
+            "format": session.format,
+        }
 
 
 def _mean(values: list[float | None] | list[float]) -> float | None:
@@ -129,24 +114,10 @@ def _mean(values: list[float | None] | list[float]) -> float | None:
     return fmean(measured) if measured else None
 
 
-class _Row(NamedTuple):
-    """The result of one row; the columns of a batch's result are its fields."""
-
-    cuts: int | None = None
-    needed: int | None = None
-    used_later: float | None = None
-    lines: float | None = None
-    laid_down: float | None = None
-    last_turn: float | None = None
-    cost_ratio: float | None = None
-    violations: int | None = None
-    format: str | None = None
-    error: str | None = None
-
-
 _SHARES = ("used_later", "lines", "laid_down", "last_turn", "cost_ratio")
-_KINDS = dict.fromkeys(_SHARES, "share")
 _COLUMNS = {
-    name: _KINDS.get(name, "text" if name in ("format", "error") else "whole")
-    for name in _Row._fields
+    **dict.fromkeys(("cuts", "needed"), "whole"),
+    **dict.fromkeys(_SHARES, "share"),
+    "violations": "whole",
+    **dict.fromkeys(("format", "error"), "text"),
 }

@@ -13,8 +13,8 @@ from rehydrate import __version__
 from rehydrate._check import check_whole
 from rehydrate.batch.inputs import PARTS, Source, found_in, id_type, row_count, rows_of
 from rehydrate.batch.jobs import JobPlan
+from rehydrate.batch.json_lines import usable_cores
 from rehydrate.batch.parts import Part, PartFolder, joined
-from rehydrate.batch.spreading import usable_cores
 from rehydrate.batch.workers import Workers, WorkerUse
 from rehydrate.errors import FileError, MissingPackageError
 
@@ -77,7 +77,7 @@ class BatchReport(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Is told how a batch goes on."""
+    """Hears how a batch goes on."""
 
     def begin(self, rows: int | None) -> None:
         """Take the number of rows, where it is known."""

@@ -1,8 +1,8 @@
-"""The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, proxy, claude,
+"""The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, claude, proxy,
 model, doctor.
 
-A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
-which returns the exit code. Everything else is imported when they run.
+A module has `add_parser(commands)`, which declares its commands and their options, and for each a
+function that returns the exit code. Everything else is imported when they run.
 
 Exit codes: 0 done, 1 doctor, lint or verify found something, 2 a mistake in the arguments or the
 input, 70 a bug of Rehydrate, 130 interrupted, 141 nobody reads the output any more.
@@ -19,15 +19,19 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from rehydrate import __version__
+from rehydrate._distributions import HOMES
 from rehydrate.cli.options import help_of
 from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
 from rehydrate.errors import InternalError, MissingPackageError, RehydrateError
 
-COMMANDS = (
-    *("compact", "batch", "eval", "inspect", "lint", "memory", "thread", "rpc", "mcp", "proxy"),
-    *("claude", "model", "doctor"),
-)
-"""Each is a module here; some are in distributions of their own, and may not be installed."""
+MODULES = {
+    **{name: (name,) for name in ("compact", "batch", "eval")},
+    "inspect": ("inspect", "lint"),
+    **{name: (name,) for name in ("memory", "thread")},
+    "hosts": ("rpc", "mcp", "claude"),
+    **{name: (name,) for name in ("proxy", "model", "doctor")},
+}
+"""The modules here and their commands; some are in distributions that may not be installed."""
 INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
 
@@ -98,24 +102,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name in COMMANDS:
+    for name, own in MODULES.items():
+        module = f"{__name__}.{name}"
         try:
-            command = import_module(f"{__name__}.{name}")
-        except MissingPackageError as missing:
-            _add_missing(commands, name, missing)
-        else:
-            command.add_parser(commands)
+            import_module(module).add_parser(commands)
+        except MissingPackageError:
+            for command in own:
+                _add_missing(commands, command, f"rehydrate[{HOMES[module]}]")
     return parser
 
 
-def _add_missing(commands: Any, name: str, missing: MissingPackageError) -> None:
+def _add_missing(commands: Any, name: str, extra: str) -> None:
     """Declare a command that is not installed: whatever follows it, it says what brings it."""
 
     def run(_options: argparse.Namespace) -> NoReturn:
-        raise missing
+        raise MissingPackageError(extra, f"brings rehydrate {name}")
 
     parser = commands.add_parser(
-        name, help=f"not installed: pip install '{missing.name}'", add_help=False, prefix_chars="\0"
+        name, help=f"not installed: pip install '{extra}'", add_help=False, prefix_chars="\0"
     )
     parser.add_argument("rest", nargs="*")
     parser.set_defaults(run=run)

@@ -3,87 +3,69 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json, plural
+from rehydrate._text import plural
 from rehydrate.cli.options import (
+    JUDGING,
+    SHAPE,
+    SIZE,
     add_command,
-    add_judging_options,
-    add_shape_options,
-    add_size_options,
     compact_options,
+    group,
+    one_of,
+    option,
+    whole_number,
 )
-from rehydrate.cli.terminal import Failure, Progress, Terminal, show, write
+from rehydrate.cli.terminal import Failure, Progress, Terminal, answer
 from rehydrate.compact.options import OPTIONS
 
 if TYPE_CHECKING:
     from rehydrate.batch.run import BatchReport
 
 INTERRUPTED = 128 + 2
+_WORKERS = whole_number(1, 1_024, "is no number of processes from 1 to 1,024")
 
 _EXAMPLES = """\
 INPUT is a folder, which is searched for .jsonl, .json, .ndjson and .traj (a conversation each, in
 any shape that `rehydrate compact` reads) and for tables; or a single table. A table is .parquet,
 .arrow or .feather with the columns id, messages (the JSON of a list of messages) and, if rows have
-one, query; or JSON Lines with these keys.
-
-The result has a row for each conversation: its id (of a file, its path in the folder), the indices
-of what is kept, and the counts. docs/batches.md lists the columns. A conversation that cannot be
-read has an error there, and costs no other.
+one, query; or JSON Lines with these keys. docs/batches.md lists the columns of the result.
 
 Each worker is a process. One that is killed is replaced; a run that is killed goes on where it was
 when the same command is given again: finished parts are in FILE.parts until all is done.
 
-examples:
-  rehydrate batch ~/.claude/projects -o kept.parquet
+example:
   rehydrate batch transcripts.parquet -o kept.parquet --ratio 0.3 --messages
-  rehydrate batch transcripts.parquet -o tokens.parquet --count
-  rehydrate batch ~/.claude/projects -o retention.parquet --retention --ratio 0.2
 """
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "batch",
-        help="compact a folder or a table of conversations, on all cores",
-        description="Compact many conversations to one Parquet file of results, on all cores.",
+    add_command(
+        *(commands, "batch", "compact a folder or a table of conversations, on all cores", run),
+        option("INPUT", "a folder, or a table of conversations"),
+        option("-o --output FILE", "the Parquet file to write", Path, required=True),
+        group(
+            "what to do with each conversation (default: compact it)",
+            one_of(
+                option("--messages", "write the kept messages too, as JSON"),
+                option("--count", "only count its tokens"),
+                option("--retention", "measure what is used later, and what of that it keeps"),
+            ),
+        ),
+        group("what to keep", *SIZE, *SHAPE),
+        group("how to judge", *JUDGING),
+        group(
+            "how to run",
+            option("--workers N", "processes (default: one for each core)", _WORKERS),
+            option("--restart", "forget the finished parts of an earlier run"),
+            option("--json", "print what was done as JSON"),
+        ),
         epilog=_EXAMPLES,
-        run=run,
     )
-    parser.add_argument("input", metavar="INPUT", help="a folder, or a table of conversations")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, required=True, help="the Parquet file to write"
-    )
-
-    work = parser.add_argument_group("what to do with each conversation (default: compact it)")
-    kind = work.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--messages", action="store_true", help="write the kept messages too, as JSON"
-    )
-    kind.add_argument("--count", action="store_true", help="only count its tokens")
-    kind.add_argument(
-        "--retention", action="store_true",
-        help="measure what of it is used later, and what of that a compaction keeps",
-    )  # fmt: skip
-
-    what = parser.add_argument_group("what to keep")
-    add_size_options(what)
-    add_shape_options(what)
-    add_judging_options(parser.add_argument_group("how to judge"))
-
-    how = parser.add_argument_group("how to run")
-    how.add_argument(
-        "--workers", type=_workers, metavar="N", help="processes (default: one for each core)"
-    )
-    how.add_argument(
-        "--restart", action="store_true", help="forget the finished parts of an earlier run"
-    )
-    how.add_argument("--json", action="store_true", help="print what was done as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -93,25 +75,27 @@ def run(options: argparse.Namespace) -> int:
     if not str(options.input):
         raise Failure("INPUT is empty; name a folder or a table")
     job, passed = _job(options)
-    with _Watcher() as watcher:
-        try:
-            report = run_batch(
-                Path(options.input),
-                options.output,
-                job,
-                passed,
-                workers=options.workers,
-                restart=options.restart,
-                watcher=watcher,
-            )
-        except KeyboardInterrupt:
-            watcher.__exit__()
-            raise Failure(_interrupted(watcher, options.output), INTERRUPTED) from None
-    if options.json:
-        write(as_json(report.to_dict(), indent=2) + "\n")
-    else:
-        terminal = Terminal.of(sys.stdout)
-        show(_lines(report, options.input, terminal), terminal)
+    watcher = _Watcher("batch", "rows", shows_rate=True)
+    try:
+        report = run_batch(
+            Path(options.input),
+            options.output,
+            job,
+            passed,
+            workers=options.workers,
+            restart=options.restart,
+            watcher=watcher,
+        )
+    except KeyboardInterrupt:
+        of = f" of {watcher.rows:,}" if watcher.rows is not None else ""
+        raise Failure(
+            f"interrupted: {watcher.done:,}{of} rows are done, in {options.output}.parts; the "
+            "same command goes on from there",
+            INTERRUPTED,
+        ) from None
+    finally:
+        watcher.__exit__()
+    answer(options, report.to_dict(), lambda terminal: _lines(report, options.input, terminal))
     return 0
 
 
@@ -139,46 +123,26 @@ def _job(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 _OPTION = {"target_ratio": "--ratio", "budget_tokens": "--budget", "embedder": "--embedder"}
 
 
-class _Watcher:
-    """Shows the progress of a batch."""
+class _Watcher(Progress):
+    """Shows the progress of a batch, once it has begun, and counts its rows."""
 
-    def __init__(self) -> None:
-        self.rows: int | None = None
-        self.done = 0
-        self._progress: Progress | None = None
-
-    def __enter__(self) -> _Watcher:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._progress is not None:
-            self._progress.__exit__()
-            self._progress = None
+    rows: int | None = None
+    done = 0
 
     def begin(self, rows: int | None) -> None:
         """Start the bar."""
-        self.rows = rows
-        self._progress = Progress("batch", "rows", rows, shows_rate=True).__enter__()
+        self.rows = self._total = rows
+        self.__enter__()
 
     def take(self, rows: int) -> None:
         """Count rows that were finished before."""
         self.done += rows
-        if self._progress is not None:
-            self._progress.skip(rows)
+        self.skip(rows)
 
     def advance(self, rows: int) -> None:
         """Count rows that are finished now."""
         self.done += rows
-        if self._progress is not None:
-            self._progress.advance(rows)
-
-
-def _interrupted(watcher: _Watcher, output: Path) -> str:
-    of = f" of {watcher.rows:,}" if watcher.rows is not None else ""
-    return (
-        f"interrupted: {watcher.done:,}{of} rows are done, in {output}.parts; the same command "
-        "goes on from there"
-    )
+        super().advance(rows)
 
 
 def _lines(report: BatchReport, name: str, terminal: Terminal) -> Iterator[str]:
@@ -229,9 +193,3 @@ def _size(size: int) -> str:
         if size >= 1 << shift:
             return f"{size / (1 << shift):,.1f} {unit}"
     return f"{size} bytes"
-
-
-def _workers(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 1_024):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes from 1 to 1,024")
-    return int(text)

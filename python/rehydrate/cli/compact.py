@@ -11,23 +11,26 @@ from typing import Any
 
 from rehydrate._document import Document
 from rehydrate._text import as_json
-from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
+from rehydrate.cli.memory_store import ARCHIVE, ARCHIVED, MEMORY, opened_memory
 from rehydrate.cli.options import (
-    add_color_option,
+    COLOR,
+    JUDGING,
+    SHAPE,
+    SIZE,
     add_command,
-    add_judging_options,
-    add_shape_options,
-    add_size_options,
+    check_not_input,
     compact_options,
-    is_same_file,
+    group,
+    naming_lines,
+    option,
     page_file,
     read,
     whole,
 )
-from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
+from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, show, write
 from rehydrate.compact.archive import Archive
-from rehydrate.compact.result import Compaction, Stats
-from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.compact.result import Compaction
+from rehydrate.errors import Violation
 
 SHOWN_VIOLATIONS = 3
 
@@ -35,75 +38,42 @@ _EXAMPLES = """\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
 ~/.claude/projects), a rollout of Codex (in ~/.codex/sessions), or a JSON object with a "messages",
 "input", "output" or "history" list, such as the body of an API request or of a response, or a .traj
-file of SWE-agent's.
-What is written has the same shape; every kept message is written byte for byte as it was read.
-With --granularity excerpt long texts are kept in part: what is left out of one is marked there.
-With --outline one message more lists the names in what is left out.
+file of SWE-agent's. What is written has the same shape; kept messages are the same byte for byte.
 
 Always kept: system messages, the user's last turn, a tool loop that still goes on, and what --pin
 names. A tool call and its results are kept or dropped together, so the provider accepts the result.
 
 examples:
   rehydrate compact chat.json --explain                  what would go, and why
-  rehydrate compact chat.json --ratio 0.3 -o small.json  keep about 30% of the tokens
   rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --ratio 0.1 -o small.jsonl
-  rehydrate compact session.jsonl --granularity excerpt --html page.html
   rehydrate compact session.jsonl --memory memory.db --namespace alice --archive dropped,novel
-  curl -s $URL | rehydrate compact - --json | jq .stats
 """
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "compact",
-        help="make a conversation fit a token budget",
-        description="Keep the messages that matter within a token budget, byte for byte.",
+    add_command(
+        *(commands, "compact", "make a conversation fit a token budget, byte for byte", run),
+        option("FILE", "the conversation; - reads standard input"),
+        group(
+            "what to keep",
+            *SIZE,
+            option("--pin N", "always keep message N; -1 is the last", int, [], action="append"),
+            *SHAPE,
+        ),
+        group("how to judge", *JUDGING),
+        group("what is remembered", *MEMORY, ARCHIVE),
+        group(
+            "what to write",
+            option("--explain", "a report instead: every unit, its score, kept or dropped and why"),
+            option("--top N", "with --explain: only N units, kept and dropped ones", whole),
+            option("--html PAGE", "a report instead, as one page: before and after", page_file),
+            option("--json", "one object: messages, stats, dropped; with --explain, explanation"),
+            option("-o --output FILE", "write the messages there, with --explain and --html too"),
+            COLOR,
+        ),
         epilog=_EXAMPLES,
-        run=run,
-    )
-    parser.add_argument("file", metavar="FILE", help="the conversation; - reads standard input")
-
-    what = parser.add_argument_group("what to keep")
-    add_size_options(what)
-    what.add_argument(
-        "--pin", type=int, action="append", default=[], metavar="N",
-        help="always keep message N, counted from 0, from the end if negative; repeatable",
-    )  # fmt: skip
-    add_shape_options(what)
-
-    how = parser.add_argument_group("how to judge")
-    add_judging_options(how)
-
-    memory = parser.add_argument_group("what is remembered")
-    add_memory_options(memory)
-    add_writing_options(memory)
-
-    out = parser.add_argument_group("what to write")
-    out.add_argument(
-        "--explain", action="store_true",
-        help="a report instead: every unit, its score and signals, kept or dropped and why",
-    )  # fmt: skip
-    out.add_argument(
-        "--top", metavar="N", type=whole,
-        help="with --explain: only N units, the most valuable kept and the largest dropped ones",
-    )  # fmt: skip
-    out.add_argument(
-        "--html", metavar="PAGE", type=page_file,
-        help="a report instead, as one page: the session before and after, side by side",
-    )  # fmt: skip
-    out.add_argument(
-        "--json", action="store_true",
-        help="one object: messages, stats, dropped; with --explain also explanation",
-    )  # fmt: skip
-    out.add_argument(
-        "-o", "--output", metavar="FILE",
-        help="write the messages there; without it, --explain and --html write none",
-    )  # fmt: skip
-    add_color_option(
-        out, "colours of the report (default: in a terminal; NO_COLOR and FORCE_COLOR count)"
     )
 
 
@@ -134,27 +104,17 @@ def run(options: argparse.Namespace) -> int:
 def _compact(document: Document, options: argparse.Namespace) -> Compaction:
     from rehydrate.compact.api import compact_context
 
-    try:
-        with opened_memory(options) as memory:
-            return compact_context(
-                document.entries,
-                memory=memory,
-                pin=options.pin,
-                archive=_archive(options),
-                **compact_options(options),
-            )
-    except InvalidMessageError as error:
-        if error.index is None:
-            raise
-        raise Failure(f"line {document.line_of(error.index)} of {document.name}: {error}") from None
-
-
-def _archive(options: argparse.Namespace) -> bool | Archive:
-    """Return what --archive asks to write to the memory."""
-    names = options.archive
-    if not names:
-        return False
-    return Archive(dropped="dropped" in names, novel="novel" in names, episode="episode" in names)
+    named = options.archive or ()
+    fields: dict[str, Any] = {name: name in named for name in ARCHIVED}
+    archive = Archive(**fields) if named else False
+    with naming_lines(document), opened_memory(options) as memory:
+        return compact_context(
+            document.entries,
+            memory=memory,
+            pin=options.pin,
+            archive=archive,
+            **compact_options(options),
+        )
 
 
 def _changed_entries(document: Document, compaction: Compaction) -> dict[int, Any]:
@@ -224,13 +184,12 @@ def _print_report(document: Document, compaction: Compaction, options: argparse.
 def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
     side_by_side = import_module("rehydrate.page").side_by_side  # of another distribution
     page = side_by_side(document.entries, compaction, query=options.query, title=_title(document))
-    write(page, options.html, option="--html")
     stats = compaction.stats
-    say_written(
-        options.html,
+    what = (
         f"{document.name} before and after, {stats.before_tokens:,} -> {stats.after_tokens:,} "
-        f"tokens, {stats.dropped:,} of {len(document.entries) - stats.ignored:,} messages dropped",
+        f"tokens, {stats.dropped:,} of {len(document.entries) - stats.ignored:,} messages dropped"
     )
+    write(page, options.html, "--html", what)
 
 
 def _title(document: Document) -> str:
@@ -255,30 +214,23 @@ def _tokens_before(document: Document, compaction: Compaction) -> str:
 
 def _print_summary(compaction: Compaction) -> None:
     stats = compaction.stats
+    parts = (
+        f"{stats.stripped_tokens:,} tokens of thinking left out, " if stats.stripped else "",
+        f"{stats.covered_pct:.0f}% of it in memory, " if stats.covered_pct else "",
+        f"{stats.distilled:,} distilled, " if stats.distilled else "",
+    )
     say(
         f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
         f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
-        f"{_thinking_summary(stats)}{_memory_summary(stats)}"
-        f"{stats.elapsed_ms:.0f} ms; --explain says why"
+        f"{''.join(parts)}{stats.elapsed_ms:.0f} ms; --explain says why"
     )
 
 
 def _check_files(options: argparse.Namespace, output: Path | None) -> None:
     """Check that each file written differs from the input and from the others."""
-    written = [("-o", output), ("--html", options.html)]
-    for option, path in written:
-        if path and options.file != "-" and is_same_file(path, Path(options.file)):
-            raise Failure(f"{option} {path} would overwrite the input; name another file")
+    for flag, page in (("-o", output), ("--html", options.html)):
+        check_not_input(flag, page, options.file)
     if output and options.html and output.absolute() == options.html.absolute():
         raise Failure(f"-o and --html both name {output}; name two files")
     if options.html:
         import_module("rehydrate.page")  # missed before anything is written
-
-
-def _thinking_summary(stats: Stats) -> str:
-    return f"{stats.stripped_tokens:,} tokens of thinking left out, " if stats.stripped else ""
-
-
-def _memory_summary(stats: Stats) -> str:
-    covered = f"{stats.covered_pct:.0f}% of it in memory, " if stats.covered_pct else ""
-    return covered + (f"{stats.distilled:,} distilled, " if stats.distilled else "")

@@ -48,15 +48,10 @@ _REASONS = (
     ("system", "system", "system messages are always kept"),
     ("pinned by the caller", "pinned", "pinned with --pin"),
 )
-_PINS = frozenset(
-    {
-        "system",
-        "last user turn",
-        "reply that the user answers",
-        "open tool loop",
-        "pinned by the caller",
-    }
-)
+_PINS = {
+    *("system", "last user turn", "reply that the user answers", "open tool loop"),
+    "pinned by the caller",
+}
 _ROLE_STYLES = {
     "system": "magenta",
     "user": "cyan",
@@ -127,12 +122,8 @@ def _head(report: Report) -> Iterator[str]:
         + (f", an outline of {stats.outline_tokens:,} tokens" if has_outline else ""),
         f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
     ]
-    made_of = [
-        "built-in embedding" if stats.embedding else "no embedding",
-        stats.format,
-        stats.counter,
-    ]
-    yield from _flow(figures, made_of, terminal)
+    embedding = "built-in embedding" if stats.embedding else "no embedding"
+    yield from _flow(figures, [embedding, stats.format, stats.counter], terminal)
     yield terminal.paint(terminal.fit_end(report.name, terminal.width), "dim")
     units = report.compaction.explain().units
     if stats.before_tokens:
@@ -145,19 +136,18 @@ def _head(report: Report) -> Iterator[str]:
 def _flow(figures: Sequence[str], made_of: Sequence[str], terminal: Terminal) -> Iterator[str]:
     """Yield figures and their sources on one line, or on two where there is no room."""
     dot = terminal.glyph(" · ", " | ")
-    while len(figures) > 1 and _width(figures, dot, terminal) > terminal.width:
+
+    def fits(line: str) -> bool:  # without its colours
+        return display_width(terminal.safe(line)) <= terminal.width
+
+    while len(figures) > 1 and not fits(dot.join(figures)):
         figures = figures[:-1]
     line, second = dot.join(figures), dot.join(made_of)
-    if _width([*figures, second], dot, terminal) <= terminal.width:
+    if fits(line + dot + second):
         yield line + terminal.paint(dot + second, "dim")
         return
     yield line
     yield terminal.paint(terminal.fit(second, terminal.width), "dim")
-
-
-def _width(parts: Sequence[str], separator: str, terminal: Terminal) -> int:
-    """Return the width of the parts in cells, without their colours."""
-    return display_width(terminal.safe(separator.join(parts)))
 
 
 def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
@@ -258,7 +248,10 @@ def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
     """Return as many columns as fit, the most important first."""
     for rank in range(_LAST_RANK, 0, -1):
         columns = _columns_to(rank, units, terminal)
-        taken = sum(_cells(column, units) for column in columns) + len(GAP) * (len(columns) - 1)
+        taken = len(GAP) * (len(columns) - 1) + sum(
+            max(len(column.title), *(display_width(column.cell(unit)) for unit in units))
+            for column in columns
+        )
         if rank > _PREVIEW_RANK:
             taken += len(GAP) + PREVIEW_CELLS
         elif rank == _PREVIEW_RANK:
@@ -290,24 +283,21 @@ def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> l
         return _ROLE_STYLES.get(unit.role, "bold")
 
     def reason_style(unit: UnitReport) -> str:
-        return "bold" if _is_pin(unit.reason) else "green"
-
-    def green(_unit: UnitReport) -> str:
-        return "green"
+        return "bold" if unit.reason in _PINS else "green"
 
     columns = [
         _Column(0, "#", lambda unit: str(unit.messages[0])),
         _Column(9, "messages", lambda unit: str(len(unit.messages))),
         _Column(2, "role", lambda unit: terminal.fit(unit.role, ROLE_CELLS), "<", role_style),
         _Column(0, "tokens", lambda unit: f"{unit.tokens:,}"),
-        _Column(1, "log score" if scale.is_logarithmic else "score", bar, "<", green),
+        _Column(1, "log score" if scale.is_logarithmic else "score", bar, "<", lambda _: "green"),
         _Column(4, "", lambda unit: _figure(unit.score)),
         _Column(7, recency, lambda unit: f"{unit.recency:.2f}"),
         _Column(7, semantic, lambda unit: f"{unit.semantic:.2f}"),
         _Column(7 if has_memory else 8, coverage, lambda unit: f"{unit.coverage:.2f}"),
         _Column(7 if has_odds else _NEVER, "odds", lambda unit: _figure(unit.odds)),
         _Column(6, "gain", lambda unit: _figure(unit.gain)),
-        _Column(0, "", lambda unit: "keep" if unit.kept else "drop", "<", green),
+        _Column(0, "", lambda unit: "keep" if unit.kept else "drop", "<", lambda _: "green"),
         _Column(3, "why", reason, "<", reason_style),
     ]
     return [column for column in columns if column.rank <= rank]
@@ -348,10 +338,6 @@ def _figure(value: float) -> str:
     return f"{value:.3f}" if value >= 0.00095 else f"{value:.0e}"
 
 
-def _cells(column: _Column, units: Sequence[UnitReport]) -> int:
-    return max(len(column.title), *(display_width(column.cell(unit)) for unit in units))
-
-
 def _short(reason: str) -> tuple[str, str]:
     """Return a reason in a few words, and in a sentence without figures."""
     for beginning, short, sentence in _REASONS:
@@ -360,78 +346,43 @@ def _short(reason: str) -> tuple[str, str]:
     return reason, reason
 
 
-def _is_pin(reason: str) -> bool:
-    return reason in _PINS
-
-
 # The foot
 
 
-class _Sum(NamedTuple):
-    """Units and tokens, kept and dropped."""
-
-    kept_units: int = 0
-    kept_tokens: int = 0
-    dropped_units: int = 0
-    dropped_tokens: int = 0
-
-    def plus(self, unit: UnitReport) -> _Sum:
-        """Return the sum with one more unit."""
-        if unit.kept:
-            return self._replace(
-                kept_units=self.kept_units + 1,
-                kept_tokens=self.kept_tokens + unit.kept_tokens,
-                dropped_tokens=self.dropped_tokens + unit.tokens - unit.kept_tokens,
-            )
-        return self._replace(
-            dropped_units=self.dropped_units + 1, dropped_tokens=self.dropped_tokens + unit.tokens
-        )
-
-    @property
-    def units(self) -> int:
-        """Kept and dropped units together."""
-        return self.kept_units + self.dropped_units
-
-    @property
-    def tokens(self) -> int:
-        """Kept and dropped tokens together."""
-        return self.kept_tokens + self.dropped_tokens
-
-    @property
-    def kept_share(self) -> float:
-        """Share of the tokens that is kept; 1.0 if there are none."""
-        return self.kept_tokens / self.tokens if self.tokens else 1.0
-
-
-def _sums(units: Iterable[UnitReport], key: Callable[[UnitReport], Key]) -> dict[Key, _Sum]:
-    sums: dict[Key, _Sum] = {}
+def _grouped(
+    units: Iterable[UnitReport], key: Callable[[UnitReport], Key]
+) -> dict[Key, list[UnitReport]]:
+    groups: dict[Key, list[UnitReport]] = {}
     for unit in units:
-        sums[key(unit)] = sums.get(key(unit), _Sum()).plus(unit)
-    return sums
+        groups.setdefault(key(unit), []).append(unit)
+    return groups
 
 
 def _roles(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     """Yield the kept and dropped tokens of each role."""
-    sums = _sums(units, lambda unit: terminal.fit(unit.role, ROLE_CELLS))
-    if len(sums) > 1:
-        sums["total"] = _sums(units, lambda _: "")[""]
-    cells = max(map(display_width, [*sums, "role"]))
+    groups = _grouped(units, lambda unit: terminal.fit(unit.role, ROLE_CELLS))
+    if len(groups) > 1:
+        groups["total"] = [*units]
+    cells = max(map(display_width, [*groups, "role"]))
     header = (
         f"{pad('role', cells)}  {'kept units':>10} {'tokens':>9}  "
         f"{'dropped units':>13} {'tokens':>9}  {'kept':>4}"
     )
     yield terminal.paint(terminal.cut(header, terminal.width), "dim")
     bar_cells = min(ROLE_BAR_CELLS, terminal.width - len(header) - 1)
-    for role, total in sums.items():
+    for role, group in groups.items():
+        kept = [unit.kept_tokens for unit in group if unit.kept]
+        tokens = sum(unit.tokens for unit in group)
+        share = sum(kept) / tokens if tokens else 1.0
         figures = (
-            f"{total.kept_units:>10,} {total.kept_tokens:>9,}  "
-            f"{total.dropped_units:>13,} {total.dropped_tokens:>9,}  {total.kept_share:>4.0%}"
+            f"{len(kept):>10,} {sum(kept):>9,}  "
+            f"{len(group) - len(kept):>13,} {tokens - sum(kept):>9,}  {share:>4.0%}"
         )
         name = pad(role, cells)
         if bar_cells < SMALLEST_BAR:
             yield terminal.cut(f"{name}  {figures}", terminal.width)
             continue
-        bar = terminal.bar(total.kept_share, bar_cells).rstrip()
+        bar = terminal.bar(share, bar_cells).rstrip()
         style = _ROLE_STYLES.get(role, "bold")
         yield f"{terminal.paint(name, style)}  {figures} {terminal.paint(bar, 'green')}".rstrip()
 
@@ -440,16 +391,18 @@ def _reasons(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     """Yield how often each reason decided, with the full text of the short ones in the table."""
     header = f"{'':<4}  {'units':>5}  {'tokens':>9}  why"
     yield terminal.paint(terminal.cut(header, terminal.width), "dim")
-    for word, is_kept in (("keep", True), ("drop", False)):
-        sums = _sums(
-            (unit for unit in units if unit.kept is is_kept), lambda unit: _short(unit.reason)
-        )
-        for (short, sentence), total in sorted(sums.items(), key=lambda item: -item[1].tokens):
-            line = f"{word}  {total.units:>5,}  {total.tokens:>9,}  {pad(short, SHORT_CELLS)}"
+    for word in ("keep", "drop"):
+        decided = [unit for unit in units if unit.kept is (word == "keep")]
+        sums = [
+            (sum(unit.tokens for unit in group), len(group), *reason)
+            for reason, group in _grouped(decided, lambda unit: _short(unit.reason)).items()
+        ]
+        for tokens, count, short, sentence in sorted(sums, key=lambda each: -each[0]):
+            line = f"{word}  {count:>5,}  {tokens:>9,}  {pad(short, SHORT_CELLS)}"
             if sentence != short:
                 line += GAP + sentence
             line = terminal.cut(line.rstrip(), terminal.width)
-            yield line if is_kept else terminal.paint(line, "dim")
+            yield line if word == "keep" else terminal.paint(line, "dim")
 
 
 def _next_steps(report: Report) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
 import tempfile
@@ -15,60 +14,53 @@ from typing import Any, Literal, NamedTuple
 
 from rehydrate._distributions import HOMES
 from rehydrate._text import error_text
-from rehydrate.cli.options import add_command, add_output_options
-from rehydrate.cli.terminal import Terminal, show
+from rehydrate.cli.options import COLOR, add_command, json_option, option
+from rehydrate.cli.terminal import Terminal, answer
 from rehydrate.errors import MissingPackageError
+
+Status = Literal["ok", "warn", "fail"]
 
 
 class Check(NamedTuple):
     """The result of one check."""
 
     name: str
-    status: Literal["ok", "warn", "fail"]
+    status: Status
     detail: str
     remedy: str = ""
 
+
+Found = tuple[Status, str] | tuple[Status, str, str]
+"""A check without its name."""
 
 REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
 
 # The two vocabularies disagree on Japanese, so this text tells each from the other and from any
 # rule of thumb.
 KNOWN_TEXT = "お誕生日おめでとう"
-KNOWN_TOKENS = {"o200k_base": 8, "cl100k_base": 9}
+KNOWN_TOKENS: dict[Any, int] = {"o200k_base": 8, "cl100k_base": 9}
 SAMPLE_TURNS = 100
 KNOWN_FACT = "The staging server listens on port 8443."
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "doctor",
-        help="check the installation",
-        description="Check the installation: each line ok, warn or fail, with what to do. "
-        "Exit code 1 if anything fails.",
-        run=run,
+    about = "check the installation: each line ok, warn or fail, with what to do"
+    add_command(
+        *(commands, "doctor", about, run),
+        option("--hosts", "load the adapter of each host that is installed; it takes some seconds"),
+        *(json_option("the checks"), COLOR),
     )
-    parser.add_argument(
-        "--hosts",
-        action="store_true",
-        help="load the adapter of each agent framework that is installed; it takes some seconds",
-    )
-    add_output_options(parser, "the checks as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run every check and print it; return 1 if one fails."""
     checks = list(examine())
     if options.hosts:
-        checks += import_module("rehydrate.cli.host_checks").load_hosts()
+        checks += import_module("rehydrate.cli.hosts").load_hosts()
     failed = any(check.status == "fail" for check in checks)
-    terminal = Terminal.of(sys.stdout, options.color)
-    if options.json:
-        result = {"ok": not failed, "checks": [check._asdict() for check in checks]}
-        show([json.dumps(result, indent=2)], terminal)
-    else:
-        show(_lines(checks, terminal), terminal)
+    shown = {"ok": not failed, "checks": [check._asdict() for check in checks]}
+    answer(options, shown, lambda terminal: _lines(checks, terminal))
     return int(failed)
 
 
@@ -76,7 +68,7 @@ def examine() -> Iterator[Check]:
     """Yield every check; a check that raises has failed."""
     for name, check in _CHECKS.items():
         try:
-            yield check(name)
+            yield Check(name, *check())
         except Exception as error:  # after any error the rest is still checked
             yield Check(name, "fail", error_text(error), REINSTALL)
 
@@ -91,38 +83,38 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _version(name: str) -> Check:
+def _version() -> Found:
     from rehydrate import __version__
 
     installed = _installed("rehydrate")
     if installed is None:
         remedy = "install it where this Python finds it: python -m pip install rehydrate"
-        return Check(name, "warn", f"{__version__}, not installed as a package", remedy)
+        return "warn", f"{__version__}, not installed as a package", remedy
     if installed != __version__:
         detail = f"the package is {installed}, its native module {__version__}"
-        return Check(name, "fail", detail, REINSTALL)
-    return Check(name, "ok", __version__)
+        return "fail", detail, REINSTALL
+    return "ok", __version__
 
 
-def _python(name: str) -> Check:
-    detail = f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})"
-    return Check(name, "ok", detail)
+def _python() -> Found:
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return "ok", f"{python} ({sys.executable})"
 
 
-def _platform(name: str) -> Check:
-    return Check(name, "ok", f"{platform.system()} {platform.release()} {platform.machine()}")
+def _platform() -> Found:
+    return "ok", f"{platform.system()} {platform.release()} {platform.machine()}"
 
 
-def _native(name: str) -> Check:
+def _native() -> Found:
     spec = util.find_spec("rehydrate._native")
     if spec is None or spec.origin is None:
-        return Check(name, "fail", "not found", REINSTALL)
+        return "fail", "not found", REINSTALL
     file = Path(spec.origin)
     build = "abi3: one build for Python 3.11 and newer" if ".abi3." in file.name else "not abi3"
-    return Check(name, "ok", f"{file.name} ({build}, {file.stat().st_size / 1e6:.1f} MB)")
+    return "ok", f"{file.name} ({build}, {file.stat().st_size / 1e6:.1f} MB)"
 
 
-def _embedding(name: str) -> Check:
+def _embedding() -> Found:
     import numpy as np
 
     from rehydrate import _engine
@@ -135,30 +127,27 @@ def _embedding(name: str) -> Check:
     length = float(np.linalg.norm(near))
     detail = f"{len(near)} dimensions, length {length:.4f}, {elapsed_ms:.1f} ms for three sentences"
     if abs(length - 1) > 1e-3:
-        return Check(name, "fail", f"{detail}: a vector must have length 1", REINSTALL)
+        return "fail", f"{detail}: a vector must have length 1", REINSTALL
     if near @ same <= near @ far:
-        return Check(name, "fail", f"{detail}: nearer to a stranger than to its kin", REINSTALL)
-    return Check(name, "ok", detail)
+        return "fail", f"{detail}: nearer to a stranger than to its kin", REINSTALL
+    return "ok", detail
 
 
-def _encodings(name: str) -> Check:
+def _encodings() -> Found:
     from rehydrate.tokens import count_tokens
 
-    counted = {
-        "o200k_base": count_tokens(KNOWN_TEXT, "o200k_base"),
-        "cl100k_base": count_tokens(KNOWN_TEXT, "cl100k_base"),
-    }
+    counted = {encoding: count_tokens(KNOWN_TEXT, encoding) for encoding in KNOWN_TOKENS}
     wrong = [
         f"{encoding} counts {counted[encoding]} tokens in {KNOWN_TEXT!r}, expected {tokens}"
         for encoding, tokens in KNOWN_TOKENS.items()
         if counted[encoding] != tokens
     ]
     if wrong:
-        return Check(name, "fail", "; ".join(wrong), REINSTALL)
-    return Check(name, "ok", f"{' and '.join(counted)} count exactly, offline")
+        return "fail", "; ".join(wrong), REINSTALL
+    return "ok", f"{' and '.join(counted)} count exactly, offline"
 
 
-def _compaction(name: str) -> Check:
+def _compaction() -> Found:
     from rehydrate.compact.api import compact_context
     from rehydrate.formats import validate
 
@@ -175,13 +164,13 @@ def _compaction(name: str) -> Check:
         f"in {stats.elapsed_ms:.1f} ms"
     )
     if not 0 < stats.after_tokens <= stats.target_tokens or validate(result.messages):
-        return Check(name, "fail", f"{detail}: over its budget or invalid", REINSTALL)
+        return "fail", f"{detail}: over its budget or invalid", REINSTALL
     if not stats.embedding:
-        return Check(name, "fail", f"{detail}, without its embedding", REINSTALL)
-    return Check(name, "ok", detail)
+        return "fail", f"{detail}, without its embedding", REINSTALL
+    return "ok", detail
 
 
-def _memory(name: str) -> Check:
+def _memory() -> Found:
     """Check a new memory: an item is found, in its own namespace only, and the file is sound."""
     from rehydrate.memory.memory import Memory
 
@@ -197,28 +186,23 @@ def _memory(name: str) -> Check:
     elapsed_ms = (time.perf_counter() - started) * 1e3
     detail = f"added, found and checked in {elapsed_ms:.0f} ms"
     if [hit.item.text for hit in hits] != [KNOWN_FACT]:
-        return Check(name, "fail", "what was added is not found", REINSTALL)
+        return "fail", "what was added is not found", REINSTALL
     if strangers:
-        return Check(name, "fail", "another namespace sees what was added", REINSTALL)
+        return "fail", "another namespace sees what was added", REINSTALL
     if not report.ok:
-        return Check(name, "fail", f"damaged as soon as written: {report.problems[0]}", REINSTALL)
-    return Check(name, "ok", detail)
+        return "fail", f"damaged as soon as written: {report.problems[0]}", REINSTALL
+    return "ok", detail
 
 
-def _dependencies(name: str) -> Check:
-    found, missing = [], []
-    for package in ("numpy", "anyio"):
-        if (version := _installed(package)) is None:
-            missing.append(package)
-        else:
-            found.append(f"{package} {version}")
-    if missing:
+def _dependencies() -> Found:
+    versions = {package: _installed(package) for package in ("numpy", "anyio")}
+    if missing := [package for package, version in versions.items() if version is None]:
         remedy = f"python -m pip install {' '.join(missing)}"
-        return Check(name, "fail", f"missing: {', '.join(missing)}", remedy)
-    return Check(name, "ok", ", ".join(found))
+        return "fail", f"missing: {', '.join(missing)}", remedy
+    return "ok", ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
-def _onnx(name: str) -> Check:
+def _onnx() -> Found:
     """Check the library that runs converted models; nothing else needs it."""
     from rehydrate.embedding.onnx import onnxruntime_library
     from rehydrate.errors import ModelError
@@ -226,36 +210,34 @@ def _onnx(name: str) -> Check:
     try:
         library = onnxruntime_library()
     except ModelError as error:
-        return Check(name, "warn", "only load_model and embedder='folder' need it", str(error))
-    return Check(name, "ok", f"ONNX Runtime {library.version} (rehydrate model list)")
+        return "warn", "only load_model and embedder='folder' need it", str(error)
+    return "ok", f"ONNX Runtime {library.version} (rehydrate model list)"
 
 
-def _optional(name: str) -> Check:
+def _optional() -> Found:
     """Report an optional package: it is used if it is installed, and not needed otherwise."""
     if util.find_spec("trio") is None:
-        return Check(
-            name, "ok", "none needed; with trio installed, acompact_context runs on it too"
-        )
-    return Check(name, "ok", f"trio {_installed('trio')}: acompact_context runs on it")
+        return "ok", "none needed; with trio installed, acompact_context runs on it too"
+    return "ok", f"trio {_installed('trio')}: acompact_context runs on it"
 
 
-def _distributions(name: str) -> Check:
+def _distributions() -> Found:
     """Report the other distributions, which must have the version of this one."""
     homes = {extra: module for module, extra in reversed(HOMES.items())}
     versions = {other: _installed(f"rehydrate-{other}") for other in sorted(homes)}
-    told = [f"{other} {version}" for other, version in versions.items() if version]
+    found = [f"{other} {version}" for other, version in versions.items() if version]
     wanted = _installed("rehydrate")
     odd = [each for each, is_of in versions.items() if is_of and _release(is_of) != wanted]
     if wanted and odd:
         remedy = f'python -m pip install --upgrade "rehydrate[{",".join(odd)}]"'
-        return Check(name, "fail", f"{', '.join(told)}; rehydrate is {wanted}", remedy)
+        return "fail", f"{', '.join(found)}; rehydrate is {wanted}", remedy
     for other in [other for other, version in versions.items() if not version]:
         try:
             util.find_spec(homes[other])
-            told.append(f"{other} from a checkout")
+            found.append(f"{other} from a checkout")
         except MissingPackageError as missing:
-            told.append(f"without {missing.name}")
-    return Check(name, "ok", ", ".join(told))
+            found.append(f"without {missing.name}")
+    return "ok", ", ".join(found)
 
 
 def _release(version: str) -> str:
@@ -267,34 +249,34 @@ def _release(version: str) -> str:
     return version.partition(".post")[0]
 
 
-def _of_hosts(name: str) -> Check:
+def _of_hosts(check: str) -> Found:
     try:
-        checks = import_module("rehydrate.cli.host_checks")
+        hosts = import_module("rehydrate.cli.hosts")
     except MissingPackageError as missing:
-        return Check(name, "ok", f"without {missing.name} there is no adapter")
-    check: Check = checks.CHECKS[name](name)
-    return check
+        return "ok", f"without {missing.name} there is no adapter"
+    found: Found = getattr(hosts, check)()
+    return found
 
 
-def _terminal(name: str) -> Check:
+def _terminal() -> Found:
     terminal = Terminal.of(sys.stdout)
     colour = "colour" if terminal.colour else "no colour"
     detail = f"{terminal.width} columns, {colour}, {terminal.encoding}"
     if not terminal.unicode:
-        return Check(name, "warn", f"{detail}: bars are drawn in ASCII", "set PYTHONUTF8=1")
-    return Check(name, "ok", detail)
+        return "warn", f"{detail}: bars are drawn in ASCII", "set PYTHONUTF8=1"
+    return "ok", detail
 
 
-def _sessions(name: str) -> Check:
+def _sessions() -> Found:
     root = Path.home() / ".claude" / "projects"
     sessions = list(root.glob("*/*.jsonl"))
     if not sessions:
-        return Check(name, "ok", "no Claude Code transcripts in ~/.claude/projects")
+        return "ok", "no Claude Code transcripts in ~/.claude/projects"
     newest = max(sessions, key=lambda session: session.stat().st_mtime)
-    return Check(name, "ok", f"{len(sessions):,} transcripts; newest: {newest}")
+    return "ok", f"{len(sessions):,} transcripts; newest: {newest}"
 
 
-_CHECKS: dict[str, Callable[[str], Check]] = {
+_CHECKS: dict[str, Callable[[], Found]] = {
     "rehydrate": _version,
     "python": _python,
     "platform": _platform,
@@ -307,8 +289,8 @@ _CHECKS: dict[str, Callable[[str], Check]] = {
     "compaction": _compaction,
     "optional": _optional,
     "distributions": _distributions,
-    "hosts": _of_hosts,
-    "agents": _of_hosts,
+    "hosts": lambda: _of_hosts("check_hosts"),
+    "agents": lambda: _of_hosts("check_agents"),
     "terminal": _terminal,
     "sessions": _sessions,
 }

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from operator import attrgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json, plural
+from rehydrate._text import plural
 from rehydrate.cli.options import (
-    add_color_option,
+    COLOR,
     add_command,
-    is_same_file,
+    check_not_input,
+    group,
+    json_option,
+    number,
+    option,
     page_file,
     ratio,
+    whole_number,
 )
 from rehydrate.cli.terminal import (
     GAP,
@@ -23,11 +28,10 @@ from rehydrate.cli.terminal import (
     Progress,
     Terminal,
     aligned,
+    answer,
     display_width,
     pad,
     say,
-    say_written,
-    show,
     write,
 )
 from rehydrate.compact.options import MIN_RATIO
@@ -54,25 +58,24 @@ SHOWN_LOSSES = 3
 def report(found: Evaluation, terminal: Terminal, *, has_page: bool = False) -> Iterator[str]:
     """Yield the whole report."""
     yield from _head(found, terminal)
-    if found.cuts:
-        yield ""
-        yield from _by_ratio(
-            found, terminal, "of the names used later, the share still there",
-            lambda row: (row.used_later, row.used_later_interval),
-        )  # fmt: skip
-    if found.cuts_with_lines:
-        yield ""
-        at = plural(found.cuts_with_lines, "cut")
-        yield from _by_ratio(
-            found, terminal, f"of the lines typed again later, the share still there, at {at}",
-            lambda row: (row.lines, row.lines_interval),
-        )  # fmt: skip
-    if found.questions:
-        yield ""
-        yield from _by_ratio(
-            found, terminal, "of the messages that answer the questions, the share still there",
-            lambda row: (row.answers, row.answers_interval),
-        )  # fmt: skip
+    at = plural(found.cuts_with_lines, "cut")
+    kept = "the share still there"
+    for count, title, names in (
+        (found.cuts, f"of the names used later, {kept}", ("used_later", "used_later_interval")),
+        (
+            found.cuts_with_lines,
+            f"of the lines typed again later, {kept}, at {at}",
+            ("lines", "lines_interval"),
+        ),
+        (
+            found.questions,
+            f"of the messages that answer the questions, {kept}",
+            ("answers", "answers_interval"),
+        ),
+    ):
+        if count:
+            yield ""
+            yield from _by_ratio(found, terminal, title, attrgetter(*names))
     yield from _over_size(found, terminal)
     advice = found.recommendation
     if advice:
@@ -139,14 +142,16 @@ def _by_ratio(
         ratios = ratios[-max(1, (terminal.width - names) // (cells + len(GAP))) :]
     about = f"{title}{' (95% interval by session)' if shows_intervals else ''}"
     yield terminal.cut(about, terminal.width)
-    heads = [pad(_percent(ratio), cells) for ratio in ratios]
-    header = GAP.join([pad(terminal.fit("kept of the tokens", names), names), *heads]).rstrip()
-    yield terminal.paint(terminal.cut(header, terminal.width), "dim")
+
+    def header(name: str, shares: Iterable[float]) -> str:
+        columns = [pad(_percent(share), cells) for share in shares]
+        line = GAP.join([pad(terminal.fit(name, names), names), *columns]).rstrip()
+        return terminal.paint(terminal.cut(line, terminal.width), "dim")
+
+    yield header("kept of the tokens", ratios)
     given = {row.ratio: row for row in found.rows}
     if any(_is_more(given[ratio]) for ratio in ratios):
-        sizes = [pad(_percent(given[ratio].asked), cells) for ratio in ratios]
-        given_row = GAP.join([pad(terminal.fit("given to each", names), names), *sizes]).rstrip()
-        yield terminal.paint(terminal.cut(given_row, terminal.width), "dim")
+        yield header("given to each", [given[ratio].asked for ratio in ratios])
     best = {
         ratio: max(
             (value(row)[0] or 0.0 for row in found.rows if row.ratio == ratio and not row.is_over),
@@ -160,10 +165,10 @@ def _by_ratio(
             mean, interval = value(row)
             text = "-" if mean is None else f"{mean:.2f}{'*' if row.is_over else ''}"
             is_best = mean is not None and mean >= best[row.ratio] - 0.005 and not row.is_over
-            behind = f" {interval}" if interval and shows_intervals else ""
+            after = f" {interval}" if interval and shows_intervals else ""
             shown = terminal.paint(text, "green", "bold") if is_best else text
-            blanks = " " * (cells - len(text) - len(behind))
-            line.append(shown + terminal.paint(behind, "dim") + blanks)
+            blanks = " " * (cells - len(text) - len(after))
+            line.append(shown + terminal.paint(after, "dim") + blanks)
         yield GAP.join(line).rstrip()
 
 
@@ -271,82 +276,48 @@ or files of many conversations. What cannot be read is named and skipped.
 
 Each session is cut at several points. What came before a cut is compacted by every strategy to
 every ratio; what counts is how many of the names (files, identifiers, ids) that later tool calls
-use are still there, and how many of the lines that they type again. All are given the same size:
-the ratio, or what compact_context had to keep, if that is more. Where an agent wrote a summary of
-its own, everything is measured at its size too. No model is asked and nothing is sent, unless you
-pass --judge.
+use are still there, and how many of the lines that they type again. All are given the same size.
+No model is asked and nothing is sent, unless you pass --judge, which costs money. docs/eval.md.
 
 examples:
   rehydrate eval ~/.claude/projects
-  rehydrate eval sessions/ --html page.html
-  rehydrate eval chat.json --ratios 0.1,0.3 --goal 0.95
-  rehydrate eval sessions/ --strategy mine:keep_errors       your own, beside the others
-  rehydrate eval sessions/ --json > figures.json
-  rehydrate eval sessions/ --judge anthropic:claude-opus-4-6  a model answers before and after
-
-A strategy of your own is a function (messages, query, ratio) -> messages. See docs/eval.md.
+  rehydrate eval chat.json --ratios 0.1,0.3 --goal 0.95 --html page.html
+  rehydrate eval sessions/ --strategy mine:keep_errors  a function (messages, query, ratio)
 """
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "eval",
-        help="measure on your own sessions what survives a compaction",
-        description="Strategies side by side on your own sessions: what is used later, and what of "
-        "it each keeps; which ratio and settings these sessions need.",
+    count = whole_number(1, math.inf, "is no count; pass a whole number from 1 up")
+    share = number(math.ulp(0.0), 1, "is no share; pass a number up to 1, as 0.9", float)
+    about = "measure on your own sessions what survives a compaction, strategies side by side"
+    add_command(
+        *(commands, "eval", about, run),
+        option("SESSIONS", "files and folders", nargs="+"),
+        group(
+            "what to compare",
+            option("--ratios R,R", "shares of the tokens to keep", _ratios),
+            option("--strategy M:FUNCTION", "a compactor of yours", str, [], action="append"),
+            option("--goal S", "the share of what is used later that has to be kept", share, 0.9),
+        ),
+        group(
+            "how much to measure",
+            option("--cuts N", "cuts and sessions at most, evenly over all", count, 60),
+            option("--questions N", "questions at most, where a dataset has them", count, 100),
+            option("--min-messages N", "shorter sessions are left out", count, 20),
+        ),
+        group(
+            "with a model, which costs money",
+            option("--judge API:MODEL", "answers questions before and after, as anthropic:NAME"),
+            option("--judge-questions N", "questions at most", count, 12),
+        ),
+        group(
+            "what to write",
+            option("--html PAGE", "one page with charts and examples of what was lost", page_file),
+            *(json_option("the figures"), COLOR),
+        ),
         epilog=_EXAMPLES,
-        run=run,
     )
-    parser.add_argument("sessions", metavar="SESSIONS", nargs="+", help="files and folders")
-
-    what = parser.add_argument_group("what to compare")
-    what.add_argument(
-        "--ratios", type=_ratios, metavar="R,R",
-        help="shares of the tokens to keep (default: 0.1,0.2,0.3,0.4,0.6)",
-    )  # fmt: skip
-    what.add_argument(
-        "--strategy", action="append", default=[], metavar="MODULE:FUNCTION",
-        help="a compactor of your own: (messages, query, ratio) -> messages; repeatable",
-    )  # fmt: skip
-    what.add_argument(
-        "--goal", type=_share, default=0.9, metavar="S",
-        help="the share of what is used later that has to be kept (default: 0.9)",
-    )  # fmt: skip
-
-    how = parser.add_argument_group("how much to measure")
-    how.add_argument(
-        "--cuts", type=_count, default=60, metavar="N",
-        help="cuts at most, evenly over the sessions; as many sessions are read (default: 60)",
-    )  # fmt: skip
-    how.add_argument(
-        "--questions", type=_count, default=100, metavar="N",
-        help="questions at most, where a dataset has them (default: 100)",
-    )  # fmt: skip
-    how.add_argument(
-        "--min-messages", type=_count, default=20, metavar="N",
-        help="shorter sessions are left out (default: 20)",
-    )  # fmt: skip
-
-    judge = parser.add_argument_group("with a model, which costs money")
-    judge.add_argument(
-        "--judge", metavar="API:MODEL",
-        help="answers questions before and after, such as anthropic:claude-opus-4-6 or "
-        "openai:gpt-6; the key is read from the environment as its SDK does",
-    )  # fmt: skip
-    judge.add_argument(
-        "--judge-questions", type=_count, default=12, metavar="N",
-        help="questions at most (default: 12)",
-    )  # fmt: skip
-
-    out = parser.add_argument_group("what to write")
-    out.add_argument(
-        "--html", metavar="PAGE", type=page_file,
-        help="one page with charts and examples of what was lost; it needs no network",
-    )  # fmt: skip
-    out.add_argument("--json", action="store_true", help="the figures as JSON")
-    add_color_option(out)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -356,7 +327,7 @@ def run(options: argparse.Namespace) -> int:
     from rehydrate.retention import evaluate, exact_cost, named_strategy, standard_strategies
     from rehydrate.retention.evaluation import RATIOS
 
-    _check_page(options)
+    check_not_input("--html", options.html, *options.sessions)
     own = [named_strategy(name) for name in dict.fromkeys(options.strategy)]
     model = _model(options.judge)
     sessions = _read(options)
@@ -375,11 +346,11 @@ def run(options: argparse.Namespace) -> int:
         chosen = next(each for each in strategies if each.name == found.recommendation.strategy)
         judged = _run_judge(model, sample, chosen, found.recommendation.ratio, options)
         found = replace(found, judged=judged)
-    if options.json:
-        write(as_json(found.to_dict(), indent=2) + "\n")
-    else:
-        terminal = Terminal.of(sys.stdout, options.color)
-        show(report(found, terminal, has_page=bool(options.html)), terminal)
+    answer(
+        options,
+        found.to_dict(),
+        lambda terminal: report(found, terminal, has_page=bool(options.html)),
+    )
     if options.html:
         _write_page(found, options)
     return 0
@@ -436,7 +407,7 @@ def _model(name: str | None) -> Any:
     """Return the judge, before anything is measured: a wrong name or a missing SDK fails early."""
     if name is None:
         return None
-    from rehydrate.agent.models import model_of
+    from rehydrate.agent.interpreter import model_of
 
     return model_of(name)
 
@@ -462,34 +433,10 @@ def _run_judge(
 def _write_page(found: Evaluation, options: argparse.Namespace) -> None:
     from rehydrate.page.evaluation import evaluation_page
 
-    title = ", ".join(options.sessions)
-    write(evaluation_page(found, title=title), options.html, option="--html")
-    measured = sum(session.cases > 0 for session in found.sessions)
-    what = "1 session" if measured == 1 else f"{measured:,} sessions"
-    say_written(options.html, f"what survives of {what}")
-
-
-def _check_page(options: argparse.Namespace) -> None:
-    for session in options.sessions:
-        if options.html and is_same_file(options.html, Path(session)):
-            raise Failure(f"--html {options.html} would overwrite the input; name another file")
+    page = evaluation_page(found, title=", ".join(options.sessions))
+    sessions = plural(sum(session.cases > 0 for session in found.sessions), "session")
+    write(page, options.html, "--html", f"what survives of {sessions}")
 
 
 def _ratios(text: str) -> Sequence[float]:
     return sorted({ratio(part) for part in text.split(",") if part.strip()} or {MIN_RATIO})
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; pass a number up to 1, as 0.9")
-    return share
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count; pass a whole number from 1 up")
-    return int(text)

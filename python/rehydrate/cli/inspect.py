@@ -1,101 +1,126 @@
-"""`rehydrate inspect`: the content, costs and sources of a prompt, and what was removed and why."""
+"""`rehydrate inspect` and `lint`: what a prompt holds and costs, and what it wastes."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._document import Document, document_of
-from rehydrate.cli.memory_store import add_memory_options, opened_memory
-from rehydrate.cli.options import add_command, add_format_option, some_tokens, text_of
-from rehydrate.cli.terminal import Failure, Terminal, say, say_written, show, write
-from rehydrate.errors import BudgetExceededError, InvalidMessageError
+from rehydrate._text import plural
+from rehydrate.cli.memory_store import MEMORY, opened_memory
+from rehydrate.cli.options import (
+    COLOR,
+    FORMAT,
+    add_command,
+    group,
+    json_option,
+    naming_lines,
+    option,
+    output_of,
+    some_tokens,
+    text_of,
+)
+from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, show, write
+from rehydrate.errors import BudgetExceededError
 from rehydrate.formats import detect_format
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
-    from rehydrate.prompt.compiled import CompiledPrompt
-    from rehydrate.prompt.ir import PromptIR
+    from rehydrate.linting.subject import Finding, Subject
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget
 
 
-_LEFT_ALONE = ("query", "memory", "namespace", "knowledge", "budget", "hard", "provider", "model")
+_LEFT_ALONE = ("query", "memory", "namespace", "knowledge", "soft", "hard", "provider", "model")
+FOUND = 1
+SHOWN_PLACES = 5
+PLACE_CELLS = 16
+TOKEN_CELLS = 10
+NARROWEST_MESSAGE = 24
 
-_EXAMPLES = """\
+_STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
+_GRAVE = ("info", "warning", "error", "never")
+_HISTORY = re.compile(r"history\[(\d+)\]")
+# Listed here and not read from the linter: declaring a command must not load it. A test compares.
+_RULES = {
+    "base64": "binary data as text",
+    "echo": "content that stands earlier already",
+    "raw_log": "logs in full",
+    "search_dump": "searches that return whole files",
+    "unused_result": "tool results never used again",
+    "whole_file": "long files in full",
+    "heavy_tools": "heavy tool schemas",
+    "thinking": "thinking of turns that are over",
+    "growth": "tokens a turn, and when the budget is crossed",
+    "growing_system": "a system prompt that grows",
+    "unstable_prefix": "dates, times and ids that break the cache",
+    "breakpoints": "cache marks too many, too early or missing",
+}
+
+_INSPECT_EXAMPLES = """\
 FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
 prompt, or a PromptIR or compiled prompt as JSON (PromptIR.to_json(), or --json here).
 
 Of a conversation the prompt of its next turn is made first: sources are asked, passes run. Nothing
 is sent and nothing remembered. Without -o the prompt is printed as a table.
 
-`rehydrate thread store THREAD -o PAGE` has a page of a stored thread's context store.
-
 examples:
-  rehydrate inspect session.jsonl
   rehydrate inspect session.jsonl -o report.html --query "the failing login test"
-  rehydrate inspect session.jsonl -o report.html --memory memory.db --namespace alice
   rehydrate inspect request.json --budget 20k --json > prompt.json
-  rehydrate inspect prompt.json -o report.html
+"""
+_LINT_EXAMPLES = f"""\
+FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
+prompt, the bodies of a session's requests, one a line, or a PromptIR or compiled prompt as JSON.
+
+Exit code: 0 without findings of the --fail-on severity or a graver one, else 1.
+
+rules:
+{"".join(f"  {name:<17}{about}{chr(10)}" for name, about in _RULES.items())}
+examples:
+  rehydrate lint request.json --model claude-sonnet-4-5 --fail-on error
+  rehydrate lint session.jsonl --rule echo --rule raw_log --all
+  rehydrate lint session.jsonl --json | jq '.findings[] | select(.tokens > 1000)'
 """
 
 
 def add_parser(commands: Any) -> None:
-    """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "inspect",
-        help="show a prompt: what stands in it, why, and what it costs",
-        description="Sections in order with tokens, priority and provenance, what was left out and "
-        "why, cache breakpoints, sources, passes, and the score of each unit of the history.",
-        epilog=_EXAMPLES,
-        run=run,
+    """Declare the two commands and their options."""
+    file = option("FILE", "the session or prompt; - reads stdin")
+    hard = option("--hard N", "hard budget in tokens (default: 180k)", some_tokens)
+    add_command(
+        *(commands, "inspect", "show a prompt: what it holds, why, and what it costs", run_inspect),
+        *(file, option("-o --output PAGE", "one HTML page that needs nothing")),
+        option("--json", "write the PromptIR as JSON"),
+        group(
+            "the turn, of a conversation",
+            *(option("--query TEXT", "what it is about"), *MEMORY),
+            option("--knowledge PATH", "a document or folder; repeatable", action="append"),
+            option("--budget N", "soft budget (default: 50k)", some_tokens, dest="soft"),
+            *(hard, option("--provider", "default: the conversation's own", PROVIDERS)),
+            *(option("--model MODEL", "whose prompt it is"), FORMAT),
+        ),
+        epilog=_INSPECT_EXAMPLES,
     )
-    parser.add_argument("file", metavar="FILE", help="the session or prompt; - reads stdin")
-    parser.add_argument("-o", "--output", metavar="PAGE", help="one HTML page that needs nothing")
-    parser.add_argument("--json", action="store_true", help="write the PromptIR as JSON")
-
-    turn = parser.add_argument_group("the turn, of a conversation")
-    turn.add_argument("--query", metavar="TEXT", help="what it is about")
-    add_memory_options(turn)
-    turn.add_argument(
-        "--knowledge", metavar="PATH", action="append",
-        help="a document or folder to look things up in; repeatable",
-    )  # fmt: skip
-    turn.add_argument("--budget", type=some_tokens, metavar="N", help="soft budget (default: 50k)")
-    turn.add_argument("--hard", type=some_tokens, metavar="N", help="hard budget (default: 180k)")
-    turn.add_argument("--provider", choices=PROVIDERS, help="default: the conversation's own")
-    turn.add_argument("--model", help="whose prompt it is")
-    add_format_option(turn)
+    add_command(
+        *(commands, "lint", "find what a session spends tokens on to no use", run_lint),
+        *(file, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
+        option("--rule NAME", "only this rule; repeatable", _RULES, [], action="append"),
+        option("--soft N", "soft budget in tokens (default: 50k)", some_tokens),
+        *(hard, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),
+        option("--all", "every place, not the worst of a rule"),
+        *(json_option("the findings"), COLOR),
+        epilog=_LINT_EXAMPLES,
+    )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Read, make the prompt and write; return the exit code."""
-    page = None if options.output in (None, "-") else Path(options.output)
-    _check_files(options, page)
-    name, text = text_of(options.file)
-    prompt, units = _prompt_in_file(text, options) or _next_prompt(name, text, options)
-    if options.json:
-        write(_ir(prompt).to_json(indent=2) + "\n")
-    if options.output:
-        inspector_page = import_module("rehydrate.page").inspector_page  # of another distribution
-        write(inspector_page(prompt, units=units, title=name), page)
-        if page is not None:
-            say_written(page, f"the prompt of {name}, {_ir(prompt).tokens:,} tokens")
-    if not (options.json or options.output):
-        show(_lines(prompt), Terminal.of(sys.stdout, "auto"))
-    return 0
-
-
-def _prompt_in_file(
-    text: str, options: argparse.Namespace
-) -> tuple[PromptIR | CompiledPrompt, None] | None:
-    """Return the prompt in the file, if it is one."""
+def _prompt_in(text: str) -> PromptIR | CompiledPrompt | None:
+    """Return the PromptIR or compiled prompt that a text is, if it is one."""
     if text.lstrip()[:1] != "{" or '"rehydrate"' not in text:
         return None
     try:
@@ -104,14 +129,45 @@ def _prompt_in_file(
         return None
     if not isinstance(document, dict) or not isinstance(document.get("rehydrate"), str):
         return None
-    for option in _LEFT_ALONE:
-        if getattr(options, option, None):
-            raise Failure(f"--{option} makes a prompt of a conversation; {options.file} is one")
-    from rehydrate.prompt.compiled import CompiledPrompt
-    from rehydrate.prompt.ir import PromptIR
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 
     kind = CompiledPrompt if document["rehydrate"] == "compiled_prompt" else PromptIR
-    return kind.from_dict(document), None
+    return kind.from_dict(document)
+
+
+def _budget(options: argparse.Namespace) -> Budget:
+    from rehydrate.prompt.request import Budget
+
+    standard = Budget()
+    soft = options.soft or min(standard.soft_tokens, options.hard or standard.soft_tokens)
+    return Budget(soft, options.hard or max(standard.hard_tokens, soft))
+
+
+# inspect
+
+
+def run_inspect(options: argparse.Namespace) -> int:
+    """Read, make the prompt and write; return the exit code."""
+    page = output_of(options, options.file)
+    name, text = text_of(options.file)
+    units: Explanation | None = None
+    prompt = _prompt_in(text)
+    if prompt is None:
+        prompt, units = _next_prompt(name, text, options)
+    else:
+        for field in _LEFT_ALONE:
+            if getattr(options, field, None):
+                flag = "budget" if field == "soft" else field
+                raise Failure(f"--{flag} makes a prompt of a conversation; {options.file} is one")
+    if options.json:
+        write(_ir(prompt).to_json(indent=2) + "\n")
+    if options.output:
+        inspector_page = import_module("rehydrate.page").inspector_page  # of another distribution
+        what = f"the prompt of {name}, {_ir(prompt).tokens:,} tokens"
+        write(inspector_page(prompt, units=units, title=name), page, what=what)
+    if not (options.json or options.output):
+        show(_prompt_lines(prompt), Terminal.of(sys.stdout))
+    return 0
 
 
 def _next_prompt(
@@ -119,15 +175,10 @@ def _next_prompt(
 ) -> tuple[PromptIR | CompiledPrompt, Explanation | None]:
     """Return the prompt of the conversation's next turn, and the scores of its units."""
     document = document_of(name, text)
-    try:
+    with naming_lines(document):
         ir = _hydrated(document, json.loads(text) if document.around else {}, options)
         prompt = _compile(ir, options)
         return prompt, _scores(document, _ir(prompt), options) if options.output else None
-    except InvalidMessageError as error:
-        if error.index is None or error.index >= len(document.entries):
-            raise
-        line = document.line_of(error.index)
-        raise Failure(f"line {line} of {document.name}: {error}") from None
 
 
 def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namespace) -> PromptIR:
@@ -185,21 +236,13 @@ def _scores(document: Document, ir: PromptIR, options: argparse.Namespace) -> Ex
     ).explain()
 
 
-def _budget(options: argparse.Namespace) -> Budget:
-    from rehydrate.prompt.request import Budget
-
-    standard = Budget()
-    soft = options.budget or min(standard.soft_tokens, options.hard or standard.soft_tokens)
-    return Budget(soft, options.hard or max(standard.hard_tokens, soft))
-
-
 def _ir(prompt: PromptIR | CompiledPrompt) -> PromptIR:
     from rehydrate.prompt.ir import PromptIR
 
     return prompt if isinstance(prompt, PromptIR) else prompt.ir
 
 
-def _lines(prompt: PromptIR | CompiledPrompt) -> Iterator[str]:
+def _prompt_lines(prompt: PromptIR | CompiledPrompt) -> Iterator[str]:
     yield from str(prompt.explain()).splitlines()
     yield ""
     broken = _ir(prompt).verify()
@@ -207,14 +250,145 @@ def _lines(prompt: PromptIR | CompiledPrompt) -> Iterator[str]:
     yield from (f"  {' '.join(str(one).split())}" for one in broken)
 
 
-def _check_files(options: argparse.Namespace, page: Path | None) -> None:
-    if options.json and options.output == "-":
-        raise Failure("--json and -o - both write to standard output; name a file with -o")
-    if page is None or options.file == "-":
-        return
-    try:
-        is_same = page.samefile(options.file)
-    except (OSError, ValueError):
-        return
-    if is_same:
-        raise Failure(f"-o {page} would overwrite the input; name another file")
+# lint
+
+
+class _Source(NamedTuple):
+    """The linted input, and how to find its places in the file."""
+
+    name: str
+    target: Any
+    document: Document | None = None
+
+    def line(self, place: str) -> int | None:
+        """Return the line number of a place, where the file has one entry a line."""
+        found = _HISTORY.fullmatch(place)
+        if not found or self.document is None or self.document.frame is not None:
+            return None
+        return self.document.line_of(int(found[1]))
+
+    def words(self, text: str) -> str:
+        """Return a message with line numbers in place of places, where they are known."""
+
+        def words(found: re.Match[str]) -> str:
+            line = self.line(found[0])
+            return f"line {line:,}" if line else found[0]
+
+        return _HISTORY.sub(words, text)
+
+
+def run_lint(options: argparse.Namespace) -> int:
+    """Read, lint and print; return the exit code."""
+    from rehydrate.linting.linter import lint_subject
+    from rehydrate.linting.subject import Subject
+
+    source = _source(*text_of(options.file))
+    budget = None if options.soft is None and options.hard is None else _budget(options)
+    with naming_lines(source.document):
+        subject = Subject.of(
+            source.target, format=options.format, model=options.model, budget=budget
+        )
+    if not (subject.texts or subject.static or subject.tools or subject.media_tokens):
+        raise Failure(f"{source.name} holds no conversation: no message that says anything")
+    findings = lint_subject(subject, options.rule or None)
+    shown = [
+        {**finding._asdict(), **({"line": line} if (line := source.line(finding.place)) else {})}
+        for finding in findings
+    ]
+    tokens = {"tokens": subject.whole_tokens, "current_tokens": subject.tokens}
+    answer(
+        options,
+        {**tokens, "findings": shown},
+        lambda terminal: _lines(source, subject, findings, terminal, every=options.all),
+    )
+    failed = options.fail_on != "never" and any(
+        finding.is_at_least(options.fail_on) for finding in findings
+    )
+    return FOUND if failed else 0
+
+
+def _source(name: str, text: str) -> _Source:
+    """Read a PromptIR, a compiled prompt, the body of a request, or messages."""
+    if target := _prompt_in(text) or _requests(text):
+        return _Source(name, target)
+    document = document_of(name, text)
+    if {"system", "instructions", "tools", "model"} & {*document.around}:
+        return _Source(name, json.loads(text), document)
+    return _Source(name, document.entries, document)
+
+
+def _requests(text: str) -> list[Any]:
+    """Return the bodies of a session's requests, one a line; none if any line is something else."""
+    from rehydrate.linting.subject import is_request
+
+    lines = [line for line in text.splitlines() if line.strip()]
+    bodies: list[Any] = []
+    for line in lines if len(lines) > 1 else ():
+        try:
+            bodies.append(json.loads(line))
+        except (ValueError, RecursionError):  # the reader of documents reports it
+            return []
+        if not is_request(bodies[-1]):
+            return []
+    return bodies
+
+
+def _lines(
+    source: _Source,
+    subject: Subject,
+    findings: Sequence[Finding],
+    terminal: Terminal,
+    *,
+    every: bool,
+) -> Iterator[str]:
+    figures = f": {subject.whole_tokens:,} tokens, {plural(subject.steps, 'request')}; "
+    figures += plural(len(findings), "finding") if findings else "nothing found"
+    name = terminal.fit_end(source.name, max(terminal.width - len(figures), PLACE_CELLS))
+    yield f"{name}{figures}"
+    if subject.tokens_before:
+        yield (
+            f"{subject.tokens_before:,} of them are before the last compaction, {subject.tokens:,} "
+            "in the current prompt"
+        )
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in findings:  # gravest first, and so are the rules
+        by_rule.setdefault(finding.rule, []).append(finding)
+    for rule, found in by_rule.items():
+        yield ""
+        yield from _rule_lines(rule, found, source, terminal, every=every)
+
+
+def _rule_lines(
+    rule: str, found: Sequence[Finding], source: _Source, terminal: Terminal, *, every: bool
+) -> Iterator[str]:
+    severity = found[0].severity
+    tokens = sum(finding.tokens for finding in found)
+    places = [plural(len(found), "place")] if len(found) > 1 else []
+    figures = ", ".join([*places, f"{tokens:,} tokens"] if tokens else places)
+    rest = f": {_RULES[rule]}" + (f"  {figures}" if figures else "")
+    yield (
+        terminal.paint(pad(severity, 8), _STYLES[severity])
+        + terminal.paint(rule, "bold")
+        + terminal.fit(rest, terminal.width - 8 - len(rule))
+    )
+    shown = found if every else found[:SHOWN_PLACES]
+    room = max(terminal.width - 2 - PLACE_CELLS - TOKEN_CELLS - 4, NARROWEST_MESSAGE)
+    for finding in shown:
+        line = source.line(finding.place)
+        place = f"line {line:,}" if line else finding.place or "all of it"
+        cost = f"{finding.tokens:,}" if finding.tokens else ""
+        yield (
+            f"  {pad(terminal.fit(place, PLACE_CELLS), PLACE_CELLS)}{pad(cost, TOKEN_CELLS, '>')}  "
+            f"{terminal.fit(source.words(finding.message), room)}"
+        )
+    if len(found) > len(shown):
+        left = sum(finding.tokens for finding in found[len(shown) :])
+        yield f"  {len(found) - len(shown):,} more, {left:,} tokens (--all)"
+    arrow = terminal.glyph("→", "->")
+    for remedy in dict.fromkeys(_general_remedy(finding.remedy) for finding in shown):
+        yield f"  {arrow} {terminal.fit(remedy, max(terminal.width - 4, NARROWEST_MESSAGE))}"
+
+
+def _general_remedy(remedy: str) -> str:
+    """Return the remedy of a rule without the place of a single finding."""
+    return re.sub(r"a reference to \S+", "a reference", remedy)

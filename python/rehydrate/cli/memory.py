@@ -1,12 +1,62 @@
-"""`rehydrate memory`: adds, finds and maintains what outlives a conversation."""
+"""`rehydrate memory`: adds, finds, brings in and maintains what outlives a conversation."""
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from rehydrate.cli import memory_add, memory_care, memory_list, memory_search
-from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
-from rehydrate.cli.options import add_command
+from rehydrate._text import plural
+from rehydrate.cli import memory_search
+from rehydrate.cli.memory_store import (
+    NAMESPACE_VARIABLE,
+    STORE,
+    STORE_VARIABLE,
+    STORES,
+    WHOLE_STORE,
+    checked_text,
+    moment,
+    named_namespace,
+    namespace_of,
+    opened,
+    place_of,
+    read_text,
+    share,
+    shown_place,
+    store_path,
+)
+from rehydrate.cli.options import (
+    COLOR,
+    EMBEDDER,
+    add_command,
+    add_commands,
+    group,
+    json_option,
+    one_of,
+    option,
+)
+from rehydrate.cli.terminal import Failure, Progress, Terminal, answer, confirmed, say, write
+from rehydrate.errors import InvalidArgumentError, StoreCorruptError
+from rehydrate.memory.items import TIERS, VerifyReport
+from rehydrate.memory.transfer import Imported
+
+if TYPE_CHECKING:
+    from rehydrate.memory.folder import SyncReport
+    from rehydrate.memory.items import Added
+    from rehydrate.memory.memory import Memory
+    from rehydrate.memory.store import ItemWriter
+
+
+BATCH = 500
+"""Texts written in one transaction; each transaction waits for the disk."""
+SHOWN_HANDLES = 20
+SHOWN_PATHS = 20
 
 _EXAMPLES = f"""\
 Every command names a namespace, such as a project or a user: --namespace NAME, or once for all
@@ -22,17 +72,460 @@ start here:
 
 rehydrate memory COMMAND --help says more about a command.
 """
+_ADD_EXAMPLES = """\
+The same text from the same source is one item: adding it again changes nothing. Keys, tokens and
+passwords are taken out before anything is written. What is printed are the handles.
+
+examples:
+  rehydrate memory add "Anna prefers tea." --kind preference --source chat/41
+  rehydrate memory add --lines - --source facts.txt < facts.txt    an item a line
+"""
+_SYNC_EXAMPLES = """\
+core.md becomes hot (in every turn, at most 100 lines), archive/ cold (only searched for), all other
+.md and .txt files warm. Syncing again touches only what changed, and forgets what is gone.
+"""
+_IMPORT_EXAMPLES = """\
+Items come back with the same handles, provenance, times and links. Importing twice is harmless.
+"""
+_VERIFY_EXAMPLES = """\
+Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
+that is no error. Exit code 1 if the file itself is damaged.
+"""
+_REBUILD_EXAMPLES = """\
+The index is made from the file, so nothing can be lost. It is needed seldom: an index that is
+missing or damaged is made again by itself. With --embedder, what has no vector gets one.
+"""
+_EXPORT_EXAMPLES = """\
+The file is JSON Lines: a line that says what it is, then an item a line. import brings it back.
+"""
+_FORGET_EXAMPLES = """\
+What is forgotten is gone from the disk too. Of --source, --thread and --all it is said how much
+goes, and asked first; --yes says yes. Exit code 1 if a handle was not there.
+
+example:
+  rehydrate memory list --before 52w --json | jq -r '.items[].handle' | rehydrate memory forget -
+"""
+_COPY_EXAMPLES = """\
+Handles, provenance, times, tiers and links are the same afterwards. What is there already stays as
+it is, so a copy that was interrupted can be made again. Vectors of a model are made anew.
+"""
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command, its subcommands and their options."""
-    parser = add_command(
-        commands,
-        "memory",
-        help="keep texts in a file, find them again by words and by meaning",
-        description="A memory: texts in one file, found by words, parts of words and meaning.",
-        epilog=_EXAMPLES,
+    about = "keep texts in a file, find them again by words and by meaning"
+    parts = add_commands(commands, "memory", about, _EXAMPLES)
+    result = json_option("the result")
+    incoming = (
+        STORE,
+        option("--no-redact", "keep keys, tokens and passwords as they are"),
+        EMBEDDER,
+        result,
+        COLOR,
     )
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for part in (memory_add, memory_search, memory_list, memory_care):
-        part.add_parser(parts)
+    add_command(
+        *(parts, "add", "remember texts, each as one item", run_add),
+        option("TEXT", "what to remember; - reads standard input", nargs="+"),
+        option("--lines", "each line is an item"),
+        group(
+            "what to say of them",
+            option("--kind KIND", "a word of yours: decision, preference (default: note)"),
+            option("--tier", "default: warm", TIERS),
+            option("--source SOURCE", "where it is from: a file, an address, a conversation"),
+            option("--thread THREAD", "which conversation it was said in"),
+            option("--principal PRINCIPAL", "on whose behalf"),
+            option("--trust T", "0 to 1 (default: 1)", share),
+            option("--time WHEN", "when it was said: 2026-02-17 or 2h (ago)", moment),
+            option("--expires WHEN", "from then on it is not found: 2026-12-31", moment),
+        ),
+        *incoming,
+        epilog=_ADD_EXAMPLES,
+    )
+    add_command(
+        *(parts, "sync", "bring a folder of notes in, or what changed in it", run_sync),
+        option("FOLDER"),
+        option("--label LABEL", "what sources begin with; default: the folder's name"),
+        *incoming,
+        epilog=_SYNC_EXAMPLES,
+    )
+    add_command(
+        *(parts, "import", "bring in what export wrote", run_import),
+        option("FILE", "JSON Lines; - reads standard input"),
+        *incoming,
+        epilog=_IMPORT_EXAMPLES,
+    )
+    memory_search.add_parsers(parts)
+    add_command(
+        *(parts, "verify", "check everything that is stored, whatever the namespace", run_verify),
+        *(WHOLE_STORE, json_option("the findings"), COLOR),
+        epilog=_VERIFY_EXAMPLES,
+    )
+    add_command(
+        *(parts, "rebuild", "make the index anew, of one namespace or of all", run_rebuild),
+        STORES,
+        option("--embedder MODEL", "an ONNX model that gives vectors"),
+        option("--vectors", "drop the vectors that are there; those of --embedder replace them"),
+        result,
+        epilog=_REBUILD_EXAMPLES,
+    )
+    add_command(
+        *(parts, "export", "write a namespace to a file", run_export),
+        option("FILE", "where to; - writes to standard output"),
+        STORE,
+        option("--json", "the result as JSON, on standard error"),
+        epilog=_EXPORT_EXAMPLES,
+    )
+    add_command(
+        *(parts, "forget", "remove items, from the disk too", run_forget),
+        option("HANDLE", "as list prints them; - reads standard input", nargs="*"),
+        one_of(
+            option("--source SOURCE", "everything from this source"),
+            option("--thread THREAD", "everything of this thread"),
+            option("--all", "everything in the namespace"),
+        ),
+        option("-y --yes", "do not ask"),
+        *(STORE, result),
+        epilog=_FORGET_EXAMPLES,
+    )
+    add_command(
+        *(parts, "copy", "copy a namespace, or all, to another memory", run_copy),
+        option("TO", "a file, or postgresql://user@host/database"),
+        *(STORES, option("--embedder MODEL", "an ONNX model for the copy's vectors"), result),
+        epilog=_COPY_EXAMPLES,
+    )
+
+
+# Bringing in
+
+
+@contextmanager
+def _adding(
+    options: argparse.Namespace, doing: str, unit: str, total: int | None = None
+) -> Iterator[tuple[Memory, Progress]]:
+    """Yield the memory of a command that adds items, made if missing, and the progress."""
+    with opened(options, to="create") as memory:
+        try:
+            with Progress(doing, unit, total) as progress:
+                yield memory, progress
+        except KeyboardInterrupt:
+            say("rehydrate: interrupted; what was brought in stays, running it again adds the rest")
+            raise
+
+
+def run_add(options: argparse.Namespace) -> int:
+    """Add the texts and print their handles."""
+    namespace_of(options)  # a mistake in it is said before standard input is read
+    texts = _texts(options)
+    fields: dict[str, Any] = {
+        name: checked_text(f"--{name}", value) if isinstance(value, str) else value
+        for name in ("kind", "tier", "source", "thread", "principal", "trust", "time", "expires")
+        if (value := getattr(options, name)) is not None
+    }
+    added: list[Added] = []
+    with _adding(options, "adding", "texts", len(texts)) as (memory, progress):
+        for start in range(0, len(texts), BATCH):
+            batch = texts[start : start + BATCH]
+            added += memory.add(batch, **fields)
+            progress.advance(len(batch))
+    shown = [
+        {
+            "handle": one.handle,
+            "created": one.created,
+            "redactions": [redaction._asdict() for redaction in one.redactions],
+        }
+        for one in added
+    ]
+    answer(options, {"added": shown}, lambda terminal: _added_lines(added, terminal))
+    if len(added) > 1 and sys.stderr.isatty():
+        new = sum(one.created for one in added)
+        say(f"{new:,} new, {len(added) - new:,} there already")
+    names = [redaction.name for one in added for redaction in one.redactions]
+    if names:
+        kinds = ", ".join(sorted(set(names)))
+        count = "a secret was" if len(names) == 1 else f"{len(names):,} secrets were"
+        say(f"rehydrate: note: {count} taken out ({kinds}); --no-redact keeps them")
+    return 0
+
+
+def run_sync(options: argparse.Namespace) -> int:
+    """Sync the folder and print what changed."""
+    from rehydrate.memory.folder import sync_folder
+
+    namespace = namespace_of(options)
+    if not Path(options.folder).is_dir():
+        raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
+    with _adding(options, f"syncing {options.folder}", "passages new") as (memory, progress):
+        watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
+        report = sync_folder(watched, options.folder, namespace, options.label)
+        hot = memory.stats().hot if not options.json else 0
+    shown = {
+        **{name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")},
+        "refused": [refused._asdict() for refused in report.refused],
+        "warnings": report.warnings,
+        "chunks_added": report.chunks_added,
+        "chunks_removed": report.chunks_removed,
+        "chunks_unchanged": report.chunks_unchanged,
+    }
+    answer(options, shown, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
+    for warning in report.warnings:
+        say(f"rehydrate: warning: {warning}")
+    return 0
+
+
+def run_import(options: argparse.Namespace) -> int:
+    """Add what `export` wrote and print how much of it is new."""
+    from rehydrate.memory.transfer import import_items
+
+    namespace = namespace_of(options)
+    with (
+        _file_of(options.file) as path,
+        _adding(options, "importing", "items", _count_items(path)) as (memory, progress),
+    ):
+        watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
+        done = import_items(watched, path, namespace)
+    line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
+    if done.lost_links:
+        line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
+    answer(options, done._asdict(), lambda _: [line])
+    return 0
+
+
+def _texts(options: argparse.Namespace) -> list[str]:
+    if options.text.count("-") > 1:
+        raise Failure("- stands for standard input, which can be read only once")
+    texts: list[str] = []
+    for index, argument in enumerate(options.text):
+        text = read_text() if argument == "-" else checked_text(f"text {index + 1}", argument)
+        if options.lines:
+            texts += [line for line in text.splitlines() if line.strip()]
+        elif text:
+            texts.append(text)
+        else:
+            raise Failure(
+                "standard input is empty; there is nothing to remember"
+                if argument == "-"
+                else f"text {index + 1} is empty; an item holds at least one character"
+            )
+    return texts
+
+
+def _added_lines(added: Sequence[Added], terminal: Terminal) -> Iterator[str]:
+    # A script wants every handle, a person not a thousand of them.
+    is_read = sys.stdout.isatty()
+    for one in added[:SHOWN_HANDLES] if is_read else added:
+        is_old = is_read and not one.created
+        yield one.handle + (f"  {terminal.paint('there already', 'dim')}" if is_old else "")
+    if is_read and len(added) > SHOWN_HANDLES:
+        yield f"and {len(added) - SHOWN_HANDLES:,} more"
+
+
+def _sync_lines(report: SyncReport, folder: str, hot: int, terminal: Terminal) -> Iterator[str]:
+    marks = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
+    for name, (sign, style) in marks.items():
+        paths, mark = getattr(report, name), terminal.paint(sign, style)
+        for path in paths[:SHOWN_PATHS]:
+            yield f"{mark} {terminal.safe(path)}"
+        if len(paths) > SHOWN_PATHS:
+            yield f"{mark} and {len(paths) - SHOWN_PATHS:,} more"
+    for path, reason in report.refused:
+        yield f"{terminal.paint('!', 'yellow')} {terminal.safe(path)}: {terminal.safe(reason)}"
+    files = [
+        f"{len(paths):,} {name}"
+        for name in (*marks, "unchanged", "refused")
+        if (paths := getattr(report, name))
+    ]
+    if not files:
+        yield f"{terminal.safe(folder)} holds no notes; notes are .md and .txt files"
+        return
+    yield (
+        f"{', '.join(files)}; {plural(report.chunks_added, 'passage')} new, "
+        f"{report.chunks_removed:,} gone, {report.chunks_unchanged:,} as they were"
+        + (f"; {hot:,} hot" if hot else "")
+    )
+
+
+class _MemoryWithProgress:
+    """A memory that counts what it stores."""
+
+    def __init__(self, memory: Memory, progress: Progress) -> None:
+        self._memory = memory
+        self._progress = progress
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._memory, name)
+
+    def add(self, items: Sequence[Any], *, namespace: str) -> list[Added]:
+        added = self._memory.add(items, namespace=namespace)
+        self._progress.advance(len(items))
+        return added
+
+
+@contextmanager
+def _file_of(name: str) -> Iterator[Path]:
+    """Yield the file of this name; standard input is copied to a temporary one."""
+    if name != "-":
+        yield Path(name)
+        return
+    with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
+        path = Path(folder) / "standard input"
+        path.write_bytes(read_text().encode())
+        try:
+            yield path
+        except InvalidArgumentError as error:
+            raise Failure(str(error).replace(f"{folder}{os.sep}", "")) from None
+
+
+def _count_items(path: Path) -> int | None:
+    try:
+        with path.open("rb") as file:
+            return sum(b'"text"' in line for line in file) or None  # all but the header
+    except (OSError, ValueError):
+        return None  # reading it reports the error
+
+
+# Maintenance
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """Check the file; return 1 if it is damaged."""
+    path = shown_place(store_path(options))
+    try:
+        with opened(options, whole=True) as memory, Progress(f"checking {path}", "items"):
+            report = memory.verify()
+    except StoreCorruptError as error:  # so damaged that it does not even open
+        report = VerifyReport(0, (error.problem,))
+    shown = {name: getattr(report, name) for name in ("ok", "items", "problems", "damaged_indexes")}
+    answer(options, shown, lambda terminal: _findings(report, path, terminal))
+    return int(not report.ok)
+
+
+def _findings(report: VerifyReport, path: str, terminal: Terminal) -> Iterator[str]:
+    name = terminal.safe(path)
+    if report.damaged_indexes:
+        parts = plural(report.damaged_indexes, "damaged part")
+        yield (
+            f"{terminal.paint('note', 'yellow')}  {parts} of the index thrown away; searches are "
+            "right all the same, and rehydrate memory rebuild makes the index anew"
+        )
+    if report.ok:
+        yield f"{terminal.paint('ok', 'green', 'bold')}  {plural(report.items, 'item')} in {name}"
+        return
+    for problem in report.problems:
+        yield f"{terminal.paint('damaged', 'red', 'bold')}  {terminal.safe(problem)}"
+    yield (
+        f"{plural(report.items, 'item')} checked in {name}; restore a backup, or write what can "
+        "still be read: rehydrate memory export"
+    )
+
+
+def _sizes(options: argparse.Namespace, memory: Memory) -> dict[str, int]:
+    """Return the namespaces that a command is for, with the number of their items."""
+    wanted = named_namespace(options)
+    names = list(memory.namespaces()) if wanted is None else [wanted]
+    return {name: memory.stats(namespace=name).items for name in names}
+
+
+def run_rebuild(options: argparse.Namespace) -> int:
+    """Rebuild the index and print how many items it holds."""
+    wanted = named_namespace(options)
+    with opened(options, to="change", whole=True) as memory:
+        sizes = _sizes(options, memory)
+        items, every = 0, sum(sizes.values())
+        # A namespace is one step, which cannot be done by halves.
+        doing = "rebuilding" if len(sizes) > 1 else f"rebuilding {plural(every, 'item')}"
+        with Progress(doing, "items", every if len(sizes) > 1 else None) as progress:
+            for name, size in sizes.items():
+                if options.vectors:
+                    memory.drop_vectors(namespace=name)
+                items += memory.rebuild(namespace=name)
+                progress.advance(size)
+    what = repr(wanted) if wanted else plural(len(sizes), "namespace")
+    line = f"the index of {what} is new: {plural(items, 'item')}"
+    answer(options, {"items": items, "namespaces": len(sizes)}, lambda _: [line], indent=None)
+    return 0
+
+
+def run_copy(options: argparse.Namespace) -> int:
+    """Copy, namespace by namespace, and print the counts."""
+    if not options.to:
+        raise Failure("the memory to copy to is empty; name a file, or a URL")
+    named_namespace(options)  # a mistake in it makes no file
+    target = argparse.Namespace(**{**vars(options), "store": options.to})
+    total = Imported(0, 0, 0, 0)
+    with opened(options, whole=True) as memory, opened(target, to="create", whole=True) as other:
+        sizes = _sizes(options, memory)
+        with Progress("copying", "items", sum(sizes.values())) as progress:
+            for name, size in sizes.items():
+                found = memory.copy_to(other, namespace=name)
+                total = Imported(*(sum(pair) for pair in zip(total, found, strict=True)))
+                progress.advance(size)
+    line = (
+        f"{plural(total.added, 'item')} of {plural(len(sizes), 'namespace')} copied to "
+        f"{shown_place(place_of(options.to))}; {total.unchanged:,} there already"
+    )
+    answer(options, {"namespaces": len(sizes), **total._asdict()}, lambda _: [line], indent=None)
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write the namespace; the count goes to the stream without data."""
+    with opened(options) as memory:
+        if options.file == "-":
+            with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
+                path = Path(folder) / "export.jsonl"
+                count = memory.export_items(path)
+                write(path.read_text(encoding="utf-8"))
+        else:
+            with Progress(f"writing {options.file}", "items"):
+                count = memory.export_items(options.file)
+    if options.json:
+        say(json.dumps({"items": count}))
+    elif options.file != "-":
+        answer(options, None, lambda _: [f"{plural(count, 'item')} written to {options.file}"])
+    if not count:
+        say(f"rehydrate: note: namespace {memory.namespace!r} holds nothing")
+    return 0
+
+
+def run_forget(options: argparse.Namespace) -> int:
+    """Remove what is named; ask first if it is much."""
+    namespace_of(options)
+    wide = options.source is not None or options.thread is not None or options.all
+    if wide == bool(options.handle):
+        raise Failure("name what to forget: handles, or one of --source, --thread and --all")
+    handles: list[str] = []
+    for handle in options.handle:
+        handles += read_text().split() if handle == "-" else [checked_text("a handle", handle)]
+    with opened(options, to="change") as memory:
+        forgotten = _purge(memory, options) if wide else memory.forget(handles)
+    if forgotten is None:
+        say("nothing was forgotten")
+        return 1
+    missing = 0 if wide else len({*handles}) - forgotten
+    found = {"forgotten": forgotten, "missing": missing}
+    answer(options, found, lambda _: [f"{forgotten:,} forgotten"], indent=None)
+    if missing:
+        say(
+            f"rehydrate: {plural(missing, 'handle')} not there: forgotten before, or of another "
+            "namespace"
+        )
+    return int(missing > 0)
+
+
+def _purge(memory: Memory, options: argparse.Namespace) -> int | None:
+    """Remove all of it, unless the answer is no."""
+    where = f"namespace {memory.namespace!r}"
+    chosen: dict[str, Any]
+    if options.all:
+        chosen, count, what = {"everything": True}, memory.stats().items, f"all of {where}"
+    else:
+        name = "source" if options.source is not None else "thread"
+        value = checked_text(f"--{name}", getattr(options, name))
+        wanted: dict[str, Any] = {f"{name}s": [value]}
+        count = len(memory.list(limit=None, **wanted))
+        chosen, what = {name: value}, f"{name} {value!r} in {where}"
+    if count and not options.yes and not confirmed(f"forget {plural(count, 'item')}, {what}?"):
+        return None
+    if not count and not options.all:
+        say(f"there is nothing of {what}")
+    return memory.purge(**chosen)

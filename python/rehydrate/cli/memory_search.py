@@ -1,33 +1,43 @@
-"""`rehydrate memory search`: finds items by a query, best first."""
+"""`rehydrate memory search`, `list`, `show` and `stats`: finds items, prints items and figures."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json
+from rehydrate._text import plural
 from rehydrate.cli.memory_store import (
-    add_filters,
-    add_store_options,
-    as_dict,
+    FILTERS,
+    STORE,
     checked_text,
-    day,
     described,
     filters_of,
     namespace_of,
     opened,
     read_text,
 )
-from rehydrate.cli.options import add_command, add_output_options, whole
-from rehydrate.cli.terminal import Failure, Terminal, say, show
+from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
+from rehydrate.cli.terminal import (
+    GAP,
+    Failure,
+    Terminal,
+    aligned,
+    answer,
+    display_width,
+    say,
+    table,
+    write,
+)
 from rehydrate.memory.items import FUSIONS
 
 if TYPE_CHECKING:
-    from rehydrate.memory.items import Hit
+    from rehydrate.memory.items import Hit, MemoryItem, MemoryStats
 
 
 SHOWN_LINES = 6
@@ -45,84 +55,158 @@ _PLAIN = {
 _WORD = re.compile(r"\w+")
 # What begins a line of its own in Markdown: headings, lists, quotes, tables, code.
 _OWN_LINE = re.compile(r"[ \t]*([-*+>|#`~]|\d+[.)]\s)|\t|    ")
+MIN_PREVIEW_CELLS = 20
+SOURCE_CELLS = 28
+KIND_CELLS = 12
 
-_EXAMPLES = """\
+_SEARCH_EXAMPLES = """\
 A hit shows its score (comparable within one search), where it is from, the day it was said, its
 tier and kind, the passage that matches, and the handle under which show prints the whole.
 
 examples:
-  rehydrate memory search "which port is staging on?"
-  rehydrate memory search refund --tier warm --kind decision
   rehydrate memory search "slow website" --after 2w --limit 3
-  rehydrate memory search "card reader" --json | jq -r '.hits[].item.source'
   rehydrate memory search -- --budget          a query that begins with a dash
+"""
+_LIST_EXAMPLES = """\
+example:
+  rehydrate memory list --source notes/decisions.md --json | jq -r '.items[].handle'
+"""
+_SHOW_EXAMPLES = """\
+What is written is the text, byte for byte; --json has all that is known of it besides. In a
+terminal, control characters are replaced, since a text may hold what a terminal would obey.
 """
 
 
-def add_parser(parts: Any) -> None:
-    """Declare the command and its options."""
-    parser = add_command(
-        parts,
-        "search",
-        help="find what is known about something",
-        description="Find items by their words, by parts of words and by meaning, best first.",
-        epilog=_EXAMPLES,
-        run=run,
+def add_parsers(parts: Any) -> None:
+    """Declare the four commands."""
+    add_command(
+        *(parts, "search", "find items by words, parts of words and meaning, best first"),
+        run_search,
+        option("QUERY", "words or a question; - reads standard input", nargs="+"),
+        option("--limit N", "so many hits", whole, 5),
+        option("--full", "whole passages, however long"),
+        option("--fusion", "how words and meaning become one score", FUSIONS),
+        *(FILTERS, STORE),
+        option("--embedder MODEL", "the ONNX model that the memory was made with"),
+        *(json_option("the hits"), COLOR),
+        epilog=_SEARCH_EXAMPLES,
     )
-    parser.add_argument(
-        "query", metavar="QUERY", nargs="+", help="words or a question; - reads standard input"
+    add_command(
+        *(parts, "list", "the items of a namespace, a line each, newest first", run_list),
+        option("--limit N", "lines a page", whole, 20),
+        option("--page P", "from 1 up", whole, 1),
+        option("--oldest-first", "default: newest first"),
+        *(FILTERS, STORE, json_option("the items"), COLOR),
+        epilog=_LIST_EXAMPLES,
     )
-    parser.add_argument(
-        "--limit", type=whole, default=5, metavar="N", help="so many hits (default: 5)"
+    add_command(
+        *(parts, "show", "the whole text of an item, by its handle", run_show),
+        option("HANDLE", "as search, list and add print it"),
+        *(STORE, json_option("text, provenance, links and all"), COLOR),
+        epilog=_SHOW_EXAMPLES,
     )
-    parser.add_argument("--full", action="store_true", help="whole passages, however long")
-    parser.add_argument(
-        "--fusion", choices=FUSIONS,
-        help="how words, parts of words and meaning become one score; default: the one measured "
-        "best",
-    )  # fmt: skip
-    add_filters(parser)
-    add_store_options(parser)
-    parser.add_argument(
-        "--embedder", metavar="MODEL", help="the ONNX model that the memory was made with"
+    add_command(
+        *(parts, "stats", "figures of a namespace, and how full it is", run_stats),
+        *(STORE, json_option("the figures"), COLOR),
     )
-    add_output_options(parser, "the hits as JSON, items and all")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_search(options: argparse.Namespace) -> int:
     """Search and print; finding nothing is not an error."""
     namespace = namespace_of(options)
     words = [read_text().strip() if word == "-" else word for word in options.query]
     query = checked_text("the query", " ".join(words)).strip()
     if not query:
         raise Failure("the query is empty; pass a word or a question")
-    with opened(options, namespace=namespace) as memory:
+    with opened(options) as memory:
         hits = memory.search(query, options.limit, fusion=options.fusion, **filters_of(options))
         held = 1 if hits else memory.stats().items
-    terminal = Terminal.of(sys.stdout, options.color)
-    if options.json:
-        shown = {"query": query, "hits": [_as_dict(hit) for hit in hits]}
-        show([as_json(shown, indent=2)], terminal._replace(encoding="utf-8"))
-    elif hits:
-        show(_lines(hits, query, terminal, whole=options.full), terminal)
+    if hits or options.json:
+        names = ("handle", "score", "text", "trigram", "cosine", "snippet")
+        shown = [
+            {**{name: getattr(hit, name) for name in names}, "item": _as_dict(hit.item)}
+            for hit in hits
+        ]
+        answer(
+            options,
+            {"query": query, "hits": shown},
+            lambda terminal: _lines(hits, query, terminal, whole=options.full),
+        )
     elif not held:
-        say(f"namespace {namespace!r} holds nothing yet; next: rehydrate memory add --help")
+        _say_empty(namespace)
     else:
         remedy = "; with fewer filters there may be more" if described(options) else ""
         say(f"nothing in namespace {namespace!r} matches{remedy}")
     return 0
 
 
-def _as_dict(hit: Hit) -> dict[str, Any]:
-    return {
-        "handle": hit.handle,
-        "score": hit.score,
-        "text": hit.text,
-        "trigram": hit.trigram,
-        "cosine": hit.cosine,
-        "snippet": hit.snippet,
-        "item": as_dict(hit.item),
-    }
+def run_list(options: argparse.Namespace) -> int:
+    """Print one page."""
+    start = (options.page - 1) * options.limit
+    end = start + options.limit
+    with opened(options) as memory:
+        # One more than is shown says whether there is another page.
+        found = memory.list(
+            limit=end + 1, newest_first=not options.oldest_first, **filters_of(options)
+        )
+    items, more = found[start:end], len(found) > end
+    if items or options.json:
+        shown = {"items": [*map(_as_dict, items)], "page": options.page, "more": more}
+        answer(options, shown, lambda terminal: _table(items, terminal))
+    elif found:
+        are = "is" if len(found) == 1 else "are"
+        say(f"page {options.page} is beyond the last; there {are} {plural(len(found), 'item')}")
+    elif described(options):
+        say(f"nothing in namespace {memory.namespace!r} passes the filters")
+    else:
+        _say_empty(memory.namespace)
+    if more and not options.json and sys.stderr.isatty():
+        say(f"there is more: --page {options.page + 1}")
+    return 0
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Print one item."""
+    with opened(options) as memory:
+        item = memory.get(options.handle)
+    if not options.json and (sys.stdout is None or not sys.stdout.isatty()):
+        write(_encodable(item.text))
+        return 0
+    # Line by line: text before a line, as the indents of code, must stay.
+    lines = item.text.splitlines()
+    answer(options, _as_dict(item), lambda terminal: [_safe_line(line, terminal) for line in lines])
+    return 0
+
+
+def run_stats(options: argparse.Namespace) -> int:
+    """Print the figures."""
+    with opened(options) as memory:
+        stats = memory.stats()
+    answer(options, dataclasses.asdict(stats), lambda terminal: _figures(stats, terminal))
+    if not (options.json or stats.items):
+        _say_empty(stats.namespace)
+    return 0
+
+
+def _say_empty(namespace: str | None) -> None:
+    say(f"namespace {namespace!r} holds nothing yet; next: rehydrate memory add --help")
+
+
+def _as_dict(item: MemoryItem) -> dict[str, Any]:
+    """Return all fields of an item as JSON values."""
+    shown: dict[str, Any] = {}
+    for field in ("handle", *(field.name for field in dataclasses.fields(item))):
+        value = getattr(item, field)
+        if isinstance(value, datetime):
+            value = value.isoformat()
+        elif field in {"links", "linked_from", "redactions"}:
+            value = [entry._asdict() for entry in value]
+        shown[field] = value
+    return shown
+
+
+def _day(item: MemoryItem) -> str:
+    return f"{item.time:%Y-%m-%d}" if item.time else "-"
 
 
 def _lines(hits: list[Hit], query: str, terminal: Terminal, *, whole: bool) -> Iterator[str]:
@@ -133,7 +217,7 @@ def _lines(hits: list[Hit], query: str, terminal: Terminal, *, whole: bool) -> I
         if place > 1:
             yield ""
         item = hit.item
-        about = f"{day(item)}  {item.tier}  {terminal.fit(item.kind, 16)}"
+        about = f"{_day(item)}  {item.tier}  {terminal.fit(item.kind, 16)}"
         score = f"{hit.score:.2f}"
         source_cells = max(12, terminal.width - len(about) - len(score) - 9)
         source = terminal.fit_end(item.source or "(no source)", source_cells)
@@ -206,3 +290,92 @@ def _marked(line: str, mark: re.Pattern[str] | None, terminal: Terminal) -> str:
     if mark is None or not terminal.colour:
         return line
     return mark.sub(lambda found: terminal.paint(found[0], "yellow", "bold"), line)
+
+
+def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
+    rows = [
+        (
+            item.handle,
+            _day(item),
+            item.tier,
+            terminal.fit(item.kind, KIND_CELLS),
+            terminal.fit_end(item.source, SOURCE_CELLS),
+        )
+        for item in items
+    ]
+    header, *filled = aligned([("handle", "said on", "tier", "kind", "source"), *rows])
+    widths = list(map(display_width, header))
+    # In a narrow terminal, columns that --json has too are dropped first: kind, day, source.
+    columns = [0, 1, 2, 3, 4]
+    for least in (3, 1, 4):
+        if sum(widths[at] + 2 for at in columns) + MIN_PREVIEW_CELLS <= terminal.width:
+            break
+        columns.remove(least)
+    left = terminal.width - sum(widths[at] + 2 for at in columns)
+
+    def line(row: Sequence[str], preview: str) -> str:
+        return GAP.join([*[row[at] for at in columns], preview]).rstrip()
+
+    yield terminal.paint(line(header, "text"), "dim")
+    for item, row in zip(items, filled, strict=True):
+        preview = terminal.fit(item.text[: 8 * terminal.width], max(left, MIN_PREVIEW_CELLS))
+        plain = line(row, preview)
+        yield terminal.paint(item.handle, "cyan") + plain[len(item.handle) :]
+
+
+def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
+    limits = stats.limits
+    pending = f"{plural(stats.pending, 'item')} not in it yet, found anyway"
+    rows = [
+        ("items", f"{stats.items:,}", _share_of_limit(stats.items, limits.max_items)),
+        ("  hot", f"{stats.hot:,}", "in every turn"),
+        ("  warm", f"{stats.warm:,}", "loaded by name"),
+        ("  cold", f"{stats.cold:,}", "only searched for"),
+        ("links", f"{stats.links:,}", ""),
+        ("held", _bytes(stats.held_bytes), _share_of_limit(stats.held_bytes, limits.max_bytes)),
+        ("index", _bytes(stats.index_bytes), pending if stats.pending else ""),
+        ("file", _bytes(stats.store_bytes), "of all namespaces"),
+        ("made cold", f"{stats.demoted:,}", "by the limits"),
+        ("dropped", f"{stats.dropped:,}", "by the limits"),
+    ]  # fmt: skip
+    if stats.vector_space:
+        rows.insert(5, ("vectors", f"{stats.vectors:,}", f"of {terminal.safe(stats.vector_space)}"))
+    yield terminal.paint(f"namespace {terminal.safe(stats.namespace)}", "bold")
+    figures = table([row[:2] for row in rows], "<>")
+    for figure, (_, _, remark) in zip(figures, rows, strict=True):
+        yield f"{figure}  {terminal.paint(remark, 'dim')}".rstrip()
+
+
+def _share_of_limit(value: int, limit: int | None) -> str:
+    if limit is None:
+        return ""
+    share = value / limit
+    few = 0 < share < 0.001
+    return "under 0.1% of the limit" if few else f"{share:.1%} of the limit"
+
+
+def _bytes(count: int) -> str:
+    if count < 1_000:
+        return f"{count} B"
+    for unit in ("kB", "MB", "GB"):
+        count_ = count / {"kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+        if count_ < 1_000 or unit == "GB":
+            break
+    return f"{count_:.1f} {unit}"
+
+
+def _safe_line(line: str, terminal: Terminal) -> str:
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    parts = line[len(indent) :].split(" ")
+    return indent + " ".join([terminal.safe(part) for part in parts])
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Failure(
+            f"the text holds half a surrogate pair at character {error.start}, which UTF-8 cannot "
+            "say; --json escapes it"
+        ) from None
+    return text

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import math
 import os
 import re
 import stat
@@ -16,21 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from rehydrate._text import is_utf8
+from rehydrate.cli.options import group, names_of, number, option
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
-from rehydrate.memory.opening import folder_named, is_server, shown
+from rehydrate.memory.store import folder_named, is_server, shown
 
 if TYPE_CHECKING:
-    from rehydrate.memory.items import MemoryItem
     from rehydrate.memory.memory import Memory
 
 
 SERVER = "postgresql://user@host/database"
 STORE_VARIABLE = "REHYDRATE_MEMORY"
 NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
-ARCHIVED = ("dropped", "novel", "episode")
-"""The values of `--archive`: the fields of an `Archive`, in their order."""
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> Path:
@@ -54,20 +50,30 @@ def default_store(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "rehydrate" / "memory.db"
 
 
-def add_store_options(parser: argparse.ArgumentParser, *, namespace: bool = True) -> None:
-    """Declare `--store` and, where the command works within one, `--namespace`."""
-    where = parser.add_argument_group("which memory")
-    where.add_argument(
-        "--store", metavar="PATH",
-        help=f"the file, or {SERVER}; default: "
-        f"${STORE_VARIABLE}, else {_short_path(default_store({}))}",
-    )  # fmt: skip
-    if namespace:
-        where.add_argument(
-            "-n", "--namespace", metavar="NAME",
-            help=f"whose memory: a project, a user, a tenant; default: ${NAMESPACE_VARIABLE}, "
-            "and without either nothing is done",
-        )  # fmt: skip
+def _short_path(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home()).as_posix()}".replace("%", "%%")
+    except (ValueError, RuntimeError):
+        return str(path).replace("%", "%%")
+
+
+_STORE = option(
+    "--store PATH",
+    f"the file, or {SERVER}; default: ${STORE_VARIABLE}, else {_short_path(default_store({}))}",
+)
+STORE = group(
+    "which memory",
+    _STORE,
+    option("-n --namespace NAME", f"whose: a project, a user; default: ${NAMESPACE_VARIABLE}"),
+)
+"""For a command that works within one namespace."""
+STORES = group(
+    "which memory",
+    _STORE,
+    option("-n --namespace NAME", f"only this one; default: ${NAMESPACE_VARIABLE}, else all"),
+)
+"""For a command that works within one namespace or all."""
+WHOLE_STORE = group("which memory", _STORE)
 
 
 def store_path(options: argparse.Namespace) -> Path | str:
@@ -79,10 +85,7 @@ def store_path(options: argparse.Namespace) -> Path | str:
 
 def shown_place(place: Path | str) -> str:
     """Return a file or a URL to be printed: without a password."""
-    if isinstance(place, Path):
-        return str(place)
-
-    return shown(place)
+    return str(place) if isinstance(place, Path) else shown(place)
 
 
 def place_of(name: str) -> Path | str:
@@ -131,15 +134,17 @@ def named_namespace(options: argparse.Namespace) -> str | None:
 def opened(
     options: argparse.Namespace,
     *,
-    namespace: str | None,
     to: Literal["read", "change", "create"] = "read",
+    whole: bool = False,
 ) -> Iterator[Memory]:
-    """Yield the memory; it is closed at the end, and its failures are printed then.
+    """Yield the memory within its namespace, or the whole of it; its failures are printed at the
+    end.
 
     Only a command that adds items creates a missing file (`to="create"`).
     """
     from rehydrate.memory.memory import Memory
 
+    namespace = None if whole else namespace_of(options)
     path = store_path(options)
     kind = _kind_of_path(path) if isinstance(path, Path) else "server"
     if kind == "folder":
@@ -194,7 +199,7 @@ def read_text(name: str = "standard input") -> str:
 
 def _model(name: str) -> str:
     """Return a converted model's folder by its name; a folder or `org/name` as it is."""
-    from rehydrate.embedding.locations import find_model
+    from rehydrate.embedding.model_files import find_model
 
     if "/" in name or os.sep in name or name in {"auto", "builtin"}:
         return name
@@ -219,32 +224,40 @@ def _kind_of_path(path: Path) -> Literal["nothing", "file", "folder"]:
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
-def _short_path(path: Path) -> str:
-    try:
-        return f"~/{path.relative_to(Path.home()).as_posix()}".replace("%", "%%")
-    except (ValueError, RuntimeError):
-        return str(path).replace("%", "%%")
-
-
 _AGO = re.compile(r"(\d{1,6})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def moment(text: str) -> datetime:
+    """Parse a day, a time, or an age such as "3d".
+
+    >>> moment("2026-02-17").isoformat()
+    '2026-02-17T00:00:00+00:00'
+    """
+    try:
+        if ago := _AGO.fullmatch(text.strip()):
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        found = datetime.fromisoformat(text.strip())
+    except (OverflowError, ValueError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time; pass a day such as 2026-02-17, or how long ago: 36h, 7d, 2w"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+share = number(0, 1, "is no number from 0 to 1", float)
 _LISTS = ("tier", "kind", "source", "thread")
-
-
-def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Declare the filters; a repeated filter means any of its values."""
-    group = parser.add_argument_group("which items")
-    group.add_argument("--tier", action="append", choices=TIERS, help="repeatable, as those below")
-    group.add_argument("--kind", action="append", help="as decision, note")
-    group.add_argument("--source", action="append", help="the whole of it: notes/decisions.md")
-    group.add_argument("--thread", action="append")
-    group.add_argument(
-        "--after", type=moment, metavar="WHEN",
-        help="said then or later: 2026-02-17, 2026-02-17T09:30 (UTC unless it says otherwise), or "
-        "how long ago: 36h, 7d, 2w",
-    )  # fmt: skip
-    group.add_argument("--before", type=moment, metavar="WHEN", help="said before that")
-    group.add_argument("--min-trust", type=share, metavar="T", help="trusted so far, 0 to 1")
+FILTERS = group(
+    "which items",
+    option("--tier", "repeatable, as those below", TIERS, action="append"),
+    option("--kind KIND", "as decision, note", action="append"),
+    option("--source SOURCE", "the whole of it: notes/decisions.md", action="append"),
+    option("--thread THREAD", action="append"),
+    option("--after WHEN", "said then or later: 2026-02-17, 2026-02-17T09:30, 36h, 7d, 2w", moment),
+    option("--before WHEN", "said before that", moment),
+    option("--min-trust T", "trusted so far, 0 to 1", share),
+)
+"""A repeated filter means any of its values."""
 
 
 def filters_of(options: argparse.Namespace) -> Filters:
@@ -264,90 +277,19 @@ def described(options: argparse.Namespace) -> bool:
     return any(getattr(options, name) is not None for name in (*_LISTS, "after", "before"))
 
 
-def moment(text: str) -> datetime:
-    """Parse a day, a time, or an age such as "3 days".
-
-    >>> moment("2026-02-17").isoformat()
-    '2026-02-17T00:00:00+00:00'
-    """
-    if ago := _AGO.fullmatch(text.strip()):
-        try:
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        except OverflowError:
-            pass
-    else:
-        try:
-            found = datetime.fromisoformat(text.strip())
-            return found if found.tzinfo else found.replace(tzinfo=UTC)
-        except ValueError:
-            pass
-    raise argparse.ArgumentTypeError(
-        f"{text!r} is no time; pass a day such as 2026-02-17, or how long ago: 36h, 7d, 2w"
-    )
-
-
-def share(text: str) -> float:
-    """Parse a number from 0 to 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
-    return number
-
-
-def as_dict(item: MemoryItem) -> dict[str, Any]:
-    """Return all fields of an item as JSON values."""
-    shown: dict[str, Any] = {}
-    for field in ("handle", *(field.name for field in dataclasses.fields(item))):
-        value = getattr(item, field)
-        if isinstance(value, datetime):
-            value = value.isoformat()
-        elif field in {"links", "linked_from", "redactions"}:
-            value = [entry._asdict() for entry in value]
-        shown[field] = value
-    return shown
-
-
-def day(item: MemoryItem) -> str:
-    """Return the day of the item's time."""
-    return f"{item.time:%Y-%m-%d}" if item.time else "-"
-
-
-def add_memory_options(parser: Any) -> None:
-    """Declare --memory and --namespace."""
-    parser.add_argument(
-        "--memory",
-        metavar="FILE",
-        help=f"a memory's file, or {SERVER}: what it holds already may go first",
-    )
-    parser.add_argument("--namespace", metavar="NAME", help="whose memories are meant")
-
-
-def add_writing_options(parser: Any) -> None:
-    """Declare the options for writing to the memory."""
-    parser.add_argument(
-        "--archive", type=archived, action="extend", metavar="WHAT",
-        help="write to the memory: dropped (each dropped message, whole, under a handle), "
-        "novel (the beginning of what is dropped and not in memory yet), episode (one line about "
-        "the compaction); several with commas: dropped,novel",
-    )  # fmt: skip
-
-
-def archived(text: str) -> list[str]:
-    """Parse names of `ARCHIVED` with commas between them.
-
-    >>> archived("dropped,novel")
-    ['dropped', 'novel']
-    """
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in ARCHIVED:
-            raise argparse.ArgumentTypeError(
-                f"{name!r} is none of {', '.join(ARCHIVED)}; name one or more, with commas"
-            )
-    return names
+MEMORY = (
+    option("--memory FILE", f"a memory's file, or {SERVER}: what it holds already may go first"),
+    option("--namespace NAME", "whose memories are meant"),
+)
+ARCHIVED = ("dropped", "novel", "episode")
+"""The values of `--archive`: the fields of an `Archive`, in their order."""
+ARCHIVE = option(
+    "--archive WHAT",
+    "write to the memory: dropped (dropped messages, whole), novel (the beginning of what is "
+    "dropped and not in memory yet), episode (one line); several with commas: dropped,novel",
+    names_of(ARCHIVED),
+    action="extend",
+)
 
 
 @contextmanager

@@ -5,32 +5,44 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rehydrate.cli.options import add_command, whole
-from rehydrate.cli.terminal import Terminal, say, show, table
+from rehydrate.cli.options import (
+    add_command,
+    add_commands,
+    json_option,
+    option,
+    read,
+    whole,
+)
+from rehydrate.cli.terminal import Failure, Terminal, answer, say, table
 
-_EXAMPLES = """\
-A model is made in a checkout of Rehydrate, by python -m tools.convert (docs/models.md).
-"""
+
+def _threads(text: str) -> tuple[int, ...]:
+    return tuple(map(whole, text.split(",")))
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command, its two subcommands and their options."""
-    parser = add_command(
-        commands,
-        "model",
-        help="list and time embedding models",
-        description="Embedding models for the ONNX tier: list them, time them.",
-        epilog=_EXAMPLES,
+    parts = add_commands(
+        *(commands, "model", "list and time embedding models"),
+        epilog="A model is made in a checkout of Rehydrate, by python -m tools.convert "
+        "(docs/models.md).\n",
     )
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND")
-    add_list_parser(parts)
-    add_bench_parser(parts)
+    about = "the converted models, and those in the Hugging Face cache that hold ONNX"
+    add_command(parts, "list", about, run_list, json_option("the models"))
+    add_command(
+        *(parts, "bench", "time a model and the built-in one: texts a second, in turns", run_bench),
+        option("MODEL", "a model's name or folder"),
+        option("FILE", "a conversation to take texts from; default: a small mix", nargs="?"),
+        option("--precision", "or what there is", ("fp32", "int8", "both"), "both"),
+        option("--threads N,N", "texts side by side; default: 1,2", _threads, (1, 2)),
+        option("--rounds N", "times each is timed", whole, 5),
+        json_option("the figures"),
+    )
 
 
 class Listed(NamedTuple):
@@ -46,36 +58,21 @@ class Listed(NamedTuple):
     path: str
 
 
-def add_list_parser(parts: Any) -> None:
-    """Declare the command and its options."""
-    parser = add_command(
-        parts,
-        "list",
-        help="the models that are here",
-        description="The converted models, and those in the Hugging Face cache that hold ONNX.",
-        run=run_list,
-    )
-    parser.add_argument("--json", action="store_true", help="the models as JSON")
-
-
 def run_list(options: argparse.Namespace) -> int:
     """Print every model that is found."""
     models = [*_home(), *_hub(os.environ)]
-    terminal = Terminal.of(sys.stdout)
-    if options.json:
-        show([json.dumps([model._asdict() for model in models], indent=2)], terminal)
-    elif models:
-        show(_table(models, terminal), terminal)
+    if models or options.json:
+        shown = [model._asdict() for model in models]
+        answer(options, shown, lambda terminal: _table(models, terminal))
     else:
-        from rehydrate.embedding.locations import models_home
+        from rehydrate.embedding.model_files import models_home
 
         say(f"no models in {models_home()}; python -m tools.convert makes one, in a checkout")
     return 0
 
 
 def _home() -> Iterator[Listed]:
-    from rehydrate.embedding.locations import installed_models
-    from rehydrate.embedding.model_files import Manifest
+    from rehydrate.embedding.model_files import Manifest, installed_models
     from rehydrate.errors import InvalidArgumentError
 
     for folder in installed_models():
@@ -189,44 +186,11 @@ class Timed(NamedTuple):
     ready_ms: float
 
 
-def add_bench_parser(parts: Any) -> None:
-    """Declare the command and its options."""
-    parser = add_command(
-        parts,
-        "bench",
-        help="time a model beside the built-in one",
-        description="Texts a second, by precision and threads, in turns, the median of "
-        "the rounds. Every text is new to the model in every round.",
-        run=run,
-    )
-    parser.add_argument("model", metavar="MODEL", help="a model's name or folder")
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        nargs="?",
-        help="a conversation to take texts from; default: a small mix of prose, code and JSON",
-    )
-    parser.add_argument(
-        "--precision",
-        choices=("fp32", "int8", "both"),
-        default="both",
-        help="default: both, or the one that is there",
-    )
-    parser.add_argument(
-        "--threads",
-        type=_threads,
-        default=(1, 2),
-        metavar="N,N",
-        help="texts side by side, to be compared; default: 1,2",
-    )
-    parser.add_argument(
-        "--rounds", type=whole, default=5, metavar="N", help="times each is timed; default: 5"
-    )
-    parser.add_argument("--json", action="store_true", help="the figures as JSON")
+def run_bench(options: argparse.Namespace) -> int:
+    """Load every variant, time them in turns, print them.
 
-
-def run(options: argparse.Namespace) -> int:
-    """Load every variant, time them in turns, print them."""
+    Every text is new to the model in every round.
+    """
     import statistics
 
     texts = _texts(options.file)
@@ -239,20 +203,13 @@ def run(options: argparse.Namespace) -> int:
             started = time.perf_counter()
             embed(fresh)
             times.append(time.perf_counter() - started)
-    rows = []
-    for times, (timed, _) in zip(seconds, contenders, strict=True):
-        median = statistics.median(times)
-        rows.append(timed._replace(texts_per_second=len(texts) / median))
-    terminal = Terminal.of(sys.stdout)
-    if options.json:
-        result = {
-            "texts": len(texts),
-            "rounds": options.rounds,
-            "models": [row._asdict() for row in rows],
-        }
-        show([json.dumps(result, indent=2)], terminal)
-    else:
-        show(_speeds(rows, len(texts), terminal), terminal)
+    rows = [
+        timed._replace(texts_per_second=len(texts) / statistics.median(times))
+        for times, (timed, _) in zip(seconds, contenders, strict=True)
+    ]
+    models = [row._asdict() for row in rows]
+    shown = {"texts": len(texts), "rounds": options.rounds, "models": models}
+    answer(options, shown, lambda terminal: _speeds(rows, len(texts), terminal))
     return 0
 
 
@@ -262,20 +219,18 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
     from rehydrate.embedding.onnx import load_model
     from rehydrate.errors import ModelError
 
-    yield _ready("built-in", 1, lambda: ("int8", _engine.embed))
-    precisions = ("fp32", "int8") if options.precision == "both" else (options.precision,)
+    yield _ready("built-in", 1, "int8", _engine.embed, time.perf_counter())
+    wanted: tuple[Any, ...] = (options.precision,)
+    precisions = ("fp32", "int8") if options.precision == "both" else wanted
     missing: ModelError | None = None
     for precision in precisions:
         for threads in options.threads:
             side_by_side = "one thread" if threads == 1 else f"{threads} threads"
             say(f"  loading {options.model} {precision}, {side_by_side}")
-
-            def load(precision: Any = precision, threads: int = threads) -> tuple[str, Any]:
-                model = load_model(options.model, precision=precision, threads=threads)
-                return model.precision, model.embed
-
+            started = time.perf_counter()
             try:
-                ready = _ready(options.model, threads, load)
+                model = load_model(options.model, precision=precision, threads=threads)
+                ready = _ready(options.model, threads, model.precision, model.embed, started)
             except ModelError as error:
                 if precision == precisions[-1]:
                     raise
@@ -285,17 +240,15 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
                 say(f"  without fp32: {missing}")
                 missing = None
             # A model without int8 loads its fp32 graph instead.
-            if ready[0].precision != precision and len(precisions) > 1:
+            if model.precision != precision and len(precisions) > 1:
                 say(f"  without int8: {options.model} has no such graph")
                 break
             yield ready
 
 
 def _ready(
-    model: str, threads: int, load: Callable[[], tuple[str, Callable[[list[str]], Any]]]
+    model: str, threads: int, precision: str, embed: Callable[[list[str]], Any], started: float
 ) -> tuple[Timed, Callable[[list[str]], Any]]:
-    started = time.perf_counter()
-    precision, embed = load()
     embed(["Ready?"])
     ready_ms = (time.perf_counter() - started) * 1e3
     return Timed(model, precision, threads, 0.0, ready_ms), embed
@@ -308,9 +261,6 @@ def _texts(file: str | None) -> list[str]:
             "\n".join([TEXTS[(3 * index + step) % len(TEXTS)] for step in range(1 + index % 3)])
             for index in range(SAMPLES)
         ]
-    from rehydrate.cli.options import read
-    from rehydrate.cli.terminal import Failure
-
     texts = [text for entry in read(file).entries for text in _strings(entry) if text.strip()]
     if not texts:
         raise Failure(f"{file} holds no text to embed; name a conversation with messages")
@@ -355,7 +305,3 @@ def _speeds(rows: list[Timed], texts: int, terminal: Terminal) -> Iterator[str]:
         for row in rows
     ]
     yield from table(cells, "<<>>>")
-
-
-def _threads(text: str) -> tuple[int, ...]:
-    return tuple(map(whole, text.split(",")))

@@ -1,11 +1,12 @@
-"""Options that several commands share, and reading of the conversation that they name."""
+"""Declaring commands and options, options that several commands share, and reading of files."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,30 +14,122 @@ from typing import Any
 from rehydrate._document import Document, decoded, document_of
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.compact.options import MIN_RATIO, OPTIONS, CompactOptions
+from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS
 
-
-def whole(text: str) -> int:
-    """Parse a number from 1 up."""
-    if not text.strip().isdecimal() or not 1 <= int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000")
-    return int(text)
+Run = Callable[[argparse.Namespace], int]
+Option = Callable[[Any], object]
+"""Declares an option, or several, on a parser or a group of one."""
 
 
-def tokens(text: str) -> int:
-    """Parse a number of tokens, from 0 up."""
-    return _number(text, 0)
+def option(
+    names: str, about: str | None = None, parse: Any = None, default: Any = None, **how: Any
+) -> Option:
+    """Return an option: "-n --namespace NAME" has a value, "--json" has none, "FILE" is positional.
+
+    `parse` is a function, or the choices. The help ends with the default, where there is one to
+    name. `how` goes to `add_argument`.
+    """
+    if parse is not None:
+        how["type" if callable(parse) else "choices"] = parse
+    if default is not None:
+        how["default"] = default
+    if about and isinstance(default, (str, int, float)) and default:
+        about += f" (default: {default})"
+    *flags, last = names.split()
+    if last.startswith("-"):
+        flags.append(last)
+        how = how or {"action": "store_true"}
+    else:
+        how["metavar"] = last
+    return lambda parser: parser.add_argument(*flags or [last.lower()], help=about, **how)
 
 
-def some_tokens(text: str) -> int:
-    """Parse a number of tokens, from 1 up."""
-    return _number(text, 1)
+def group(title: str, *options: Option) -> Option:
+    """Return options that the help lists under a title."""
+    return lambda parser: _declare(parser.add_argument_group(title), options)
 
 
-def _number(text: str, least: int) -> int:
-    number = text.strip().lower().replace(",", "").replace("_", "")
+def one_of(*options: Option) -> Option:
+    """Return options of which one at most may be given."""
+    return lambda parser: _declare(parser.add_mutually_exclusive_group(), options)
+
+
+def _declare(parser: Any, options: Sequence[Option]) -> None:
+    for each in options:
+        each(parser)
+
+
+def add_command(
+    commands: Any, name: str, about: str, run: Run, *options: Option, epilog: str | None = None
+) -> None:
+    """Add a command; the epilog is printed as it is written."""
+    parser = _added(commands, name, about, epilog)
+    parser.set_defaults(run=run)
+    _declare(parser, options)
+
+
+def add_commands(commands: Any, name: str, about: str, epilog: str | None = None) -> Any:
+    """Add a command that has commands of its own and prints its help; return their place."""
+    parser = _added(commands, name, about, epilog)
+    parser.set_defaults(run=help_of(parser))
+    return parser.add_subparsers(title="commands", metavar="COMMAND")
+
+
+def _added(commands: Any, name: str, about: str, epilog: str | None) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter,
+    )
+    return parser
+
+
+def help_of(parser: argparse.ArgumentParser) -> Run:
+    """Return the function that runs a command with commands of its own: it prints the help."""
+
+    def run(_options: argparse.Namespace) -> int:
+        parser.print_help()
+        return 0
+
+    return run
+
+
+def number(least: float, most: float, refusal: str, parse: Callable[[str], float]) -> Any:
+    """Return a parser of numbers in a range; `refusal` follows the text that is none."""
+
+    def parsed(text: str) -> float:
+        try:
+            value = parse(text.strip())
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} {refusal}")
+        return value
+
+    return parsed
+
+
+def _digits(text: str) -> int:
+    return int(text if text.isdecimal() else "none")
+
+
+def whole_number(least: int, most: float, refusal: str) -> Any:
+    """Return a parser of whole numbers in a range."""
+    return number(least, most, refusal, _digits)
+
+
+whole = whole_number(1, 10_000, "is no number from 1 to 10,000")
+"""Parses a number from 1 up."""
+
+
+def tokens(text: str, least: int = 0) -> int:
+    """Parse a number of tokens, from `least` up."""
+    digits = text.strip().lower().replace(",", "").replace("_", "")
     try:
-        count = float(number[:-1]) * 1_000 if number.endswith("k") else float(int(number))
+        count = float(digits[:-1]) * 1_000 if digits.endswith("k") else float(int(digits))
     except ValueError:
         count = -1.0
     if not least <= count < 1e15:
@@ -46,11 +139,16 @@ def _number(text: str, least: int) -> int:
     return int(count)
 
 
+def some_tokens(text: str) -> int:
+    """Parse a number of tokens, from 1 up."""
+    return tokens(text, 1)
+
+
 def ratio(text: str) -> float:
     """Parse a share of the tokens, a number or a percentage; one too small is raised."""
-    number = text.strip()
+    digits = text.strip()
     try:
-        share = float(number[:-1]) / 100 if number.endswith("%") else float(number)
+        share = float(digits[:-1]) / 100 if digits.endswith("%") else float(digits)
     except ValueError:
         share = math.nan
     if not 0 < share <= 1:
@@ -62,6 +160,21 @@ def ratio(text: str) -> float:
     return share
 
 
+def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return a parser of known names with commas between them."""
+
+    def parsed(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"{name!r} is none of {', '.join(known)}; name one or more, with commas"
+                )
+        return names
+
+    return parsed
+
+
 def page_file(text: str) -> Path:
     """Return the file that a page is written to."""
     if text in ("", "-"):
@@ -71,151 +184,72 @@ def page_file(text: str) -> Path:
     return Path(text)
 
 
-def is_same_file(one: Path, other: Path) -> bool:
-    """Return whether both paths name one existing file."""
-    try:
-        return one.samefile(other)
-    except (OSError, ValueError):
-        return False
+def output_of(options: argparse.Namespace, source: str | Path, what: str = "input") -> Path | None:
+    """Return the file of -o, or None for standard output, which --json may need for itself."""
+    if options.json and options.output == "-":
+        raise Failure("--json and -o - both write to standard output; name a file with -o")
+    page = None if options.output in (None, "-") else Path(options.output)
+    check_not_input("-o", page, source, what=what)
+    return page
 
 
-def add_command(
-    commands: Any,
-    name: str,
-    *,
-    help: str,  # noqa: A002  argparse's word
-    description: str,
-    epilog: str | None = None,
-    run: Callable[[argparse.Namespace], int] | None = None,
-) -> argparse.ArgumentParser:
-    """Add a command and return its parser; the epilog is printed as it is written.
-
-    Without `run` it is a command with commands of its own, and prints its help.
-    """
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter,
-    )
-    parser.set_defaults(run=run or help_of(parser))
-    return parser
+def check_not_input(flag: str, page: Path | None, *inputs: str | Path, what: str = "input") -> None:
+    """Refuse to write over what is read."""
+    for file in inputs:
+        try:
+            is_same = page is not None and file != "-" and page.samefile(file)
+        except (OSError, ValueError):
+            continue
+        if is_same:
+            raise Failure(f"{flag} {page} would overwrite the {what}; name another file")
 
 
-def help_of(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
-    """Return the function that runs a command with commands of its own: it prints the help."""
-
-    def run(_options: argparse.Namespace) -> int:
-        parser.print_help()
-        return 0
-
-    return run
+def json_option(what: str) -> Option:
+    """Return --json."""
+    return option("--json", f"{what} as JSON")
 
 
-def add_output_options(parser: Any, json_help: str) -> None:
-    """Add --json and --color."""
-    parser.add_argument("--json", action="store_true", help=json_help)
-    add_color_option(parser, "default: in a terminal")
-
-
-def add_color_option(
-    parser: Any,
-    help: str = "colours (default: in a terminal; NO_COLOR and FORCE_COLOR count)",  # noqa: A002
-) -> None:
-    """Add --color."""
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help=help)
-
-
+COLOR = option("--color", "auto: in a terminal", ("auto", "always", "never"), "auto")
 FILE_FORMATS = [name for name in FORMATS if name != "langchain"]
 """The formats that a file can have."""
+FORMAT = option("--format NAME", ", ".join(FILE_FORMATS), ["auto", *FILE_FORMATS], "auto")
+EMBEDDER = option("--embedder MODEL", "an ONNX model instead of the built-in one")
 
 
-def add_format_option(parser: Any) -> None:
-    """Add --format."""
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        default="auto",
-        choices=["auto", *FILE_FORMATS],
-        help=f"{', '.join(FILE_FORMATS)}; default: detected",
-    )
+def _of_compact(names: str, name: str, **how: Any) -> Option:
+    """Return an option of `compact_context`, with its default, its choices and its description."""
+    made = OPTIONS[name]
+    choices = [value for value in made.schema.get("enum", ()) if value is not None]
+    about = made.description.partition(" Default:")[0].rstrip(".").replace("null:", "default:")
+    about = about[0].lower() + about[1:]
+    return option(names, about, choices or None, made.default, **how)
 
 
-def add_choice(group: Any, name: str, metavar: str | None, help: str) -> None:  # noqa: A002
-    """Add an option of `compact_context` that is one of a few words, with its default."""
-    option = OPTIONS[name]
-    choices = [value for value in option.schema["enum"] if value is not None]
-    group.add_argument(
-        f"--{name}", metavar=metavar, default=option.default, choices=choices, help=help
-    )
-
-
-def add_size_options(what: Any) -> None:
-    """Add --ratio, --budget and --query."""
-    size = what.add_mutually_exclusive_group()
-    size.add_argument(
-        "--ratio", type=ratio, default=OPTIONS["target_ratio"].default, metavar="R",
-        help="share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
-    )  # fmt: skip
-    size.add_argument(
-        "--budget", type=tokens, metavar="N", help="tokens to keep instead, such as 20000 or 20k"
-    )
-    what.add_argument(
-        "--query", metavar="TEXT",
-        help="what the next turn is about (default: what the user said last)",
-    )  # fmt: skip
-
-
-def add_shape_options(what: Any) -> None:
-    """Add what is kept of a message, and for whom: --granularity to --provider."""
-    add_choice(
-        *(what, "granularity", "G"),
-        "message (default): whole messages; excerpt: also parts of long texts, gaps marked",
-    )
-    what.add_argument(
-        "--outline", action="store_true",
-        help="list the names in what is dropped, in a message of its own where the first gap is",
-    )  # fmt: skip
-    add_choice(
-        *(what, "thinking", "T"),
-        "auto (default): what the model takes back of its thinking; keep: all of it; "
-        "strip: none, but for an open tool loop",
-    )
-    what.add_argument(
-        "--model", metavar="NAME", default=OPTIONS["model"].default,
-        help="the model that is asked next, for --thinking auto; default: the one that the "
-        "transcript names, else a Claude that takes no thinking after a change",
-    )  # fmt: skip
-    add_choice(
-        *(what, "provider", None),
-        "for whom a list of chat or plain messages is, where a gateway sends it on; "
-        "anthropic, also by a --model that is a Claude: what is kept begins with the user",
-    )
-
-
-def add_judging_options(how: Any) -> None:
-    """Add --scoring, --counter, --format, --embedder and --no-embedding."""
-    add_choice(
-        *(how, "scoring", "PROFILE"),
-        "balanced (default), or chitta: the plain three-signal formula",
-    )
-    add_choice(
-        *(how, "counter", "NAME"),
-        "o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
-    )
-    add_format_option(how)
-    embedding = how.add_mutually_exclusive_group()
-    embedding.add_argument(
-        "--embedder", metavar="MODEL", default=OPTIONS["embedder"].default,
-        help="besides the built-in model, for a --query: the name or folder of an ONNX model, "
-        "such as those that `rehydrate model list` shows",
-    )  # fmt: skip
-    embedding.add_argument(
-        "--no-embedding", action="store_true", help="compare words only, without the built-in model"
-    )
-
-
+_RATIO = OPTIONS["target_ratio"].default
+SIZE = (
+    one_of(
+        option("--ratio R", "share of the tokens to keep, such as 0.3 or 40%%", ratio, _RATIO),
+        option("--budget N", "tokens to keep instead, such as 20000 or 20k", tokens),
+    ),
+    _of_compact("--query TEXT", "query"),
+)
+SHAPE = (
+    _of_compact("--granularity G", "granularity"),
+    option("--outline", "list the names in what is dropped, in a message where the first gap is"),
+    _of_compact("--thinking T", "thinking"),
+    _of_compact("--model NAME", "model"),
+    _of_compact("--provider", "provider"),
+)
+"""What is kept of a message, and for whom."""
+JUDGING = (
+    _of_compact("--scoring PROFILE", "scoring"),
+    _of_compact("--counter NAME", "counter"),
+    FORMAT,
+    one_of(
+        option("--embedder MODEL", "an ONNX model too, for a --query", None, "auto"),
+        option("--no-embedding", "compare words only, without the built-in model"),
+    ),
+)
 _PASSED_AS = {"target_ratio": "ratio", "budget_tokens": "budget"}
 
 
@@ -234,6 +268,18 @@ def read(path: str) -> Document:
     return document_of(*text_of(path))
 
 
+@contextmanager
+def naming_lines(document: Document | None) -> Iterator[None]:
+    """End the command with the line of the file that holds an entry which is no message."""
+    try:
+        yield
+    except InvalidMessageError as error:
+        if document is None or error.index is None or error.index >= len(document.entries):
+            raise
+        line = document.line_of(error.index)
+        raise Failure(f"line {line} of {document.name}: {error}") from None
+
+
 def text_of(path: str) -> tuple[str, str]:
     """Return a file's name and its text, or those of standard input for ``-``."""
     name = "standard input" if path == "-" else path
@@ -245,7 +291,7 @@ def _bytes(path: str) -> bytes:
         if sys.stdin is None:
             raise Failure("standard input is closed; name a file")
         if sys.stdin.isatty():
-            print("reading standard input; end it with Ctrl-D", file=sys.stderr)
+            say("reading standard input; end it with Ctrl-D")
         return sys.stdin.buffer.read()
     file = Path(path)
     try:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.cli.mcp import port
 from rehydrate.cli.memory_store import SERVER
-from rehydrate.cli.options import add_command
+from rehydrate.cli.options import add_command, option, whole_number
 from rehydrate.cli.terminal import Failure, say, write
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
 
-PORT = 8787
+_PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
+_BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
 
 _EXAMPLES = """\
 examples:
@@ -32,54 +33,29 @@ http://127.0.0.1:8787/rehydrate/ shows it.
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = add_command(
-        commands,
-        "proxy",
-        help="keep the requests of any client within a budget, on their way to the provider",
-        description="Serve an address that takes the place of Anthropic's and OpenAI's. "
-        "Conversations that get too long are compacted on the way; all else passes.",
+    about = "keep the requests of any client within a budget, on their way to the provider"
+    add_command(
+        *(commands, "proxy", about, run),
+        option("--port PORT", "0: any that is free", _PORT, 8787),
+        option("--host ADDRESS", "another than loopback lets other machines in", str, "127.0.0.1"),
+        option(
+            "--upstream URL",
+            "where requests go on to; also anthropic=URL, openai=URL; may be repeated",
+            action="append",
+        ),
+        option(
+            "--budget TOKENS",
+            "compact a request above this; a quarter of the model's window, at most 100000, "
+            "without it",
+            _BUDGET,
+        ),
+        option(
+            "--threads FILE", f"keep what was compacted for the next start; a file, or {SERVER}"
+        ),
+        option("--dry-run", "send all as it is, and say what would be done"),
+        option("--quiet", "no line for each request"),
         epilog=_EXAMPLES,
-        run=run,
     )
-    parser.add_argument(
-        "--port", metavar="PORT", type=port, default=PORT, help="0: any that is free"
-    )
-    parser.add_argument(
-        "--host",
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        help="an address of this machine; any but 127.0.0.1 lets other machines in",
-    )
-    parser.add_argument(
-        "--upstream",
-        metavar="URL",
-        action="append",
-        default=[],
-        help="where requests go on to, or anthropic=URL, or openai=URL; may be repeated",
-    )
-    parser.add_argument(
-        "--budget",
-        metavar="TOKENS",
-        type=budget,
-        help="compact a request above this; the default is a quarter of the model's window, and "
-        "at most 100,000",
-    )
-    parser.add_argument(
-        "--threads",
-        metavar="FILE",
-        help=f"keep what was compacted for the next start, in a file or {SERVER}",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="send all as it is, and say what would be done"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no line for each request")
-
-
-def budget(text: str) -> int:
-    """Parse a number of tokens, from 1,000 up."""
-    if not text.isdecimal() or int(text) < 1_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is too few tokens; pass 1000 or more")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -94,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         raise Failure(
             f"the package {error.name} is not installed; python -m pip install 'rehydrate[proxy]'"
         ) from None
-    upstreams = app.upstreams_of(options.upstream)
+    upstreams = app.upstreams_of(options.upstream or [])
     threads = _opened(options.threads)
     _log(LOGGER, options.quiet)
     shortener = Shortener(budget_tokens=options.budget, threads=threads)

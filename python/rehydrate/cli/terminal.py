@@ -9,11 +9,13 @@ import shutil
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate._jsonl import new_draft
+from rehydrate._text import as_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -75,7 +77,7 @@ class Terminal(NamedTuple):
     def of(
         cls, stream: IO[Any], colour: str = "auto", environ: Mapping[str, str] = os.environ
     ) -> Terminal:
-        """Return the terminal behind a stream; `colour` is auto, always or never."""
+        """Return the terminal of a stream; `colour` is auto, always or never."""
         is_terminal = _is_terminal(stream)
         encoding = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
         return cls(
@@ -160,7 +162,7 @@ class Terminal(NamedTuple):
                 marks = 0
             characters.append(plain)
         line = " ".join("".join(characters).split())
-        return line if self.encoding == "utf-8" else _encodable(line, self.encoding)
+        return line.encode(self.encoding, "replace").decode(self.encoding)
 
 
 def display_width(text: str) -> int:
@@ -221,12 +223,6 @@ def _plain(character: str) -> str:
     return character
 
 
-def _encodable(text: str, encoding: str) -> str:
-    if _can_encode(text, encoding):
-        return text
-    return "".join([c if _can_encode(c, encoding) else "?" for c in text])
-
-
 def _can_encode(text: str, encoding: str) -> bool:
     try:
         text.encode(encoding)
@@ -264,10 +260,11 @@ def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
     return is_terminal and environ.get("TERM") != "dumb"
 
 
-def write(text: str, path: Path | None = None, option: str = "-o") -> None:
+def write(text: str, path: Path | None = None, option: str = "-o", what: str = "") -> None:
     """Write data as UTF-8, whatever the locale, with line ends unchanged.
 
-    `option` named the path; a failure tells the user to pass another one with it.
+    `option` named the path; a failure asks the user to pass another one with it. Of a file that
+    holds `what`, the user is informed.
     """
     data = text.encode()
     if path is None:
@@ -280,6 +277,8 @@ def write(text: str, path: Path | None = None, option: str = "-o") -> None:
         raise Failure(
             f"{path} cannot be written: {reason}; name another file with {option}"
         ) from None
+    if what:
+        say(f"wrote {path}: {what}")
 
 
 def show(lines: Iterable[str], terminal: Terminal) -> None:
@@ -288,9 +287,18 @@ def show(lines: Iterable[str], terminal: Terminal) -> None:
     _write_out(text.encode(terminal.encoding, errors="replace"))
 
 
-def say_written(path: Path, what: str) -> None:
-    """Tell the user that a requested page is written."""
-    say(f"wrote {path}: {what}")
+def answer(
+    options: Namespace,
+    value: Any,
+    lines: Callable[[Terminal], Iterable[str]],
+    indent: int | None = 2,
+) -> None:
+    """Write a command's result: the value as JSON where --json is given, else the lines."""
+    if options.json:
+        write(as_json(value, indent=indent) + "\n")
+    else:
+        terminal = Terminal.of(sys.stdout, getattr(options, "color", "auto"))
+        show(lines(terminal), terminal)
 
 
 def say(line: str) -> None:

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json, plural
+from rehydrate._text import plural
 from rehydrate.cli.memory_store import (
     NAMESPACE_VARIABLE,
-    add_store_options,
+    STORE,
     checked_text,
     namespace_of,
     read_text,
     store_path,
 )
 from rehydrate.cli.options import (
+    COLOR,
     add_command,
-    add_output_options,
-    is_same_file,
+    add_commands,
+    json_option,
+    option,
+    output_of,
     some_tokens,
     whole,
 )
 from rehydrate.cli.terminal import (
     Failure,
     Terminal,
+    answer,
     confirmed,
     pad,
     say,
-    say_written,
-    show,
     table,
     write,
 )
@@ -48,111 +49,65 @@ command names a namespace: --namespace NAME, or once for all {NAMESPACE_VARIABLE
 
 start here:
   rehydrate thread list --store threads.db --namespace alice
-  rehydrate thread show t-42 --store threads.db --namespace alice
-
-rehydrate thread COMMAND --help says more about a command.
-"""
-_SHOW_EXAMPLES = """\
-examples:
-  rehydrate thread show t-42
-  rehydrate thread show t-42 --json > session.json     the entries, as compact and eval read them
 """
 _STORE_EXAMPLES = """\
 Each line ends with the number of the entry that it is from.
-
-examples:
-  rehydrate thread store t-42
-  rehydrate thread store t-42 --tokens 500
-  rehydrate thread store t-42 -o store.html
-  rehydrate thread store t-42 --json | jq '.[] | select(.kind == "decision")'
-"""
-_FORK_EXAMPLES = """\
-examples:
-  rehydrate thread fork t-42 t-43                a copy of all of it
-  rehydrate thread fork t-42 t-43 --entries 20   of its first 20 entries
 """
 _EXPORT_EXAMPLES = """\
 The file is JSON Lines: a line that says what it is, then a record a line.
-
-examples:
-  rehydrate thread export t-42 t-42.jsonl
-  rehydrate thread import t-42.jsonl --as t-44
 """
 _REDACT_EXAMPLES = """\
 The text is read from standard input, so that no shell remembers it; one end of a line is left out.
-
-examples:
-  rehydrate thread redact t-42 < secret.txt
 """
 _ROLE_CELLS = 10
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command, its subcommands and their options."""
-    parser = add_command(
-        commands,
-        "thread",
-        help="list, show, fork, export, redact and purge stored conversations",
-        description="Stored conversations: what programs keep with Context.open.",
-        epilog=_EXAMPLES,
+    about = "list, show, fork, export, redact and purge stored conversations"
+    parts = add_commands(commands, "thread", about, _EXAMPLES)
+    thread = option("THREAD")
+    add_command(
+        *(parts, "list", "the threads of a namespace, the last changed first", run_list),
+        *(STORE, json_option("the threads"), COLOR),
     )
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND")
-    lister = _part(parts, "list", "the threads of a namespace, the last changed first", run_list)
-    add_output_options(lister, "the threads as JSON")
-
-    shower = _part(parts, "show", "the entries of a thread", run_show, epilog=_SHOW_EXAMPLES)
-    shower.add_argument("thread", metavar="THREAD")
-    shower.add_argument(
-        "--last", type=whole, metavar="N", help="only the last N entries; default: all"
+    add_command(
+        *(parts, "show", "the entries of a thread", run_show),
+        thread,
+        option("--last N", "only the last N entries; default: all", whole),
+        *(STORE, json_option("the entries, as compact and eval read them,"), COLOR),
     )
-    add_output_options(shower, "the entries as JSON, whole")
-
-    store = _part(
-        parts,
-        "store",
-        "what a thread must not lose, as markdown",
-        run_store,
+    add_command(
+        *(parts, "store", "what a thread must not lose, as markdown", run_store),
+        thread,
+        option("--tokens N", "the size of the markdown", some_tokens, 4_000),
+        option("-o --output PAGE", "one HTML page: each item with the message that it is from"),
+        *(STORE, json_option("every item and what became of it,"), COLOR),
         epilog=_STORE_EXAMPLES,
     )
-    store.add_argument("thread", metavar="THREAD")
-    store.add_argument(
-        "--tokens", type=some_tokens, default=4_000, metavar="N",
-        help="the size of the markdown (default: 4k)",
-    )  # fmt: skip
-    store.add_argument(
-        "-o", "--output", metavar="PAGE",
-        help="one HTML page that needs nothing: each item with the message that it is from",
-    )  # fmt: skip
-    add_output_options(store, "every item and what became of it, as JSON")
-
-    fork = _part(parts, "fork", "copy a thread, or its beginning", run_fork, epilog=_FORK_EXAMPLES)
-    fork.add_argument("thread", metavar="THREAD")
-    fork.add_argument("new", metavar="NEW", help="the copy's name")
-    fork.add_argument("--entries", type=int, metavar="N", help="of the first N entries only")
-
-    export = _part(parts, "export", "write a thread to a file", run_export, epilog=_EXPORT_EXAMPLES)
-    export.add_argument("thread", metavar="THREAD")
-    export.add_argument("file", metavar="FILE", help="where to")
-
-    load = _part(parts, "import", "read a thread from a file", run_import, epilog=_EXPORT_EXAMPLES)
-    load.add_argument("file", metavar="FILE", help="what export wrote")
-    load.add_argument("--as", dest="name", metavar="NAME", help="another name for it")
-
-    redact = _part(
-        parts, "redact", "take a text out of a thread", run_redact, epilog=_REDACT_EXAMPLES
+    add_command(
+        *(parts, "fork", "copy a thread, or its beginning", run_fork),
+        *(thread, option("NEW", "the copy's name")),
+        option("--entries N", "of the first N entries only", int),
+        STORE,
     )
-    redact.add_argument("thread", metavar="THREAD")
-
-    purge = _part(parts, "purge", "delete a thread, to the last byte", run_purge)
-    purge.add_argument("thread", metavar="THREAD")
-    purge.add_argument("-y", "--yes", action="store_true", help="do not ask")
-
-
-def _part(parts: Any, name: str, what: str, run: Any, *, epilog: str | None = None) -> Any:
-    description = f"{what[0].upper()}{what[1:]}."
-    parser = add_command(parts, name, help=what, description=description, epilog=epilog, run=run)
-    add_store_options(parser)
-    return parser
+    add_command(
+        *(parts, "export", "write a thread to a file", run_export),
+        *(thread, option("FILE", "where to"), STORE),
+        epilog=_EXPORT_EXAMPLES,
+    )
+    add_command(
+        *(parts, "import", "read a thread from a file", run_import),
+        option("FILE", "what export wrote"),
+        option("--as NAME", "another name for it", dest="name"),
+        STORE,
+        epilog=_EXPORT_EXAMPLES,
+    )
+    about = "take a text out of a thread"
+    add_command(parts, "redact", about, run_redact, thread, STORE, epilog=_REDACT_EXAMPLES)
+    about = "delete a thread, to the last byte"
+    yes = option("-y --yes", "do not ask")
+    add_command(parts, "purge", about, run_purge, thread, yes, STORE)
 
 
 @contextmanager
@@ -180,72 +135,52 @@ def run_list(options: argparse.Namespace) -> int:
     """Print the threads."""
     with _opened(options, read_only=True) as threads:
         found = threads.list()
-    terminal = Terminal.of(sys.stdout, options.color)
-    if options.json:
-        shown = [
-            one._asdict() | {"created": one.created.isoformat(), "changed": one.changed.isoformat()}
-            for one in found
-        ]
-        show([as_json(shown, indent=2)], terminal._replace(encoding="utf-8"))
-    elif found:
-        show(_table(found, terminal), terminal)
-    else:
+    if not (found or options.json):
         say(f"namespace {namespace_of(options)!r} has no thread yet")
+        return 0
+    shown = [
+        one._asdict() | {"created": one.created.isoformat(), "changed": one.changed.isoformat()}
+        for one in found
+    ]
+    answer(options, shown, lambda terminal: _table(found, terminal))
     return 0
 
 
 def run_show(options: argparse.Namespace) -> int:
     """Print the entries."""
-    from rehydrate import formats
-
     with _opened(options, read_only=True) as threads:
         read = threads.read(_thread(options))
     first = 0 if options.last is None else max(0, len(read.entries) - options.last)
-    terminal = Terminal.of(sys.stdout, options.color)
-    if options.json:
-        shown = [as_json(read.entries[first:], indent=2)]
-        show(shown, terminal._replace(encoding="utf-8"))
-        return 0
-    lines = []
-    for message in formats.parse(read.entries, read.format).messages:
-        if message.index < first:
-            continue
-        when = f"{read.times[message.index]:%Y-%m-%d %H:%M}"
-        head = f"#{message.index}  {when}  {pad(message.role, _ROLE_CELLS)}"
-        text = " ".join(message.text.split())
-        lines.append(f"{head}  {terminal.fit(text, max(20, terminal.width - len(head) - 2))}")
-    show(lines, terminal)
+    answer(options, read.entries[first:], lambda terminal: _entries(read, first, terminal))
     return 0
+
+
+def _entries(read: StoredConversation, first: int, terminal: Terminal) -> Iterator[str]:
+    from rehydrate import formats
+
+    for message in formats.parse(read.entries, read.format).messages:
+        if message.index >= first:
+            when = f"{read.times[message.index]:%Y-%m-%d %H:%M}"
+            head = f"#{message.index}  {when}  {pad(message.role, _ROLE_CELLS)}"
+            text = " ".join(message.text.split())
+            yield f"{head}  {terminal.fit(text, max(20, terminal.width - len(head) - 2))}"
 
 
 def run_store(options: argparse.Namespace) -> int:
     """Print the context store, or write its page."""
-    name = _thread(options)
-    page = None if options.output in (None, "-") else Path(options.output)
-    _check_output(options, page)
-    terminal = Terminal.of(sys.stdout, options.color)
-    with _opened(options, read_only=True) as threads:
-        read = threads.read(name)
-    if options.json:
-        items = [item.to_dict() for item in read.store.items()]
-        show([as_json(items, indent=2)], terminal._replace(encoding="utf-8"))
-    if options.output:
-        _write_page(name, read, options.tokens, page)
-    if not (options.json or options.output):
-        _show_markdown(name, read, options.tokens, terminal)
-    return 0
-
-
-def _check_output(options: argparse.Namespace, page: Path | None) -> None:
     from rehydrate.context.context_store.rendering import MIN_TOKENS
 
-    if options.json and options.output == "-":
-        raise Failure("--json and -o - both write to standard output; name a file with -o")
-    store = store_path(options)
-    if page is not None and isinstance(store, Path) and is_same_file(page, store):
-        raise Failure(f"-o {page} would overwrite the store; name another file")
+    name, page = _thread(options), output_of(options, store_path(options), "store")
     if options.tokens < MIN_TOKENS:
         raise Failure(f"--tokens {options.tokens} has no room; pass {MIN_TOKENS} or more")
+    with _opened(options, read_only=True) as threads:
+        read = threads.read(name)
+    if options.output:
+        _write_page(name, read, options.tokens, page)
+    if options.json or not options.output:
+        items = [item.to_dict() for item in read.store.items()]
+        answer(options, items, lambda terminal: _markdown(name, read, options.tokens, terminal))
+    return 0
 
 
 def _write_page(name: str, read: StoredConversation, tokens: int, page: Path | None) -> None:
@@ -258,27 +193,20 @@ def _write_page(name: str, read: StoredConversation, tokens: int, page: Path | N
         budget_tokens=tokens,
         title=name,
     )
-    write(text, page)
-    if page is not None:
-        items = plural(len(read.store.items()), "item")
-        say_written(page, f"the context store of {name}, {items}")
+    items = plural(len(read.store.items()), "item")
+    write(text, page, what=f"the context store of {name}, {items}")
 
 
-def _show_markdown(name: str, read: StoredConversation, tokens: int, terminal: Terminal) -> None:
+def _markdown(
+    name: str, read: StoredConversation, tokens: int, terminal: Terminal
+) -> Iterator[str]:
     from rehydrate import formats
 
-    conversation = formats.parse(read.entries, read.format)
-    text = read.store.render(tokens, conversation=conversation)
+    text = read.store.render(tokens, conversation=formats.parse(read.entries, read.format))
     if not text:
         say(f"{name} has nothing in its store yet")
-        return
-    show(
-        [
-            terminal.paint(terminal.safe(line), *(["bold"] if line.startswith("## ") else []))
-            for line in text.split("\n")
-        ],
-        terminal,
-    )
+    for line in text.split("\n") if text else ():
+        yield terminal.paint(terminal.safe(line), *(["bold"] if line.startswith("## ") else []))
 
 
 def run_fork(options: argparse.Namespace) -> int:

@@ -7,50 +7,32 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate.context.background.compactor import (
+    from rehydrate.context.compaction import (
         BackgroundCompaction as BackgroundCompaction,
         CompactionEvent as CompactionEvent,
     )
-    from rehydrate.context.background.history import (
+    from rehydrate.context.context import Context as Context
+    from rehydrate.context.context_store.cues import TOOLS as TOOLS, ToolUse as ToolUse
+    from rehydrate.context.context_store.store import ContextStore as ContextStore
+    from rehydrate.context.facts import ContextUsage as ContextUsage
+    from rehydrate.context.jit import ContextJIT as ContextJIT, ThreadReader as ThreadReader
+    from rehydrate.context.summaries import (
         CompactedHistory as CompactedHistory,
         compact_history as compact_history,
     )
-    from rehydrate.context.background.writers import (
-        ProviderWriter as ProviderWriter,
-        SummaryRequest as SummaryRequest,
-    )
-    from rehydrate.context.context import (
-        Context as Context,
-    )
-    from rehydrate.context.context_store.store import (
-        ContextStore as ContextStore,
-    )
-    from rehydrate.context.context_store.tool_table import (
-        TOOLS as TOOLS,
-        ToolUse as ToolUse,
-    )
-    from rehydrate.context.jit import (
-        ContextJIT as ContextJIT,
-    )
-    from rehydrate.context.thread import (
-        ToolHandler as ToolHandler,
-    )
-    from rehydrate.context.thread_reader import (
-        ThreadReader as ThreadReader,
-    )
+    from rehydrate.context.thread import ToolHandler as ToolHandler
     from rehydrate.context.threads import (
         StoredConversation as StoredConversation,
         StoredThreadInfo as StoredThreadInfo,
         Threads as Threads,
     )
-    from rehydrate.context.time_range import (
-        parse_time_range as parse_time_range,
-    )
     from rehydrate.context.tool_calls import (
         Answered as Answered,
+        parse_time_range as parse_time_range,
     )
-    from rehydrate.context.usage import (
-        ContextUsage as ContextUsage,
+    from rehydrate.context.writers import (
+        ProviderWriter as ProviderWriter,
+        SummaryRequest as SummaryRequest,
     )
 
 __all__, __dir__, __getattr__ = front(__name__)

@@ -14,18 +14,15 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from rehydrate.compact.query import WeightedQuery
-from rehydrate.context.model_view import ModelView
-from rehydrate.context.prompt_state import ANSWER_WORDS_TOKENS
+from rehydrate.context.log import Remainders
 from rehydrate.context.retriever import Retriever, excerpt_tokens
-from rehydrate.context.thread_originals import Remainders
-from rehydrate.context.time_range import describe
-from rehydrate.context.tool_calls import ContextQuery, shown
+from rehydrate.context.thread import ANSWER_WORDS_TOKENS, ModelView
+from rehydrate.context.tool_calls import ContextQuery, describe, shown
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.formats.calls import ToolCall
-from rehydrate.prompt.content import SourceReport
 from rehydrate.prompt.counting import text_of, text_tokens
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
-from rehydrate.prompt.section import FULL_TRUST, Section, changed
+from rehydrate.prompt.section import FULL_TRUST, Section, SourceReport, changed
 from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, late_tokens
 
 if TYPE_CHECKING:
@@ -34,14 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The conversation, its sources, what had no room, and what an answer may cost."""
+    """The conversation, its sources, and what an answer may cost."""
 
     view: ModelView
     originals: Originals
     retriever: Retriever
-    remainders: Remainders
     timezone: tzinfo
     budget_tokens: int
+
+    @property
+    def remainders(self) -> Remainders:
+        """What answers had no room for."""
+        return self.view.thread.remainders
 
     @property
     def max_tokens(self) -> int:
@@ -67,7 +68,7 @@ _SHOWN = "[shown already]"
 def with_excerpts(context: ToolContext, found: Sequence[Section], query: str) -> list[Section]:
     """Return the sections, and in place of those that could never come whole their best blocks.
 
-    Blocks are word for word, each gap is marked, and the handle of the whole stands with them. A
+    Blocks are word for word, each gap is marked, and the handle of the whole is with them. A
     line that the model sees already is replaced by a mark.
     """
     long = [index for index, section in enumerate(found) if is_too_long(context, section)]

@@ -14,43 +14,39 @@ from rehydrate._check import check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
 from rehydrate.compact.outline import OutlineSize, check_outline
-from rehydrate.context.arguments import (
+from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
+from rehydrate.context.facts import ContextFacts
+from rehydrate.context.history import is_short_to_add
+from rehydrate.context.log import EntryOriginals, Log
+from rehydrate.context.prompt_builder import (
+    PromptBuilder,
     check_system,
     check_target,
     check_working,
     checked_sources,
-    seconds_of,
+    own_passes,
 )
-from rehydrate.context.background.compactor import BackgroundCompaction, BackgroundCompactor
-from rehydrate.context.model_view import ModelView
-from rehydrate.context.prompt_builder import PromptBuilder, own_passes
-from rehydrate.context.stored_thread import attach
-from rehydrate.context.thread import PromptCall, Thread, ToolHandler
-from rehydrate.context.usage import ContextUsage, is_short_to_add
-from rehydrate.cost.prefix import PrefixReport, prefix_report
-from rehydrate.embedding.choice import Choice, choice_of
-from rehydrate.errors import BudgetExceededError, InvalidArgumentError
+from rehydrate.context.stored import Stored, read_stored
+from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
+from rehydrate.embedding.choice import choice_of
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider, problems_of
-from rehydrate.prompt.compiled import CompiledPrompt
-from rehydrate.prompt.counting import prompt_tokens, upper_bound
-from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.counting import upper_bound
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
-from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
 from rehydrate.prompt.stale_thinking import checked_policy
-from rehydrate.prompt.target import Pass
+from rehydrate.prompt.target import Pass, RenderCache
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.threads import Durability, Threads
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
-class Context:
+class Context(ContextFacts):
     """One conversation: add what happens, ask for the next prompt.
 
     It is append-only: each prompt extends the one before, byte for byte, so that the provider's
@@ -130,43 +126,51 @@ class Context:
         check_working(passes, originals, timeout, clock, granularity)
         check_outline(outline)
         self._clock = clock
-        self._thread = Thread(format or provider)
+        stored, records, where = Stored(format or provider), 0, ""
+        if threads is not None:
+            if not thread:
+                raise InvalidArgumentError("thread is empty; name the conversation to be stored")
+            where = threads.namespace_for(namespace, "Context")
+            stored, records = read_stored(threads.native, where, thread, stored.format)
+        render_cache = RenderCache()
+        self._thread = stored.thread(render_cache)
+        kept: Originals = HeldOriginals() if originals is None else originals
+        if threads is not None and originals is None:
+            kept = EntryOriginals(self._thread.entries, stored.originals)
         self._builder = PromptBuilder(
             sources=asked_sources,
             provider=provider,
             model=model,
-            asked_model="",
             thinking=checked_policy(thinking),
             granularity=granularity,
             system=system,
             tools=read_tools(tools),
             request=ContextRequest("", strategy, budget, thread, None, namespace),
             passes=own_passes() if passes is None else tuple(passes),
-            originals=HeldOriginals() if originals is None else originals,
+            originals=kept,
             embedder=choice_of(embedder),
             timeout=timeout,
             outline=outline,
             runs_own_code_only=passes is None and originals is None,
-            render_cache=RenderCache(),
+            render_cache=render_cache,
         )
-        self._model_view = ModelView(self._thread, self._builder)
-        """For `ContextJIT` alone."""
+        if self._thread.state.ir is not None:
+            self._thread.offer(self._builder.go_on_with(self._thread.state.ir.tools), None)
+        self._go_on_with(self._thread)
         self._owned: Threads | None = None
         """The store that is closed with it."""
-        summary = None
         if threads is not None:
-            if not thread:
-                raise InvalidArgumentError("thread is empty; name the conversation to be stored")
-            summary = attach(
-                self._thread,
-                self._builder,
+            log = Log(
                 threads.native,
-                threads.namespace_for(namespace, "Context"),
+                where,
                 thread,
+                self._thread,
+                records,
+                originals=kept if isinstance(kept, EntryOriginals) else None,
                 saves_entries=threads.durability == "entry",
                 clock=clock,
-                has_own_originals=originals is not None,
             )
+            self._thread.write_to(log)
         self._background: BackgroundCompactor | None = None
         if background is not None:
             check_type(
@@ -175,7 +179,13 @@ class Context:
             self._background = BackgroundCompactor(
                 background, self._thread, self._builder, thread, clock
             )
-            self._background.resume(summary)
+            self._background.resume(stored.summary)
+
+    def _go_on_with(self, thread: Thread) -> None:
+        """Be about this thread; nothing of the context was used yet."""
+        builder = self._builder
+        self._thread = thread
+        self._model_view = ModelView(thread, builder.provider, lambda: builder.budget)
 
     @classmethod
     def open(
@@ -225,16 +235,8 @@ class Context:
         **options: Any,
     ) -> Self:
         """`open` for asyncio and trio, with the same arguments, result and errors."""
-        opened = partial(
-            cls.open,
-            path,
-            sources,
-            thread=thread,
-            namespace=namespace,
-            durability=durability,
-            **options,
-        )
-        return await hand_over(opened, STORING)
+        named = partial(cls.open, thread=thread, namespace=namespace, durability=durability)
+        return await hand_over(partial(named, path, sources, **options), STORING)
 
     def close(self) -> None:
         """Write what is not on disk yet, and close the store that `open` opened.
@@ -301,14 +303,16 @@ class Context:
 
     def _add(self, entries: Sequence[Any], at: datetime | None) -> None:
         with self._thread.change():
-            self._thread.entries.extend(entries, self._clock() if at is None else seconds_of(at))
+            if at is not None:
+                check_type("at", at, datetime, "pass a datetime, or leave it out for now")
+            self._thread.entries.extend(entries, self._clock() if at is None else at.timestamp())
 
     def name_model(self, name: str) -> None:
         """Say which model the next prompts go to: its rules hold for thinking, where the context
         was made without a ``model``. An `Interpreter` does it by itself."""
         check_type("name", name, str, "pass the model's name")
         with self._thread.lock:
-            self._builder.asked_model = name
+            self._builder.name_model(name)
 
     def offer(self, tools: Iterable[Any], *, handler: ToolHandler | None = None) -> None:
         """Offer the model these tools too, in any provider's shape.
@@ -321,9 +325,7 @@ class Context:
         thread = self._thread
         with thread.lock:
             thread.settle()
-            thread.state = self._builder.offer(offered, thread.state)
-            if handler is not None:
-                thread.tool_handler = handler
+            thread.offer(self._builder.offer(offered), handler)
 
     def prompt(
         self, query: str | None = None, *, time_range: TimeRange | None = None
@@ -387,7 +389,7 @@ class Context:
             for trouble in filter(None, (proposing, swapping, *unknown)):
                 draft = draft.degraded(trouble)
             compiled, missing = self._builder.compile(draft, thread)
-            self._send(compiled, missing)
+            thread.send(compiled, missing, self.budget.max_job_tokens)
             if background is not None:
                 background.note_sent()
             return compiled
@@ -443,166 +445,10 @@ class Context:
                 draft._replace(ir=ir), thread, waits=budget_tokens is None
             )
             compacted = compiled.ir.replace(request=request)
-            self._go_on_from(compacted, missing)
+            thread.go_on_from(compacted, missing)
         return compacted
-
-    def _send(self, compiled: CompiledPrompt, missing_hot: frozenset[str] | None) -> None:
-        """Note the prompt as the one before the model. Raise if the job is over its limit."""
-        state = self._thread.state
-        report = None if state.sent is None else prefix_report(state.sent, compiled)
-        fresh = compiled.tokens - (report.shared_tokens if report else 0)
-        limit = self.budget.max_job_tokens
-        if limit is not None and state.job_tokens + fresh > limit:
-            raise BudgetExceededError(
-                "the job",
-                state.job_tokens + fresh,
-                limit,
-                "end it here, set context.budget to one with more, or call context.new_job() "
-                "where a new job begins",
-                "Budget.max_job_tokens",
-            )
-        self._thread.state = replace(
-            state,
-            sent=compiled,
-            prefix=report,
-            job_tokens=state.job_tokens + fresh,
-            prompts=state.prompts + 1,
-        )
-        self._go_on_from(compiled.ir, missing_hot)
-        self._thread.late.give_all_up()  # what has no result now was asked for in vain
-
-    def _go_on_from(self, ir: PromptIR, missing_hot: frozenset[str] | None) -> None:
-        """Make this IR what the next prompt extends."""
-        thread = self._thread
-        if thread.late:
-            thread.late.settle(thread.entries.since(thread.state.seen).messages)
-        ir.history.shrink_parse_cache()
-        state = thread.state.going_on_from(ir, thread.entries)
-        thread.state = replace(state, missing_hot=missing_hot)
 
     def new_job(self) -> None:
         """Start the next job: `Budget.max_job_tokens` counts from here."""
         with self._thread.lock, self._thread.change(ends_turn=True):
-            self._thread.state = replace(self._thread.state, job_tokens=0)
-
-    @property
-    def store(self) -> ContextStore:
-        """The continuous context store: what was laid down, decided, changed and left open.
-
-        >>> context = Context()
-        >>> context.add({"role": "user", "content": "Always use French. Which berth is free?"})
-        >>> [item.text for item in context.store.items("User Preferences")]
-        ['Always use French.']
-        """
-        with self._thread.lock:
-            self._thread.undo_abandoned()
-            self._thread.update_store()
-            return self._thread.store
-
-    def left_out(self) -> tuple[History, list[datetime]]:
-        """Return the entries that the last prompt does not show, and when each was said."""
-        return self._model_view.left_out()
-
-    @property
-    def room_tokens(self) -> int:
-        """The tokens that the running turn has room for, within the job's limit."""
-        return self._model_view.room_tokens()
-
-    @property
-    def request(self) -> ContextRequest:
-        """The request that all its prompts share: strategy, budget, thread and namespace."""
-        return self._builder.request
-
-    @property
-    def budget(self) -> Budget:
-        """The limits of its prompts; set another one at any time, for the prompts to come.
-
-        >>> context = Context()
-        >>> context.budget = Budget(soft_tokens=100_000, max_job_tokens=2_000_000)
-        >>> context.usage.soft_tokens
-        100000
-        """
-        return self._builder.budget
-
-    @budget.setter
-    def budget(self, budget: Budget) -> None:
-        check_type("budget", budget, Budget, "pass a Budget, as in Budget(soft_tokens=100_000)")
-        with self._thread.lock:
-            self._builder.request = replace(self._builder.request, budget=budget)
-
-    @property
-    def sources(self) -> Given:
-        """The sources asked once a user turn."""
-        return self._builder.sources
-
-    @property
-    def provider(self) -> Provider:
-        """The provider its prompts are compiled for."""
-        return self._builder.provider
-
-    @property
-    def format(self) -> str:
-        """The format of what is added, and of `history`."""
-        return self._thread.entries.format
-
-    @property
-    def turn(self) -> int | None:
-        """The index in `history` of the last user turn."""
-        return self._thread.entries.turn
-
-    @property
-    def history(self) -> list[Any]:
-        """Everything that was added, in order: the very objects, whatever a prompt left out."""
-        # Without the lock: it must be there at once, also while a prompt waits for its sources.
-        return self._thread.history()
-
-    @property
-    def ir(self) -> PromptIR | None:
-        """The IR of the last prompt; None before the first."""
-        return self._thread.state.ir
-
-    @property
-    def prefix(self) -> PrefixReport | None:
-        """Whether the last prompt extends the one before; None before the second."""
-        return self._thread.state.prefix
-
-    @property
-    def originals(self) -> Originals:
-        """The store of the whole texts of what was shortened: ``originals.get(handle)``."""
-        return self._builder.originals
-
-    @property
-    def embedder(self) -> Choice:
-        """The model by which its messages are compared with a query."""
-        return self._builder.embedder
-
-    @property
-    def jit(self) -> ToolHandler | None:
-        """The last `ContextJIT` made for it, or another `offer` handler; None: there is none."""
-        return self._thread.tool_handler
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a call on it is under way at this moment, which another would wait for."""
-        return self._thread.lock.is_held
-
-    @property
-    def usage(self) -> ContextUsage:
-        """How full the window is, and what the job has spent; as of the last prompt where one is
-        being made."""
-        # Without the lock, as `history` is: a server asks for it on its event loop.
-        budget, state = self._builder.budget, self._thread.state
-        tokens = prompt_tokens(state.ir) if state.ir else 0
-        return ContextUsage(
-            tokens=tokens,
-            upper_bound_tokens=upper_bound(tokens, self.provider),
-            soft_tokens=budget.soft_tokens,
-            hard_tokens=budget.hard_tokens,
-            job_tokens=state.job_tokens,
-            max_job_tokens=budget.max_job_tokens,
-            prompts=state.prompts,
-            compactions=state.compactions,
-            entries=len(self._thread.entries),
-            visible_entries=len(state.ir.history.entries) if state.ir else 0,
-            sections=len(state.ir.sections) if state.ir else 0,
-        )
+            self._thread.begin_job()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate.context.answers import ToolContext, format_items, format_remainder
-from rehydrate.context.thread_originals import PREFIX
+from rehydrate.context.log import PREFIX
 from rehydrate.context.tool_calls import FETCH, MAX_QUERY_CHARACTERS, Answered, read_given, shown
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall

@@ -1,6 +1,7 @@
 """Entries: the conversation as it grows; each entry is read and counted once, when it is added.
 
-PartlyShownTexts: the texts of entries of which the prompt shows only a part.
+PromptState: what the last prompt left of it. PartlyShownTexts: the texts of entries of which that
+prompt shows only a part.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate import formats
 from rehydrate.entry_id import EntryId
@@ -17,11 +20,20 @@ from rehydrate.errors import InvalidMessageError, RehydrateError
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import PROVIDER_OF, Message, PieceKind, Provider
-from rehydrate.prompt.counting import entry_tokens
+from rehydrate.prompt.counting import counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
-from rehydrate.prompt.section import FULL_TRUST
-from rehydrate.prompt.sources.cut_parts import PartlyShown
+from rehydrate.prompt.section import FULL_TRUST, Section
+from rehydrate.prompt.sources.conversation import PartlyShown
+
+if TYPE_CHECKING:
+    from rehydrate.cost.prefix import PrefixReport
+    from rehydrate.prompt.ir import CompiledPrompt
+    from rehydrate.prompt.section import ToolDef
+
+Same = Callable[[Any, Any], bool]
+"""Whether two entries say the same."""
 
 
 class StoredEntry(NamedTuple):
@@ -191,13 +203,25 @@ class Entries:
         """Return the time of the entry at an index."""
         return datetime.fromtimestamp(self._times[index], UTC)
 
-    def tokens_at(self, index: int) -> int:
-        """Return the tokens of the entry at an index."""
-        return self._tokens[index]
+    def stored_at(self, index: int) -> StoredEntry:
+        """Return the entry at an index as a log has it."""
+        return StoredEntry(self._dicts[index], self._times[index], self._tokens[index])
 
-    def seconds_at(self, index: int) -> float:
-        """Return the time of the entry at an index in seconds since 1970."""
-        return self._times[index]
+    def shared_with(self, others: Sequence[Any], start: int, same: Same) -> int:
+        """Return with how many of the entries from an index on a list begins.
+
+        >>> from operator import eq
+        >>> entries = Entries("plain")
+        >>> entries.extend([{"role": "user", "content": "Hello."}], 0.0)
+        >>> entries.shared_with([{"role": "user", "content": "Hello."}, {}], 0, eq)
+        1
+        """
+        shared = 0
+        for one, other in zip(islice(self._entries, start, None), others, strict=False):
+            if not (one is other or same(one, other)):
+                break
+            shared += 1
+        return shared
 
     def all(self, until: int | None = None) -> list[Any]:
         """Return all entries, in order, or those before the index ``until``."""
@@ -221,6 +245,47 @@ def _time_of(entry: Any, default: float) -> float:
         return default
 
 
+Waiting = Mapping[str, tuple[Section, ...]]
+"""The sections of each tool call that was answered and whose result is not added yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptState:
+    """The state that a prompt changes. A prompt replaces it as a whole, or not at all."""
+
+    ir: PromptIR | None = None
+    """The IR of the last prompt."""
+    sent: CompiledPrompt | None = None
+    """The last prompt that was given out."""
+    prefix: PrefixReport | None = None
+    """How that prompt extends the one before."""
+    seen: int = 0
+    """How many entries the last prompt was made from."""
+    turn: int | None = None
+    """The index of the user turn it was made in."""
+    job_tokens: int = 0
+    prompts: int = 0
+    compactions: int = 0
+    missing_hot: frozenset[str] | None = None
+    """The hot sources that did not answer when they were last asked; None: not asked yet."""
+
+    @property
+    def shown(self) -> PromptIR:
+        """The IR of the last prompt; an empty one before the first."""
+        return PromptIR() if self.ir is None else self.ir
+
+    def with_tools(self, tools: Sequence[ToolDef]) -> PromptState:
+        """Return the state whose prompt offers these tools too."""
+        if not tools or self.ir is None:
+            return self
+        return replace(self, ir=self.ir.replace(tools=(*self.ir.tools, *counted_tools(tools))))
+
+
+def was_pruned(ir: PromptIR) -> bool:
+    """Return whether compiling dropped or shortened entries to meet the budget."""
+    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
+
+
 class PartlyShownTexts:
     """One conversation's. An entry that is the same object as last time is not read again."""
 
@@ -231,21 +296,19 @@ class PartlyShownTexts:
         self._by_index: dict[int, tuple[Any, tuple[PartlyShown, ...]]] = {}
         self._last: tuple[History | None, tuple[PartlyShown, ...]] = (None, ())
 
-    def of(
-        self, shown: History, entry_at: Callable[[int], Any], time_at: Callable[[int], datetime]
-    ) -> tuple[PartlyShown, ...]:
+    def of(self, shown: History, entries: Entries) -> tuple[PartlyShown, ...]:
         """Return the texts that differ, of each entry that is not shown as it was added."""
         if self._last[0] is shown:
             return self._last[1]
         known, self._by_index = self._by_index, {}
         for position, entry in enumerate(shown.entries):
             index = shown.entry_index(position)
-            original = entry_at(index)
+            original = entries.at(index)
             if entry is original:
                 continue
             found = known.get(index)
             if found is None or found[0] is not entry:
-                differing = _differing(original, entry, shown.format, index, time_at(index))
+                differing = _differing(original, entry, shown.format, index, entries.time_at(index))
                 found = entry, tuple(differing)
             self._by_index[index] = found
         texts = tuple([text for _, each in self._by_index.values() for text in each])
@@ -288,3 +351,34 @@ def _differing(
 def _texts(messages: Sequence[Message]) -> list[str]:
     pieces = [piece for message in messages for piece in message.pieces]
     return [piece.text for piece in pieces if piece.kind is not PieceKind.THINKING]
+
+
+INLINE_CHARS = 64_000
+"""Entries up to this size may be added on the event loop: they are read and counted at 20 MB/s or
+more."""
+_MAX_PARTS = 4_000
+
+
+def is_short_to_add(entries: Iterable[Any]) -> bool:
+    """Return whether entries are short enough to be read and counted on the event loop.
+
+    >>> is_short_to_add([{"role": "user", "content": "hello"}])
+    True
+    >>> is_short_to_add([{"role": "user", "content": "hello" * 20_000}])
+    False
+    """
+    chars, parts, left = 0, 0, list(entries)
+    while left:
+        part = left.pop()
+        parts += 1
+        if isinstance(part, (str, bytes)):
+            chars += len(part)
+        elif isinstance(part, Mapping):
+            left.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            left.extend(part)
+        else:
+            left.extend(getattr(part, "__dict__", {}).values())  # an object of an SDK's
+        if chars > INLINE_CHARS or parts > _MAX_PARTS:
+            return False
+    return True

@@ -6,36 +6,40 @@ the one before. Only where the prefix breaks anyway (a compaction) is anything i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.context.prompt_state import PromptState, unseen, was_pruned
+from rehydrate._check import check_callable, check_choice, check_timeout, check_type
+from rehydrate.compact.options import GRANULARITIES
+from rehydrate.context.history import PromptState, was_pruned
 from rehydrate.context.thread import Thread
-from rehydrate.context.usage import INLINE_MS, prompt_ms
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Provider
+from rehydrate.formats import FORMATS
+from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
-from rehydrate.prompt.content import Meta, Outcome
-from rehydrate.prompt.counting import counted_tools, prompt_tokens, upper_bound
+from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.passes.breakpoints import place_breakpoints
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
-from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Section, Stability, ToolDef
-from rehydrate.prompt.sources.arguments import sources_of
+from rehydrate.prompt.section import Meta, Outcome, Section, Stability, ToolDef
+from rehydrate.prompt.sources import check_names, sources_of, with_documents
+from rehydrate.prompt.sources.given import system as system_source
+from rehydrate.prompt.splicing import visible_items, with_items
+from rehydrate.prompt.target import RenderCache
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.embedding.choice import Choice
-    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt
     from rehydrate.prompt.originals import Originals
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
     from rehydrate.prompt.target import Pass
 
@@ -60,13 +64,12 @@ class Draft(NamedTuple):
 
 @dataclass(slots=True)
 class PromptBuilder:
-    """Makes the prompts of one `Context`. Hold the lock of its thread to use it."""
+    """Makes the prompts of one `Context`. Hold the lock of its thread to use it; only its own
+    methods change it."""
 
     sources: Given
     provider: Provider
     model: str
-    asked_model: str
-    """The model that the next prompts go to, where `model` is ""."""
     thinking: str
     granularity: str
     system: str | Section | Sequence[str | Section] | None
@@ -80,6 +83,8 @@ class PromptBuilder:
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
     render_cache: RenderCache
+    asked_model: str = ""
+    """The model that the next prompts go to, where `model` is ""."""
 
     @property
     def target_model(self) -> str:
@@ -91,8 +96,17 @@ class PromptBuilder:
         """The limits of the prompts to come."""
         return self.request.budget
 
-    def offer(self, tools: Iterable[ToolDef], state: PromptState) -> PromptState:
-        """Offer these tools too; raises InvalidArgumentError for two of one name."""
+    def limit(self, budget: Budget) -> None:
+        """Set the limits of the prompts to come."""
+        self.request = replace(self.request, budget=budget)
+
+    def name_model(self, name: str) -> None:
+        """Say which model the prompts go to, where the context was made without one."""
+        self.asked_model = name
+
+    def offer(self, tools: Iterable[ToolDef]) -> tuple[ToolDef, ...]:
+        """Offer these tools too, and return those that are new; raises InvalidArgumentError for two
+        of one name."""
         known = {tool.name: tool for tool in self.tools}
         for tool in tools:
             same_name = known.setdefault(tool.name, tool)
@@ -100,12 +114,14 @@ class PromptBuilder:
                 raise InvalidArgumentError(
                     f"two tools are named {tool.name!r}; give one of them another name"
                 )
-        new = list(known.values())[len(self.tools) :]
+        new = tuple(known.values())[len(self.tools) :]
         self.tools = (*self.tools, *new)
-        if not new or state.ir is None:
-            return state
-        tools = (*state.ir.tools, *counted_tools(new))
-        return replace(state, ir=state.ir.replace(tools=tools))
+        return new
+
+    def go_on_with(self, tools: tuple[ToolDef, ...]) -> tuple[ToolDef, ...]:
+        """Offer the tools of a stored prompt first, and return those that are new in it."""
+        own, self.tools = self.tools, tools
+        return self.offer(own)
 
     def is_short(self, thread: Thread, query: str | None, time_range: TimeRange | None) -> bool:
         """Return whether the next prompt takes no longer than an event loop can spare."""
@@ -141,7 +157,7 @@ class PromptBuilder:
         history = base.history.without(entries.taken_back).followed_by(new)
         # Where the user never spoke (a summary goes on from a compaction) before what came last.
         anchor = len(entries) - 1 if entries.turn is None else entries.turn
-        late_bound = (*base.late_bound, *thread.late.bound(new.messages))
+        late_bound = (*base.late_bound, *thread.bound(new.messages))
         shown = base.replace(history=history, late_bound=late_bound)
         fresh = [
             section if section.is_static else replace(section, anchor=anchor)
@@ -289,3 +305,137 @@ def _missing_hot(
     if not reports:
         return before
     return frozenset([each.name for each in reports if each.status in ("late", "failed")])
+
+
+_NUMBER = " @"
+"""Between a section's name and its number, where a source says something new under one name."""
+_LATE_NUMBER = re.compile(r"~\d+$")
+"""The same in the id of a late-bound section."""
+
+
+def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
+    """Yield the sections that are new besides a prompt's IR, with the ids they get in it.
+
+    A function may say something else in every turn under one name, as a clock does. What it said
+    last is not repeated; anything else gets a number. What a result shows at the model's own
+    request is not repeated either. A section with new and old items names the new ones only.
+    """
+    if not found:
+        return
+    ids = {section.id for section in (*shown.sections, *shown.late_bound)}
+    latest = _latest(shown)
+    given = visible_items(PromptIR(late_bound=shown.late_bound))
+    for section in found:
+        if section.is_static:
+            if section.id not in ids:
+                yield section
+            continue
+        items = section.provenance.items
+        fresh = tuple([item for item in items if item not in given])
+        is_given = bool(items) and not fresh
+        if is_given or latest.get(section.id) == section.content:
+            continue
+        id_, number = section.id, 1
+        while id_ in ids:
+            number += 1
+            id_ = f"{section.id}{_NUMBER}{number}"
+        ids.add(id_)
+        yield with_items(section if id_ == section.id else replace(section, id=id_), fresh)
+
+
+def _latest(shown: PromptIR) -> dict[str, Any]:
+    """Return the latest content under each name, from a source or in the answer to a call."""
+    contents = [
+        (
+            -1 if section.anchor is None else section.anchor,
+            section.id.partition(_NUMBER)[0],
+            section,
+        )
+        for section in shown.sections
+    ]
+    if shown.late_bound:
+        indices = {
+            tool_call_id: shown.history.entry_index(index)
+            for tool_call_id, index in shown.history.rows.answers()
+        }
+        contents += [
+            (indices.get(section.tool_call_id or "", -1), _LATE_NUMBER.sub("", section.id), section)
+            for section in shown.late_bound
+        ]
+    in_order = sorted(contents, key=lambda each: each[0])
+    return {name: section.content for _, name, section in in_order}
+
+
+INLINE_MS = 5.0
+"""Work up to this long may run on the event loop. The interpreter takes its lock from a busy thread
+only every 5 ms (`sys.getswitchinterval`), so the loop would wait as long for shorter work in a
+thread."""
+
+_PROMPT_MS = 1.0
+_VISIBLE_ENTRY_MS = 0.01
+"""For an entry that the last prompt had too."""
+_NEW_ENTRY_MS = 0.1
+"""For a new entry: it is read, checked and hashed."""
+_NEW_TOKEN_MS = 0.0008
+"""For a new token: it is capped, and compared with the history."""
+
+
+def prompt_ms(visible_entries: int, new_entries: int, new_tokens: int) -> float:
+    """Return the time of a prompt that asks no sources and is not compacted, in milliseconds.
+
+    >>> prompt_ms(visible_entries=100, new_entries=2, new_tokens=500)
+    2.6
+    """
+    return (
+        _PROMPT_MS
+        + _VISIBLE_ENTRY_MS * visible_entries
+        + _NEW_ENTRY_MS * new_entries
+        + _NEW_TOKEN_MS * new_tokens
+    )
+
+
+def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
+    """Check the provider, the model and the format of the entries."""
+    check_choice("provider", provider, PROVIDERS)
+    check_type("model", model, str, "pass the model's name, or leave it out")
+    if format != "":
+        check_choice("format", format, FORMATS)
+
+
+def checked_sources(given: Any) -> tuple[Any, ...]:
+    """Return the sources: memories and functions as they are, documents by their paths."""
+    sources = with_documents(given)
+    check_names(sources_of(sources))
+    return tuple(sources)
+
+
+def check_system(system: Any) -> None:
+    """Check what every prompt begins with: texts and Sections."""
+    if system is not None:
+        system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
+
+
+def check_working(passes: Any, originals: Any, timeout: Any, clock: Any, granularity: Any) -> None:
+    """Check how prompts are made."""
+    check_choice("granularity", granularity, GRANULARITIES)
+    if passes is not None:
+        check_passes(passes)
+    if originals is not None and not all(
+        callable(getattr(originals, name, None)) for name in ("put", "get")
+    ):
+        raise InvalidArgumentError(
+            f"originals is of type {type(originals).__name__}; pass what has put and get, as "
+            "HeldOriginals and MemoryOriginals have"
+        )
+    check_timeout("timeout", timeout)
+    check_callable("clock", clock, "pass a function that gives seconds since 1970, as time.time")
+
+
+def check_passes(passes: Any) -> None:
+    """Check functions of an IR."""
+    if isinstance(passes, str) or not isinstance(passes, Iterable):
+        raise InvalidArgumentError(
+            f"passes is of type {type(passes).__name__}; pass a list of functions"
+        )
+    for step in passes:
+        check_callable("a pass", step, "pass a function (ir, target) -> ir")

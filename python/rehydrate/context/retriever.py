@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.context.prompt_state import ANSWER_WORDS_TOKENS
-from rehydrate.context.stored_thread import other_threads
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate.context.history import Entries, StoredEntry
+from rehydrate.context.records import effective, records_of
+from rehydrate.context.stored import Stored
+from rehydrate.context.thread import ANSWER_WORDS_TOKENS
 from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, UnknownHandleError
 from rehydrate.memory.tools import LoadMemory
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.sources.arguments import (
+from rehydrate.prompt.sources import (
     as_list,
     is_memory,
     memory_numbers,
     numbered,
     sources_of,
 )
-from rehydrate.prompt.sources.conversation import conversation, message_text
-from rehydrate.prompt.sources.cut_parts import PartlyShown, cut_parts
+from rehydrate.prompt.sources.conversation import PartlyShown, conversation, cut_parts, message_text
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
@@ -31,9 +35,10 @@ from rehydrate.prompt.splicing import HEADING_TOKENS
 
 if TYPE_CHECKING:
     from rehydrate.context.context import Context
-    from rehydrate.context.model_view import ModelView
+    from rehydrate.context.log import Log
+    from rehydrate.context.thread import ModelView
     from rehydrate.memory.memory import Memory
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 MEMORY_LIMIT = 20
@@ -51,7 +56,7 @@ MAX_PASSAGES = 2
 _FIND_AGAIN = ("semantic", "temporal", "knowledge", "conversation", "history")
 """Sources that find the rest of what they brought when they are asked again."""
 _HOT = "hot"
-"""Hot memory is cut at a hundred lines, and stands for items of which it may show a part."""
+"""Hot memory is cut at a hundred lines, and has items of which it may show a part."""
 _NUMBER = re.compile(r"#\d{1,9}")
 """A message as an outline names it: its index in ``Context.history``."""
 _KINDS = ("conversation", "temporal", "semantic", "knowledge", "function")
@@ -101,10 +106,18 @@ class Retriever:
                 whole_tokens=answer_tokens,
             ),
         ]
-        others = view.other_threads()
-        if others is not None:
-            limit = BUDGET_FACTOR * budget_tokens
-            sources.append(other_threads(others, lookup_tools=LOOKUPS, max_tokens=limit))
+        log = view.thread.log
+        if log is not None:
+            others = OtherConversations(log, context.format)
+            sources.append(
+                conversation(
+                    others.entries,
+                    name="threads",
+                    lookup_tools=LOOKUPS,
+                    max_tokens=BUDGET_FACTOR * budget_tokens,
+                    place=others.place,
+                )
+            )
         numbers = memory_numbers(each)
         for one in each:
             sources += _of_memory(one, numbers[id(one)]) if is_memory(one) else sources_of(one)
@@ -216,6 +229,71 @@ class Retriever:
         except Exception:  # the match is answered all the same
             return None
         return text.handle
+
+
+_MAX_OTHER_BYTES = 8_000_000
+"""Of the threads that are searched, the last changed first: reading them takes about a second."""
+_Row = tuple[str, int, int, int, int]
+"""A thread as the store lists it: another row, and something in it changed."""
+
+
+class OtherConversations:
+    """The entries of the other threads of a namespace, as one history, read again when one changed.
+
+    Threads whose entries are in another format are left out.
+    """
+
+    def __init__(self, log: Log, format: str) -> None:  # noqa: A002  the field's word
+        """Read nothing yet; the log is that of the thread that asks."""
+        self._log = log
+        self._format = format
+        self._lock = ForkSafeLock()
+        self._found: Sequence[_Row] = ()
+        self._threads: dict[str, tuple[_Row, Stored]] = {}
+        self._read: tuple[History, list[datetime]] = (History(format=format), [])
+        self._places: list[str] = []
+
+    def entries(self) -> tuple[History, Sequence[datetime]]:
+        """Return the entries and their times; the same objects until a thread changes."""
+        with self._lock:
+            rows = self._log.store.threads(self._log.namespace)
+            found = [row for row in rows if row[0] != self._log.name]
+            if found != self._found:
+                self._take(found)
+                self._found = found
+            return self._read
+
+    def place(self, index: int) -> str:
+        """Return what an entry is called: its thread and its number there."""
+        return self._places[index]
+
+    def _take(self, found: Sequence[_Row]) -> None:
+        """Read the threads that changed, and put all of them together."""
+        known, self._threads = self._threads, {}
+        said: list[StoredEntry] = []
+        places: list[str] = []
+        left = _MAX_OTHER_BYTES
+        for row in found:
+            name, size = row[0], row[4]
+            if size > left:
+                break
+            left -= size
+            before = known.get(name)
+            if before is None or before[0] != row:
+                records = effective(records_of(self._log.store, self._log.namespace, name))
+                if not records:
+                    continue  # it was purged just now
+                before = row, Stored.of(records)
+            self._threads[name] = before
+            thread = before[1]
+            if thread.format == self._format:
+                said += thread.entries
+                places += [f"{name} #{number}" for number in range(len(thread.entries))]
+        entries = Entries(self._format)
+        entries.restore(said)
+        times = [datetime.fromtimestamp(each.time, UTC) for each in said]
+        self._places = places
+        self._read = entries.at_indices(range(len(entries))), times
 
 
 def excerpt_tokens(answer_tokens: int) -> int:

@@ -1,25 +1,33 @@
-"""Thread: one conversation's entries, what its last prompt left behind, and a way back."""
+"""Thread: the state of one conversation, which it alone changes; ModelView: what its model sees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from rehydrate.context.context_store.store import ContextStore, StoreMark
-from rehydrate.context.history import Entries, PartlyShownTexts
-from rehydrate.context.prompt_state import LateBinding, PromptState
-from rehydrate.context.thread_originals import Remainders
+from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting, was_pruned
+from rehydrate.context.log import Remainders
+from rehydrate.cost.prefix import prefix_report
 from rehydrate.entry_id import EntryId
-from rehydrate.prompt.splicing import visible_items
+from rehydrate.errors import BudgetExceededError
+from rehydrate.messages import Message, PieceKind
+from rehydrate.prompt.counting import prompt_tokens, room
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.section import Section, ToolDef
+from rehydrate.prompt.splicing import Spliced, VisibleText, late_tokens, splice, visible_items
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from rehydrate.context.thread_log import LogMark, ThreadLog
+    from rehydrate.context.log import Log, LogMark
     from rehydrate.formats.calls import ToolCall
-    from rehydrate.prompt.sources.cut_parts import PartlyShown
+    from rehydrate.messages import Provider
+    from rehydrate.prompt.request import Budget
+    from rehydrate.prompt.sources.conversation import PartlyShown
 
 
 class Snapshot(NamedTuple):
@@ -28,8 +36,8 @@ class Snapshot(NamedTuple):
     entries: int
     """How many there were."""
     state: PromptState
-    late: LateBinding
-    store: StoreMark
+    waiting: Waiting
+    store: tuple[int, int]
     log: LogMark | None
 
 
@@ -59,8 +67,12 @@ class ToolHandler(Protocol):
         """Answer the call."""
 
 
+ANSWER_WORDS_TOKENS = 200
+"""The most that an answer says besides its sections."""
+
+
 class Thread:
-    """The mutable state of one `Context`. Hold `lock` to change it.
+    """The mutable state of one `Context`. Hold `lock` to change it; only its methods do.
 
     A prompt that fails, or that nobody waits for any more, leaves the thread as it was before. So
     does any change that its `log` cannot write, where it has one.
@@ -68,30 +80,55 @@ class Thread:
 
     __slots__ = (
         "_last_call",
-        "_partly_shown",
+        "_left_out",
         "entries",
-        "late",
         "lock",
         "log",
         "remainders",
         "state",
         "store",
         "tool_handler",
+        "waiting",
     )
 
-    def __init__(self, format: str) -> None:  # noqa: A002  the field's word
-        """Start empty; ``format`` is that of the entries."""
+    def __init__(
+        self,
+        entries: Entries,
+        *,
+        state: PromptState = PromptState(),  # noqa: B008  it is frozen
+        waiting: Waiting | None = None,
+        store: ContextStore | None = None,
+        remainders: Remainders | None = None,
+    ) -> None:
+        """Begin with these entries and what was made of them."""
         self.lock = HybridLock()
-        self.entries = Entries(format)
-        self.late = LateBinding()
-        self.state = PromptState()
-        self.remainders = Remainders()
-        self.store = ContextStore()
+        self.entries = entries
+        self.state = state
+        self.waiting: Waiting = waiting or {}
+        """Until the next prompt is sent: by then all results are in. A result that never comes (the
+        turn was cancelled, the loop added something else) binds nothing, and its sections can be
+        asked for again."""
+        self.remainders = remainders or Remainders()
+        self.store = store or ContextStore()
         self.tool_handler: ToolHandler | None = None
-        self.log: ThreadLog | None = None
-        self._partly_shown = PartlyShownTexts()
+        self.log: Log | None = None
+        self._left_out: tuple[int, tuple[History, list[datetime]]] | None = None
+        """What prompts since a compaction do not show, and the number of that compaction."""
         self._last_call: PromptCall | None = None
         """The last change, where it was a call of `prompt`."""
+
+    def write_to(self, log: Log) -> None:
+        """Have every change from now on written to a log, which has all there is now."""
+        self.log = log
+
+    # Changes, and a way back
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold the lock on the thread, without a prompt that nobody received."""
+        with self.lock:
+            self.undo_abandoned()
+            yield
 
     @contextmanager
     def attempt(self, call: PromptCall) -> Iterator[None]:
@@ -110,13 +147,13 @@ class Thread:
         self.settle()
         log = self.log
         mark = None if log is None else log.mark
-        before = Snapshot(len(self.entries), self.state, self.late.copy(), self.store.mark(), mark)
+        before = Snapshot(len(self.entries), self.state, self.waiting, self.store.mark(), mark)
         try:
             yield before
             if log is not None and (ends_turn or log.saves_entries):
                 if ends_turn:
                     self.update_store()
-                log.save(self.entries, self.state, self.late.waiting, self.store)
+                log.save(self)
         except BaseException:
             self._last_call = None
             self._restore(before)
@@ -134,7 +171,7 @@ class Thread:
             self._restore(before)
 
     def settle(self) -> None:
-        """Undo an abandoned prompt; any other stands from now on. Call it before a change."""
+        """Undo an abandoned prompt; any other holds from now on. Call it before a change."""
         self.undo_abandoned()
         self._last_call = None
 
@@ -145,6 +182,108 @@ class Thread:
         if start < end:
             self.store.update(self.entries.since(start).numbered_messages, end)
 
+    def _before_abandoned(self) -> Snapshot | None:
+        call = self._last_call
+        return call.before if call is not None and call.is_given_up else None
+
+    def _restore(self, before: Snapshot) -> None:
+        if self.state.compactions != before.state.compactions:
+            self._left_out = None
+        self.entries.back_to(before.entries)
+        self.state, self.waiting = before.state, before.waiting
+        self.store.back_to(before.store)
+
+    # Prompts
+
+    def send(
+        self, prompt: CompiledPrompt, missing_hot: frozenset[str] | None, max_job_tokens: int | None
+    ) -> None:
+        """Note the prompt as the one before the model. Raise if the job is over its limit."""
+        state = self.state
+        report = None if state.sent is None else prefix_report(state.sent, prompt)
+        fresh = prompt.tokens - (report.shared_tokens if report else 0)
+        job_tokens = state.job_tokens + fresh
+        if max_job_tokens is not None and job_tokens > max_job_tokens:
+            raise BudgetExceededError(
+                "the job",
+                job_tokens,
+                max_job_tokens,
+                "end it here, set context.budget to one with more, or call context.new_job() "
+                "where a new job begins",
+                "Budget.max_job_tokens",
+            )
+        self.state = replace(
+            state, sent=prompt, prefix=report, job_tokens=job_tokens, prompts=state.prompts + 1
+        )
+        self.go_on_from(prompt.ir, missing_hot)
+        self.waiting = {}  # what has no result now was asked for in vain
+
+    def go_on_from(self, ir: PromptIR, missing_hot: frozenset[str] | None) -> None:
+        """Make this IR, which is of all entries, what the next prompt extends."""
+        if self.waiting:
+            new = self.entries.since(self.state.seen).messages
+            answers = {answer for message in new for answer in message.answers}
+            self.waiting = {id_: of for id_, of in self.waiting.items() if id_ not in answers}
+        ir.history.shrink_parse_cache()
+        self.state = replace(
+            self.state,
+            ir=ir,
+            seen=len(self.entries),
+            turn=self.entries.turn,
+            compactions=self.state.compactions + was_pruned(ir),
+            missing_hot=missing_hot,
+        )
+
+    def swap(self, ir: PromptIR) -> None:
+        """Have a summary in this IR in place of entries of the last prompt."""
+        self.state = replace(self.state, ir=ir, compactions=self.state.compactions + 1)
+
+    def offer(self, tools: Sequence[ToolDef], handler: ToolHandler | None) -> None:
+        """Offer new tools too, and have their calls answered by the handler, if there is one."""
+        self.state = self.state.with_tools(tools)
+        if handler is not None:
+            self.tool_handler = handler
+
+    def begin_job(self) -> None:
+        """Count the tokens of a job from here."""
+        self.state = replace(self.state, job_tokens=0)
+
+    # Sections that wait for the results of calls
+
+    def wait(self, tool_call_id: str, sections: Sequence[Section]) -> None:
+        """Note what the result of this call will show; a second call of one id adds to it."""
+        before = self.waiting.get(tool_call_id, ())
+        self.waiting = {**self.waiting, tool_call_id: (*before, *sections)}
+
+    def give_up(self, tool_call_id: str, sections: Sequence[Section] | None) -> None:
+        """Stop waiting for these sections of a call, or for all of them."""
+        waiting = dict(self.waiting)
+        found = waiting.pop(tool_call_id, ())
+        left = [one for one in found if sections is not None and one not in sections]
+        self.waiting = {**waiting, tool_call_id: tuple(left)} if left else waiting
+
+    def bound(self, messages: Sequence[Message]) -> Iterator[Section]:
+        """Yield the waiting sections that results in these messages show."""
+        for message in messages:
+            for tool_call_id in self.waiting.keys() & set(message.answers):
+                results = [p.text for p in message.pieces if p.kind == PieceKind.TOOL_RESULT]
+                for section in self.waiting[tool_call_id]:
+                    if any(str(section.content) in text for text in results):
+                        yield section
+
+    @property
+    def waiting_sections(self) -> list[Section]:
+        """All sections that wait."""
+        return [section for sections in self.waiting.values() for section in sections]
+
+    @property
+    def waiting_tokens(self) -> int:
+        """Their tokens, with the words of each answer."""
+        words = ANSWER_WORDS_TOKENS * len(self.waiting)
+        return sum(map(late_tokens, self.waiting_sections)) + words
+
+    # Entries
+
     def history(self) -> list[Any]:
         """Return all entries. It takes no lock, so it answers while a prompt is made."""
         before = self._before_abandoned()
@@ -154,23 +293,128 @@ class Thread:
         """Return the indices of the entries the model sees, with those since its last prompt."""
         return [*self.state.shown.history.indices, *range(self.state.seen, len(self.entries))]
 
-    def visible_items(self) -> frozenset[str]:
-        """Return the ids of the items that the model sees whole, entries among them."""
-        items = visible_items(self.state.shown, self.late.sections)
-        return items.union(map(EntryId.of, self.shown_indices()))
+    def left_out(self) -> tuple[History, list[datetime]]:
+        """Return the entries that the last prompt does not show, and when each was said.
+
+        They are found once: until the next compaction nothing more is left out.
+        """
+        compactions = self.state.compactions
+        if self._left_out is None or self._left_out[0] != compactions:
+            self._left_out = compactions, self.entries.left_out(self.shown_indices())
+        return self._left_out[1]
+
+
+_REPLY_RESERVE_TOKENS = 512
+"""Left for the model's next words when it asks for more."""
+_LEAST_SHARE = 8
+"""However full the prompt is, the answers of a step may bring an eighth of the soft budget; the
+next prompt is then compacted, as it would be soon. Else who asks late gets handles only."""
+
+
+class ModelView:
+    """What the model of a context sees now, and what its own requests add to it.
+
+    One for each `Context`; any number of threads may use it.
+    """
+
+    __slots__ = ("_budget", "_last", "_partly_shown", "_provider", "_thread")
+
+    def __init__(self, thread: Thread, provider: Provider, budget: Callable[[], Budget]) -> None:
+        """Read and extend this thread, within the budget of its next prompt."""
+        self._thread = thread
+        self._provider = provider
+        self._budget = budget
+        self._last: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
+        self._partly_shown = PartlyShownTexts()
+
+    @property
+    def thread(self) -> Thread:
+        """The thread, to be read."""
+        return self._thread
+
+    def splice(self, tool_call_id: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
+        """Take what was found for a tool call into the running turn.
+
+        Whole new sections go in, within ``budget_tokens`` and what remains of the turn's and the
+        job's budget. Nothing that is in the prompt changes. The caller puts the sections' texts
+        into the result of the call and adds that to the context; the next prompt's IR has them in
+        `late_bound`.
+        """
+        thread = self._thread
+        with thread.lock, thread.change():
+            spliced = splice(
+                found,
+                tool_call_id=tool_call_id,
+                budget_tokens=min(budget_tokens, self._room_tokens()),
+                visible=self._items(),
+                visible_text=self._messages().text,
+                visible_sections=self._sections(),
+            )
+            thread.wait(tool_call_id, spliced.sections)
+            return spliced
+
+    def unsplice(self, tool_call_id: str, sections: Sequence[Section] | None = None) -> None:
+        """Take back these sections, or all, of a call whose result nobody waits for any more."""
+        with self._thread.lock, self._thread.change():
+            self._thread.give_up(tool_call_id, sections)
+
+    def text(self) -> VisibleText:
+        """Return everything that the model sees, as one text."""
+        with self._thread.reading():
+            messages = self._messages()
+            sections = VisibleText.of([str(each.content) for each in self._sections()])
+            text = f"{messages.text}\n{sections.text}"
+            return VisibleText(text, messages.lines | sections.lines)
+
+    def items(self) -> frozenset[str]:
+        """Return the ids of what the model sees whole (`Provenance.items`), entries among them."""
+        with self._thread.reading():
+            return self._items()
 
     def partly_shown(self) -> tuple[PartlyShown, ...]:
-        """Return the texts of entries of which the last prompt shows only a part."""
-        if self.state.ir is None:
-            return ()
-        entries = self.entries
-        return self._partly_shown.of(self.state.ir.history, entries.at, entries.time_at)
+        """Return the texts of entries of which the last prompt shows only a part: capped results,
+        and repetitions that became a reference."""
+        with self._thread.reading():
+            ir = self._thread.state.ir
+            return () if ir is None else self._partly_shown.of(ir.history, self._thread.entries)
 
-    def _before_abandoned(self) -> Snapshot | None:
-        call = self._last_call
-        return call.before if call is not None and call.is_given_up else None
+    def left_out(self) -> tuple[History, list[datetime]]:
+        """Return the entries that the last prompt does not show, and when each was said."""
+        with self._thread.reading():
+            return self._thread.left_out()
 
-    def _restore(self, before: Snapshot) -> None:
-        self.entries.back_to(before.entries)
-        self.state, self.late = before.state, before.late
-        self.store.back_to(before.store)
+    def room_tokens(self) -> int:
+        """Return what an answer may bring into the running turn, within the job's limit."""
+        with self._thread.reading():
+            return self._room_tokens()
+
+    def _room_tokens(self) -> int:
+        thread, budget = self._thread, self._budget()
+        state, waiting = thread.state, thread.waiting_tokens
+        added = thread.entries.tokens_since(state.seen) + waiting
+        shown = 0 if state.ir is None else prompt_tokens(state.ir)
+        used = shown + added + _REPLY_RESERVE_TOKENS
+        soft = room(budget.soft_tokens, self._provider) - used
+        hard = room(budget.hard_tokens, self._provider) - used
+        # The calls of one step share it.
+        least = budget.soft_tokens // _LEAST_SHARE - waiting
+        left = max(soft, min(hard, least))
+        if budget.max_job_tokens is not None:
+            job = budget.max_job_tokens - state.job_tokens
+            left = min(left, job - added - _REPLY_RESERVE_TOKENS)
+        return max(left, 0)
+
+    def _items(self) -> frozenset[str]:
+        items = visible_items(self._thread.state.shown, self._thread.waiting_sections)
+        return items.union(map(EntryId.of, self._thread.shown_indices()))
+
+    def _messages(self) -> VisibleText:
+        """Return the text of the messages in the last prompt; it is joined once a prompt."""
+        history = self._thread.state.shown.history
+        if self._last[0] is not history:
+            self._last = history, VisibleText.of([each.text for each in history.messages])
+        return self._last[1]
+
+    def _sections(self) -> tuple[Section, ...]:
+        ir = self._thread.state.shown
+        return (*ir.sections, *ir.late_bound, *self._thread.waiting_sections)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._jsonl import lines_of, write_lines
-from rehydrate.context.stored_thread import records_of, thread_of
-from rehydrate.context.thread_records import (
+from rehydrate.context.records import (
     Kind,
     Record,
     effective,
@@ -21,14 +20,16 @@ from rehydrate.context.thread_records import (
     from_lines,
     header,
     read_record,
+    records_of,
+    redacted_records,
+    texts_after_redaction,
     to_lines,
 )
-from rehydrate.context.thread_redaction import redacted_records, texts_behind_handles
+from rehydrate.context.stored import Stored
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
-from rehydrate.memory.arguments import checked_namespace, resolve_namespace
-from rehydrate.memory.items import MemoryLimits
-from rehydrate.memory.local import moment_of
-from rehydrate.memory.opening import open_store, verify_place
+from rehydrate.memory.items import MemoryLimits, checked_namespace, resolve_namespace
+from rehydrate.memory.local import moment_of, open_store
+from rehydrate.memory.store import verify_place
 from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
@@ -152,23 +153,24 @@ class Threads:
         """Return a thread with its entries and its context store; raises UnknownThreadError."""
         records = self._records(thread, namespace, "read")
         entries = [record for record in records if record.kind is Kind.ENTRY]
-        read = thread_of(records)
+        read, store = Stored.of(records).entries_and_store()
         return StoredConversation(
             tuple([record.content["entry"] for record in entries]),
             tuple([moment_of(int(record.time * 1e3)) for record in entries]),
-            read.entries.format,
-            read.store,
+            read.format,
+            store,
         )
 
     def store(self, thread: str, *, namespace: str | None = None) -> ContextStore:
         """Return the context store of a thread, as of its last entry; raises UnknownThreadError."""
-        return thread_of(self._records(thread, namespace, "store")).store
+        return Stored.of(self._records(thread, namespace, "store")).entries_and_store()[1]
 
     def render_store(self, thread: str, budget_tokens: int, *, namespace: str | None = None) -> str:
         """Return the context store of a thread as markdown, with names from all its entries."""
-        read = thread_of(self._records(thread, namespace, "render_store"))
-        whole = read.entries.at_indices(range(len(read.entries)))
-        return read.store.render(budget_tokens, conversation=whole.conversation)
+        records = self._records(thread, namespace, "render_store")
+        entries, store = Stored.of(records).entries_and_store()
+        whole = entries.at_indices(range(len(entries)))
+        return store.render(budget_tokens, conversation=whole.conversation)
 
     def keep(
         self,
@@ -198,7 +200,7 @@ class Threads:
             found = self.native.thread(where, thread)
             known = 0 if found is None else found[3]
             records = [kept] if known else [header(format), kept]
-            rows = [(int(record.kind), record.time, record.body()) for record in records]
+            rows = [record.row for record in records]
             try:
                 self.native.append_records(where, thread, known, rows)
             except StoreConflictError:  # another process was quicker
@@ -275,18 +277,17 @@ class Threads:
         records = [read_record(*row) for row in rows]
         after = redacted_records(records, wanted)
         changed = [
-            (number, record.body())
+            (number, record.body)
             for number, record in enumerate(after)
             if record.content != records[number].content
         ]
         if not changed:
             return 0
         # A handle is made from its text: what it leads to now has to be written apart.
-        more = texts_behind_handles(effective(records), wanted)
+        more = texts_after_redaction(effective(records), wanted)
         self.native.replace_records(where, thread, len(rows), changed)
         if more:
-            bodies = [(int(one.kind), one.time, one.body()) for one in more]
-            self.native.append_records(where, thread, len(rows), bodies)
+            self.native.append_records(where, thread, len(rows), [one.row for one in more])
         return len(changed)
 
     def purge(self, thread: str, *, namespace: str | None = None) -> int:
@@ -334,5 +335,5 @@ class Threads:
     def _write_new(
         self, records: Iterable[Record], name: str, namespace: str | None, call: str
     ) -> None:
-        rows = [(int(record.kind), record.time, record.body()) for record in records]
+        rows = [record.row for record in records]
         self.native.append_records(self.namespace_for(namespace, call), name, 0, rows)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, price_of
 from rehydrate.cost.simulation import segments_of
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import CompiledPrompt, Segment, shared_segments, tokens_of
+from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
 
 Why = Literal["changed", "removed", "inserted", "reordered", "replaced", "other model"]
 _WORDS: dict[str, str] = {

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from rehydrate._check import check_choice, check_whole
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.thinking import known_name
-from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
+from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX
 
 Ttl = Literal["5m", "1h"]
 TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3_600.0}

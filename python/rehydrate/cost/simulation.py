@@ -39,7 +39,7 @@ from rehydrate.cost.prices import (
     price_of,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import CompiledPrompt, Segment
+from rehydrate.prompt.ir import CompiledPrompt, Segment
 
 LOOKBACK_BLOCKS = 20
 MAX_BREAKPOINTS = 4

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rehydrate.embedding.embedder import (
         Embedder as Embedder,
     )
-    from rehydrate.embedding.locations import (
+    from rehydrate.embedding.model_files import (
         installed_models as installed_models,
     )
     from rehydrate.embedding.onnx import (

@@ -18,11 +18,11 @@ from rehydrate._check import check_choice, check_type, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import waiting
 from rehydrate.embedding.embedder import short_message
-from rehydrate.embedding.locations import find_model_folder
 from rehydrate.embedding.model_files import (
     ModelFiles,
     Precision,
     check_weights_inside,
+    find_model_folder,
     read_model_files,
 )
 from rehydrate.embedding.resilient import Breaker
@@ -349,7 +349,7 @@ def named_model(name: str) -> NamedModel:
 
 def may_name_a_model(value: str) -> bool:
     """Return whether a string can be a model: a path, a folder's name or a converted model's."""
-    from rehydrate.embedding.locations import find_model
+    from rehydrate.embedding.model_files import find_model
 
     separators = tuple(filter(None, (os.sep, os.altsep, "/")))
     if any(separator in value for separator in separators) or Path(value).is_dir():

@@ -100,7 +100,7 @@ class BusyError(UnansweredError):
 
 
 class Abandoned(Protocol):
-    """Is told of calls that nobody waits for any more."""
+    """Counts calls that nobody waits for any more."""
 
     def abandoned(self) -> None:
         """A call is abandoned: it goes on, and nobody waits for it."""
@@ -120,7 +120,7 @@ def call_within(
     """Return what `function` returns for `texts`, awaited if it is an awaitable.
 
     Raises UnansweredError after `wait_s` seconds. The call itself cannot be killed: it goes on in a
-    daemon thread, which never keeps the interpreter from exiting, and `abandoned` is told of it. An
+    daemon thread, which never keeps the interpreter from exiting, and `abandoned` counts it. An
     awaitable is cancelled after `timeout`.
     """
     call = _Call(function, texts, timeout, abandoned)

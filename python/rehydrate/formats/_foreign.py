@@ -7,7 +7,7 @@ entry points where a wrong list would go on silently and be refused, or lost, la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from reprlib import repr as _short
+from reprlib import Repr
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, Violation
@@ -30,6 +30,9 @@ _ROLES_ELSEWHERE = {
     "bot": "assistant",
     "model": "assistant",
 }
+_shown = Repr()
+_shown.maxstring = 14
+"""Enough for a word that names a speaker: whatever else is there is not repeated in a log."""
 _KNOWN = "'system', 'user', 'assistant' or 'tool'"
 
 Detect = Callable[[Mapping[str, Any]], int]
@@ -85,7 +88,7 @@ def _unknown_role(
 ) -> InvalidMessageError:
     meant = _ROLES_ELSEWHERE.get(role.lower()) if isinstance(role, str) else None
     remedy = f"did you mean {meant!r}?" if meant else remedy
-    return InvalidMessageError(index, f"role {_short(role)}", role, _KNOWN, remedy)
+    return InvalidMessageError(index, f"role {_shown.repr(role)}", role, _KNOWN, remedy)
 
 
 def _other_format(entry: Any, name: str, detectors: Mapping[str, Detect]) -> str | None:

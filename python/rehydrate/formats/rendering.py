@@ -77,14 +77,15 @@ def render_history(
 ) -> Rendered:
     """Render a history in this format for a provider.
 
-    ``first`` is the index of the first entry, where others stand before it (`ConvertedHistory`).
+    ``first`` is the index of the first entry, where others are before it (`rendered_rows`).
     Entries in the provider's own format stay the same objects, unless they have keys that it
     refuses. Raises InvalidMessageError for an entry that only its own provider can take.
     """
     renderer = RENDERERS[provider]
     if format == provider:
         sent = [
-            RenderedMessage(renderer.own(entry), (index,)) for index, entry in enumerate(entries)
+            RenderedMessage(renderer.own(entry), (index,))
+            for index, entry in enumerate(entries, first)
         ]
     elif format == "claude_code" and provider == "anthropic":
         sent = [RenderedMessage(*each) for each in merged_lines(entries)]

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate._check import check_type
 from rehydrate.context.context import Context
+from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.context.prompt_builder import own_passes
-from rehydrate.integrations.host_thread import MAX_THREADS, HostReport, Same
+from rehydrate.integrations.host_thread import MAX_THREADS, HostReport
 from rehydrate.integrations.prefix_threads import PrefixThreads
 from rehydrate.messages import Provider
-from rehydrate.prompt.caps import Caps
+from rehydrate.prompt.caps import Caps, CapToolResults
 from rehydrate.prompt.counting import room
-from rehydrate.prompt.passes.cap import CapToolResults
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
-    from rehydrate.context.background.compactor import BackgroundCompaction
+    from rehydrate.context.compaction import BackgroundCompaction
     from rehydrate.context.threads import Threads
     from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.request import ContextStrategy
     from rehydrate.prompt.section import Section
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 CHAT: Provider = "openai_chat"
 """The format of chat dicts, whatever model they go to."""

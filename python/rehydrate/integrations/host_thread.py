@@ -17,12 +17,13 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.hybrid_lock import WaitingLock
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
+from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.entry_id import EntryId
 from rehydrate.formats.rendering import RENDERERS
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import fenced, text_of, upper_bound
 from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.laying_out import BEGINNING
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
@@ -30,9 +31,6 @@ from rehydrate.prompt.section import Section
 MAX_THREADS = 1_024
 _LEAST_SHARE = 4
 """Of the budget at least one part in so many is for the messages."""
-
-Same = Callable[[Any, Any], bool]
-"""Whether two messages of a host say the same."""
 
 
 class RehydrateWarning(UserWarning):
@@ -64,9 +62,9 @@ class Shown(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The messages that a thread knows of a host's list: its own list, and how many it had."""
+    """The messages that a thread knows of a host's list: its context, and how many it has."""
 
-    messages: Sequence[Any] = ()
+    context: Context | None = None
     count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
 
 
@@ -88,8 +86,9 @@ class HostThread:
         self._asks_back = asks_back
         self._same = same
         self._lock = WaitingLock()
-        self._known: list[Any] = []
         self._context: Context | None = None
+        self._begins = self._count = 0
+        """The index of the first of the host's messages in the context, and how many it has."""
         self._budget = Budget()
         self._jit: ContextJIT | None = None
         self.report = HostReport()
@@ -128,8 +127,7 @@ class HostThread:
     def shown(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Shown]:
         """Return what `prompt` returns, each message with its index in the host's list."""
         with self._lock:
-            shared = shared_messages(self._known, messages, self._same)
-            return self._shown(messages, reserved_tokens, shared)
+            return self._shown(messages, reserved_tokens, self._shared(messages))
 
     def shown_next(
         self, messages: Sequence[Any], known: Known, *, reserved_tokens: int = 0
@@ -139,26 +137,30 @@ class HostThread:
         ``known`` is what `known_of` returned for these messages: they are not compared again.
         """
         with self._lock:
-            is_current = known.messages is self._known and known.count == len(self._known)
-            shared = known.count
-            if not is_current:
-                shared = shared_messages(self._known, messages, self._same)
-            if shared < len(self._known):
+            is_current = known == Known(self._context, self._count)
+            shared = known.count if is_current else self._shared(messages)
+            if shared < self._count:
                 return None
             return self._shown(messages, reserved_tokens, shared)
 
     def known_of(self, messages: Sequence[Any]) -> Known:
         """Return the messages that it knows, where the list begins with all of them; else none."""
-        known = self._known
-        count = len(known)  # another thread may be adding
-        if not 0 < count <= len(messages):
+        context, count = self._context, self._count  # another thread may be adding
+        if context is None or not 0 < count <= len(messages):
             return Known()
         # Most lists are of other conversations, and end otherwise.
-        last, now = known[count - 1], messages[count - 1]
-        if last is not now and not self._same(last, now):
+        last = count - 1
+        if not context.shared_with(messages[last:count], self._begins + last, self._same):
             return Known()
-        is_known = shared_messages(known, messages, self._same) >= count
-        return Known(known, count) if is_known else Known()
+        is_known = context.shared_with(messages, self._begins, self._same) >= count
+        return Known(context, count) if is_known else Known()
+
+    def _shared(self, messages: Sequence[Any]) -> int:
+        """Return with how many of the messages that it knows a list begins."""
+        if self._context is None:
+            return 0
+        shared = self._context.shared_with(messages, self._begins, self._same)
+        return min(shared, self._count)
 
     def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
@@ -176,18 +178,22 @@ class HostThread:
         """`answer` for asyncio and trio, in a worker thread."""
         return await hand_over(lambda: self.answer(name, arguments, call_id))
 
+    def note_failure(self, why: str) -> None:
+        """Report that the host's last messages were passed through as they are."""
+        self.report = HostReport(failure=why)
+
     def _shown(self, messages: Sequence[Any], reserved_tokens: int, shared: int) -> list[Shown]:
         try:
             return self._prompted(messages, reserved_tokens, shared)
         except Exception as error:
             why = safe_error_text(error, "rehydrate")
-            self._known, self._context, self._jit = [], None, None
-            self.report = HostReport(failure=why)
+            self._context, self._count, self._jit = None, 0, None
+            self.note_failure(why)
             warn_passed_through(why)
             return [Shown(index, message) for index, message in enumerate(messages)]
 
     def _prompted(self, messages: Sequence[Any], reserved_tokens: int, shared: int) -> list[Shown]:
-        is_rebuilt = shared < len(self._known)
+        is_rebuilt = shared < self._count
         if is_rebuilt or self._context is None:
             self._begin()
             shared = 0
@@ -196,7 +202,7 @@ class HostThread:
         context.budget = _without(self._budget, upper_bound(reserved_tokens, context.provider))
         new = messages[shared:]
         context.add(*new)
-        self._known += new
+        self._count += len(new)
         compiled = context.prompt()
         usage, prefix = context.usage, context.prefix
         self.report = HostReport(
@@ -209,8 +215,9 @@ class HostThread:
         return shown_messages(compiled)
 
     def _begin(self) -> None:
-        self._known = []
+        self._count = 0
         self._context = self._make()
+        self._begins = len(self._context.history)
         self._budget = self._context.budget
         self._jit = ContextJIT(self._context) if self._asks_back else None
 
@@ -225,18 +232,6 @@ def _without(budget: Budget, tokens: int) -> Budget:
     soft = max(budget.soft_tokens - tokens, budget.soft_tokens // _LEAST_SHARE, 1)
     hard = max(budget.hard_tokens - tokens, soft)
     return replace(budget, soft_tokens=soft, hard_tokens=hard)
-
-
-def shared_messages(known: Sequence[Any], messages: Sequence[Any], same: Same = eq) -> int:
-    """Return with how many of the known messages a list begins.
-
-    >>> shared_messages([{"a": 1}, {"b": 2}], [{"a": 1}, {"b": 3}, {"c": 4}])
-    1
-    """
-    pairs = zip(known, messages, strict=False)
-    same_pairs = (one is other or same(one, other) for one, other in pairs)
-    changed = (n for n, is_same in enumerate(same_pairs) if not is_same)
-    return next(changed, min(len(known), len(messages)))
 
 
 def shown_messages(prompt: CompiledPrompt) -> list[Shown]:

@@ -13,14 +13,8 @@ from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate.context.context import Context
-from rehydrate.integrations.host_thread import (
-    MAX_THREADS,
-    HostReport,
-    HostThread,
-    Known,
-    Same,
-    Shown,
-)
+from rehydrate.context.history import Same
+from rehydrate.integrations.host_thread import MAX_THREADS, HostReport, HostThread, Known, Shown
 
 
 class Prompted(NamedTuple):

@@ -182,7 +182,7 @@ _TODAY = re.compile(
     rf"[^\n\w]{{0,8}}(?:is|it is|it's|the)?[^\n\w]{{0,4}}(?P<found>(?:{_WEEKDAY})?{_DATE})",
     re.IGNORECASE | re.MULTILINE,
 )
-# So does one that stands alone, or with its day of the week.
+# So does one alone, or with its day of the week.
 _ALONE = re.compile(
     rf"^[^\n\w]{{0,4}}(?P<found>{_DATE})[^\n\w]{{0,4}}$|\b{_WEEKDAY}{_DATE}",
     re.IGNORECASE | re.MULTILINE,
@@ -205,17 +205,17 @@ _NEAR = 60
 
 def unstable_prefix(subject: Subject) -> Iterator[Finding]:
     """Yield a time, today's date or an id at the front: when it changes, nothing is cached."""
-    behind = subject.tokens
+    after = subject.tokens
     for index, tool in enumerate(subject.tools):
         found = _varying(definition(tool))
         if found:
-            yield _unstable(f"tools[{index}]", found, behind)
-        behind -= tool.tokens or 0
+            yield _unstable(f"tools[{index}]", found, after)
+        after -= tool.tokens or 0
     for text in subject.static:
         found = _varying(text.text)
         if found:
-            yield _unstable(text.place, found, behind)
-        behind -= text.tokens
+            yield _unstable(text.place, found, after)
+        after -= text.tokens
 
 
 def _varying(text: str) -> str:
@@ -228,14 +228,14 @@ def _varying(text: str) -> str:
     return ""
 
 
-def _unstable(place: str, found: str, behind: int) -> Finding:
+def _unstable(place: str, found: str, after: int) -> Finding:
     return Finding(
         "unstable_prefix",
         "warning",
         place,
-        behind,
+        after,
         f"{found!r} stands in front of everything: if it is another one in the next request, "
-        f"{behind:,} tokens are written anew",
+        f"{after:,} tokens are written anew",
         "move it behind the history (a dynamic section), or leave it out",
     )
 

@@ -13,8 +13,7 @@ from rehydrate.entry_id import EntryId
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
-from rehydrate.prompt.compiled import CompiledPrompt, Segment
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import ToolDef
 

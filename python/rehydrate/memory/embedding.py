@@ -42,7 +42,7 @@ class Embedding:
                 'pass rehydrate.Embedder(function, space="the-model-v1")'
             )
         self._troubles: dict[str, None] = {}
-        self._spaces: dict[str, str] = {}  # by namespace, as the store told it
+        self._spaces: dict[str, str] = {}  # by namespace, as the store has it
 
     @property
     def is_builtin(self) -> bool:

@@ -1,4 +1,4 @@
-"""Folder sync: each chunk of a folder of notes is an item; a sync updates the items."""
+"""Folder sync: each chunk of a folder of notes is an item; the hot ones go into every turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Tier
-from rehydrate.memory.tiers import split_hot, tier_of, too_many_lines
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ItemWriter
@@ -220,7 +219,9 @@ def sync_folder(
         raise InvalidArgumentError(f"label is {label!r}; pass a name for the folder")
 
     sync = _Sync(memory, namespace, name)
-    for path, found in _notes(root):
+    for file, inside in files_in(root):
+        found = read_note(file, inside)
+        path = os.fsencode(inside).decode("utf-8", "replace")
         if isinstance(found, str):
             sync.refuse(path, found)
         else:
@@ -310,9 +311,10 @@ class _Sync:
         pieces: list[tuple[Tier, Chunk]] = []
         if tier == "hot":
             # Not chunked: it goes into every turn whole, and nobody searches for parts of it.
-            hot, text = split_hot(text)
+            lines = text.splitlines(keepends=True)
+            hot, text = "".join(lines[:HOT_LINES]), "".join(lines[HOT_LINES:])
             if text:
-                self._warnings.append(too_many_lines(path, len((hot + text).splitlines())))
+                self._warnings.append(too_many_lines(path, len(lines)))
             pieces.append(("hot", Chunk((), hot)))
             tier = "warm"
         pieces += [(tier, chunk) for chunk in chunks(text)]
@@ -346,12 +348,6 @@ class NoteFile(NamedTuple):
 
     text: str
     modified: datetime
-
-
-def _notes(root: Path) -> Iterator[tuple[str, NoteFile | str]]:
-    """Yield each file's content, or why it is refused."""
-    for path, shown in files_in(root):
-        yield os.fsencode(shown).decode("utf-8", "replace"), read_note(path, shown)
 
 
 def files_in(root: Path) -> Iterator[tuple[Path, str]]:
@@ -420,3 +416,64 @@ def _day_of(path: str) -> datetime | None:
         return datetime.strptime(PurePosixPath(path).stem, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+# Tiers
+
+HOT_LINES = 100
+"""The maximum number of lines of hot memory in a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotMemory:
+    """The memory that goes into every turn."""
+
+    text: str
+    """At most 100 lines; "" where nothing is hot."""
+    lines: int
+    handles: tuple[str, ...]
+    """The items in the text."""
+    warning: str = ""
+    """A note on the lines that were left out, with the remedy; "" where all fit."""
+    trust: float = 1.0
+    """Trust of the least trusted item in it."""
+
+
+def tier_of(path: str) -> Tier:
+    """Return the tier of a file, from its path in the folder.
+
+    >>> tier_of("core.md"), tier_of("daily/2026-02-17.md"), tier_of("archive/2025/old.md")
+    ('hot', 'warm', 'cold')
+    """
+    if path == "core.md":
+        return "hot"
+    return "cold" if PurePosixPath(path).parts[0] == "archive" else "warm"
+
+
+def too_many_lines(name: str, lines: int) -> str:
+    """Return the warning for hot memory that is too long.
+
+    >>> print(too_many_lines("core.md", 140))
+    core.md has 140 lines, hot memory holds 100: lines 101-140 are found by searching only; move \
+some to decisions.md
+    """
+    return (
+        f"{name} has {lines} lines, hot memory holds {HOT_LINES}: lines {HOT_LINES + 1}-{lines} "
+        "are found by searching only; move some to decisions.md"
+    )
+
+
+def hot_memory(items: Iterable[MemoryItem]) -> HotMemory:
+    """Return the lines of the hot items, in their order, up to the limit."""
+    lines: list[str] = []
+    handles = []
+    total, trust = 0, 1.0
+    for item in items:
+        its_lines = item.text.rstrip().splitlines()
+        total += len(its_lines)
+        if len(lines) < HOT_LINES:
+            handles.append(item.handle)
+            trust = min(trust, item.trust)
+            lines += its_lines[: HOT_LINES - len(lines)]
+    warning = too_many_lines("hot memory", total) if total > HOT_LINES else ""
+    return HotMemory("\n".join(lines), len(lines), tuple(handles), warning, trust)

@@ -1,17 +1,18 @@
-"""Frozen values of a memory: the item (MemoryItem) and the answers of its operations."""
+"""Frozen values of a memory: MemoryItem, the answers of its operations, and checks of arguments."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
-from rehydrate._check import check_choice, check_share, check_type, check_whole
-from rehydrate.errors import InvalidArgumentError
+from rehydrate._check import check_choice, check_known, check_share, check_type, check_whole
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 
 Tier = Literal["hot", "warm", "cold"]
 """hot: in every turn. warm: loaded by name. cold: found only by search."""
@@ -197,7 +198,8 @@ class MemoryLimits:
         for name in ("max_items", "max_bytes"):
             check_whole(f"MemoryLimits: {name}", getattr(self, name), 1, or_none=True)
         days = self.max_age_days
-        if days is not None and not (_is_number(days) and 0 < days < math.inf):
+        is_number = isinstance(days, (int, float)) and not isinstance(days, bool)
+        if days is not None and not (is_number and 0 < days < math.inf):
             raise InvalidArgumentError(
                 f"MemoryLimits: max_age_days is {days!r}; pass a number above 0, or None"
             )
@@ -277,10 +279,6 @@ def to_millisecond(name: str, moment: object) -> datetime | None:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _text(name: str, value: Any) -> str:
     check_type(name, value, str, "pass a string")
     try:
@@ -293,7 +291,8 @@ def _text(name: str, value: Any) -> str:
     return cast(str, value)
 
 
-def _tier(name: str, value: Any) -> Tier:
+def checked_tier(name: str, value: Any) -> Tier:
+    """Return the tier; it must be one of `TIERS`."""
     check_choice(name, value, TIERS)
     return cast(Tier, value)
 
@@ -345,7 +344,7 @@ def as_json(metadata: Mapping[str, Any]) -> str:
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("kind", "source", "thread", "tool", "principal"), _text),
     **dict.fromkeys(("handle", "namespace"), _text),
-    "tier": _tier,
+    "tier": checked_tier,
     **dict.fromkeys(("trust", "confidence"), _fraction),
     **dict.fromkeys(("time", "expires", "created"), to_millisecond),
     "parents": _texts,
@@ -360,3 +359,119 @@ _FIELDS = [
     if field.name in _CHECKS
 ]
 """The checked fields: name, default, and check."""
+
+
+# Arguments of operations
+
+MAX_LIMIT = 10_000
+"""The largest `limit` of one search."""
+
+
+def checked_namespace(namespace: object) -> str:
+    """Return the namespace; raises InvalidArgumentError unless it is a string that is not blank."""
+    if not isinstance(namespace, str) or not namespace.strip():
+        raise InvalidArgumentError(
+            f"namespace is {namespace!r}; pass a name, as of a tenant, a user or a project"
+        )
+    return namespace
+
+
+def resolve_namespace(operation: str, given: str | None, bound: str | None) -> str:
+    """Return the namespace of a call: the one passed, else the one the memory is bound to."""
+    if given is None:
+        if bound is None:
+            raise MissingNamespaceError(operation)
+        return bound
+    return checked_namespace(given)
+
+
+def as_items(
+    texts: str | MemoryItem | Iterable[str | MemoryItem], fields: ItemFields
+) -> list[MemoryItem]:
+    """Return texts and items as items; `fields` apply to the bare texts."""
+    if isinstance(texts, (str, MemoryItem)):
+        texts = [texts]
+    check_type("texts", texts, Iterable, "pass texts or MemoryItems")
+    check_known("add has no", fields, ItemFields.__annotations__, "the fields of an item are")
+    items = []
+    for index, text in enumerate(texts):
+        if isinstance(text, MemoryItem):
+            if fields:
+                raise InvalidArgumentError(
+                    f"add: {', '.join(fields)} is for bare texts, and entry {index} is a "
+                    "MemoryItem; set it there"
+                )
+            items.append(text)
+        else:
+            check_type(f"add: entry {index}", text, str, "pass strings or MemoryItems")
+            items.append(MemoryItem(text, **fields))
+    return items
+
+
+def checked_limit(name: str, limit: Any, max_limit: int | None = MAX_LIMIT) -> int:
+    """Return `limit` as a whole number from 0 to `max_limit`; None: no upper limit."""
+    try:
+        whole = operator.index(limit)
+    except TypeError:
+        whole = -1
+    if isinstance(limit, bool) or whole < 0 or (max_limit is not None and whole > max_limit):
+        range_ = "from 0 up" if max_limit is None else f"from 0 to {max_limit:,}"
+        raise InvalidArgumentError(f"{name} is {limit!r}; pass a whole number {range_}")
+    return whole
+
+
+def checked_fusion(fusion: object) -> Fusion | None:
+    """Return the fusion: a name, three weights, or None for the default."""
+    if fusion is None or fusion in FUSIONS:
+        return cast("Fusion | None", fusion)
+    if isinstance(fusion, tuple) and len(fusion) == len(FUSIONS):
+        weights = [weight for weight in fusion if isinstance(weight, (int, float)) and weight >= 0]
+        if len(weights) == len(fusion) and 0 < sum(weights) < float("inf"):
+            return cast(Fusion, tuple(float(weight) for weight in weights))
+    raise InvalidArgumentError(
+        f"fusion is {fusion!r}; choose one of {', '.join(map(repr, FUSIONS))}, pass three weights "
+        "(text, trigram, vector), or None"
+    )
+
+
+def checked_filters(operation: str, filters: Filters) -> Filters:
+    """Return the filters that are set, each with its value checked."""
+    check_known(f"{operation} has no", filters, Filters.__annotations__, "the filters are")
+    checked: dict[str, Any] = {}
+    for name, value in filters.items():
+        if value is None:
+            continue
+        if name in {"after", "before"}:
+            checked[name] = to_millisecond(name, value)
+        elif name == "min_trust":
+            checked[name] = float(_fraction(name, value))
+        else:
+            checked[name] = _names(name, value)
+    return cast(Filters, checked)
+
+
+def checked_handles(handles: object) -> list[str]:
+    """Return one handle or several as a list."""
+    return _names("handles", [handles] if isinstance(handles, str) else handles)
+
+
+def checked_purge(source: object, thread: object, everything: object) -> None:
+    """Refuse a purge that does not name exactly one thing to remove."""
+    for name, value in (("source", source), ("thread", thread)):
+        if value is not None:
+            check_type(name, value, str, "pass a string")
+    if (source is not None) + (thread is not None) + (everything is True) != 1:
+        raise InvalidArgumentError(
+            "purge removes one thing; pass source=, thread=, or everything=True for the namespace"
+        )
+
+
+def _names(name: str, values: Any) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, (Sequence, set, frozenset)):
+        raise InvalidArgumentError(f"{name} is {values!r}; pass a list of strings")
+    for value in values:
+        if not isinstance(value, str):
+            raise InvalidArgumentError(f"{name} holds {value!r}; pass strings")
+        if name == "tiers":
+            check_choice("tier", value, TIERS)
+    return list(values)

@@ -1,4 +1,4 @@
-"""LocalStore: a memory's items in one SQLite file, through the native engine."""
+"""LocalStore: a memory's items in one SQLite file, through the native engine; open_store."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate import _engine
-from rehydrate.errors import StoreCorruptError, UnknownHandleError
+from rehydrate.errors import InvalidArgumentError, StoreCorruptError, UnknownHandleError
 from rehydrate.memory.items import (
     INDEX_BYTES,
     TIERS,
@@ -30,10 +31,10 @@ from rehydrate.memory.items import (
     VerifyReport,
     as_json,
 )
+from rehydrate.memory.store import LANGUAGE, SharedStore, ThreadStore, is_server, verify_place
 
 if TYPE_CHECKING:
     from rehydrate import _native
-    from rehydrate.memory.store import ThreadStore
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -268,6 +269,34 @@ class LocalStore:
             ) from None
 
 
+def open_store(
+    path: object,
+    *,
+    limits: MemoryLimits,
+    read_only: bool = False,
+    index_bytes: int = INDEX_BYTES,
+    language: str | None = None,
+) -> SharedStore:
+    """Open a file, or what a URL names; raises StoreError, and MissingPackageError where what the
+    server needs is not installed."""
+    where = verify_place(path)
+    if is_server(where):
+        # Of a distribution of its own, so it is named and not imported.
+        opened: SharedStore = import_module("rehydrate.memory.postgres.store").PostgresStore(
+            where,
+            limits=limits,
+            read_only=read_only,
+            index_bytes=index_bytes,
+            language=language or LANGUAGE,
+        )
+        return opened
+    if language is not None:
+        raise InvalidArgumentError(
+            f"language is {language!r}, but a file reads all languages alike; leave it out"
+        )
+    return LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
+
+
 def _milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
@@ -288,20 +317,16 @@ def _vectors(vectors: Vectors | None, name: str = "vectors") -> dict[str, Any]:
 
 
 def _columns_of(filters: Filters) -> dict[str, Any]:
-    columns: dict[str, Any] = {
-        name: filters[name] for name in ("kinds", "sources") if filters.get(name) is not None
-    }
-    if (threads := filters.get("threads")) is not None:
-        columns["sessions"] = threads  # the file's name for them
-    if (tiers := filters.get("tiers")) is not None:
-        columns["tiers"] = [_TIER_CODES[tier] for tier in tiers]
-    if (after := filters.get("after")) is not None:
-        columns["after_ms"] = _milliseconds(after)
-    if (before := filters.get("before")) is not None:
-        columns["before_ms"] = _milliseconds(before)
-    if (min_trust := filters.get("min_trust")) is not None:
-        columns["min_trust"] = float(min_trust)
-    return columns
+    """Return the filters by their names in the file, as it holds their values."""
+    given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
+    if "threads" in given:
+        given["sessions"] = given.pop("threads")
+    if "tiers" in given:
+        given["tiers"] = [_TIER_CODES[tier] for tier in given["tiers"]]
+    for name in ("after", "before"):
+        if name in given:
+            given[f"{name}_ms"] = _milliseconds(given.pop(name))
+    return given
 
 
 def _columns(item: MemoryItem, now: int) -> Any:
@@ -325,57 +350,29 @@ def _columns(item: MemoryItem, now: int) -> Any:
     )
 
 
+_ROW = (
+    *("handle", "namespace", "text", "kind", "tier", "source", "thread", "tool", "principal"),
+    *("trust", "parents", "time", "created", "confidence", "expires", "metadata", "redactions"),
+    *("links", "uses"),
+)
+
+
 def _item(columns: _native._Item) -> MemoryItem:
     """Rebuild an item from its row. It passed the checks when it was added, so they are skipped."""
-    (
-        handle,
-        namespace,
-        text,
-        kind,
-        tier,
-        source,
-        thread,
-        tool,
-        principal,
-        trust,
-        parents,
-        time,
-        created,
-        confidence,
-        expires,
-        metadata,
-        redactions,
-        links,
-        uses,
-    ) = columns
-    fields = {
-        "text": text,
-        "kind": kind,
-        "tier": TIERS[tier],
-        "source": source,
-        "thread": thread,
-        "tool": tool,
-        "principal": principal,
-        "trust": trust,
-        "confidence": confidence,
-        "parents": parents,
-        "time": moment_of(time),
-        "expires": None if expires is None else moment_of(expires),
-        "metadata": dict(json.loads(metadata)) if metadata else {},
-        "links": tuple(
-            [Link(relation, other) for relation, other, from_here in links if from_here]
-        ),
-        "handle": handle,
-        "namespace": namespace,
-        "created": moment_of(created),
-        "linked_from": tuple(
-            [Link(relation, other) for relation, other, here in links if not here]
-        ),
-        "redactions": tuple(Redaction(*span) for span in json.loads(redactions))
-        if redactions
-        else (),
-        "uses": uses,
-    }
+    fields: dict[str, Any] = dict(zip(_ROW, columns, strict=True))
+    fields["tier"] = TIERS[fields["tier"]]
+    for name in ("time", "created", "expires"):
+        if fields[name] is not None:
+            fields[name] = moment_of(fields[name])
+    fields["metadata"] = dict(json.loads(fields["metadata"])) if fields["metadata"] else {}
+    redactions = json.loads(fields["redactions"]) if fields["redactions"] else ()
+    fields["redactions"] = tuple([Redaction(*span) for span in redactions])
+    links = fields["links"]
+    for name, is_own in (("links", True), ("linked_from", False)):
+        ends = [
+            Link(relation, other) for relation, other, from_here in links if from_here is is_own
+        ]
+        fields[name] = tuple(ends)
     item = object.__new__(MemoryItem)
     for name, value in fields.items():
         object.__setattr__(item, name, value)

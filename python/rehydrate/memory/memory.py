@@ -10,18 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 from rehydrate._check import check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.arguments import (
-    as_items,
-    checked_filters,
-    checked_fusion,
-    checked_handles,
-    checked_limit,
-    checked_namespace,
-    checked_purge,
-    checked_query,
-    checked_tier,
-    resolve_namespace,
-)
 from rehydrate.memory.embedding import Embedding
 from rehydrate.memory.items import (
     INDEX_BYTES,
@@ -37,14 +25,23 @@ from rehydrate.memory.items import (
     Tier,
     Vectors,
     VerifyReport,
+    as_items,
+    checked_filters,
+    checked_fusion,
+    checked_handles,
+    checked_limit,
+    checked_namespace,
+    checked_purge,
+    checked_tier,
+    resolve_namespace,
 )
-from rehydrate.memory.opening import open_store, verify_place
+from rehydrate.memory.local import open_store
 from rehydrate.memory.redaction import Redactor, redactor_of
+from rehydrate.memory.store import verify_place
 
 if TYPE_CHECKING:
-    from rehydrate.memory.folder import SyncReport
+    from rehydrate.memory.folder import HotMemory, SyncReport
     from rehydrate.memory.store import MemoryStore
-    from rehydrate.memory.tiers import HotMemory
     from rehydrate.memory.transfer import Imported
 
 
@@ -228,14 +225,15 @@ class Memory:
         measured best.
         """
         where = resolve_namespace("search", namespace, self._namespace)
-        text, count = checked_query(query), checked_limit("limit", limit)
+        check_type("query", query, str, "pass a string")
+        count = checked_limit("limit", limit)
         way = checked_fusion(fusion)
         checked = self._redacted(checked_filters("search", filters))
-        if vectors is None and text.strip():
-            vectors = self._embedding.embed([text], "searched with the built-in model")
+        if vectors is None and query.strip():
+            vectors = self._embedding.embed([query], "searched with the built-in model")
         vectors = self._embedding.in_space(vectors, self._store, where)
         return self._store.search(
-            text, count, namespace=where, fusion=way, vectors=vectors, **checked
+            query, count, namespace=where, fusion=way, vectors=vectors, **checked
         )
 
     def recall(
@@ -300,7 +298,9 @@ class Memory:
     ) -> int:
         """Move items to a tier and return how many moved."""
         where = resolve_namespace("set_tier", namespace, self._namespace)
-        return self._store.set_tier(checked_handles(handles), checked_tier(tier), namespace=where)
+        return self._store.set_tier(
+            checked_handles(handles), checked_tier("tier", tier), namespace=where
+        )
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str | None = None) -> bool:
         """Link an item to another: it "supersedes" or "contradicts" it, or any word of yours.
@@ -316,7 +316,7 @@ class Memory:
 
     def hot(self, *, namespace: str | None = None) -> HotMemory:
         """Return the text of every turn: the hot items, at most 100 lines of them."""
-        from rehydrate.memory.tiers import hot_memory
+        from rehydrate.memory.folder import hot_memory
 
         where = resolve_namespace("hot", namespace, self._namespace)
         return hot_memory(self.list(namespace=where, tiers=["hot"], limit=None, newest_first=False))

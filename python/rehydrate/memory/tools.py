@@ -247,14 +247,14 @@ FULL_TRUST = 1.0
 
 def _fenced(item: MemoryItem, text: str) -> str:
     """Return a text in a fence that says where it is from, which the text cannot imitate."""
-    told = ["" if item.time is None else f"{item.time:%Y-%m-%d}"]
+    about = ["" if item.time is None else f"{item.time:%Y-%m-%d}"]
     if item.trust < FULL_TRUST:
-        told.append(f"trust {item.trust:g}")
+        about.append(f"trust {item.trust:g}")
     opening, closing = tags(
         item.handle or "memory",
         "",
         item.source or item.kind,
-        ", ".join(filter(None, told)),
+        ", ".join(filter(None, about)),
         None,
         item.trust < FULL_TRUST,
         text,

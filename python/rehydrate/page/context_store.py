@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate import formats
 from rehydrate._text import plural
 from rehydrate.context.context_store.operations import Heading, Item, Status
-from rehydrate.context.context_store.rendering import is_changed, told_uses
+from rehydrate.context.context_store.rendering import is_changed, uses_text
 from rehydrate.context.context_store.store import text_at
 from rehydrate.context.context_store.updater import ASSISTANT_TRUST
 from rehydrate.messages import Message, PieceKind
@@ -180,5 +180,5 @@ def store_page(
         operations=store.operations,
         log=with_gap(list(enumerate(store.operations, 1)), LINES),
         trusted=ASSISTANT_TRUST,
-        told_uses=told_uses,
+        told_uses=uses_text,
     )

@@ -15,9 +15,8 @@ from rehydrate._text import plural
 from rehydrate.compact.result import Explanation
 from rehydrate.page.html import colours, render, with_gap
 from rehydrate.page.inspector_body import Body
-from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.explain import PromptExplanation
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 
 _MARGIN = 1.04
 """Width of the bar, relative to its last mark."""

@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from rehydrate._text import plural
-from rehydrate.context.background.history import SUMMARY_ID
+from rehydrate.context.summaries import SUMMARY_ID
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse

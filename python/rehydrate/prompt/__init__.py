@@ -10,32 +10,17 @@ if TYPE_CHECKING:
     from rehydrate.messages import PROVIDERS as PROVIDERS, Provider as Provider
     from rehydrate.prompt.caps import (
         Caps as Caps,
-    )
-    from rehydrate.prompt.compiled import (
-        USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
-        CompiledPrompt as CompiledPrompt,
-        ProviderSummary as ProviderSummary,
-        Segment as Segment,
+        CapToolResults as CapToolResults,
     )
     from rehydrate.prompt.compiler import (
         DEFAULT_PASSES as DEFAULT_PASSES,
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
     )
-    from rehydrate.prompt.content import (
-        DroppedSection as DroppedSection,
-        Meta as Meta,
-        Outcome as Outcome,
-        SourceReport as SourceReport,
-        SourceStatus as SourceStatus,
-        Trace as Trace,
-    )
-    from rehydrate.prompt.diff import (
-        Change as Change,
-        IRDiff as IRDiff,
-    )
     from rehydrate.prompt.entries import History as History
     from rehydrate.prompt.explain import (
+        Change as Change,
+        IRDiff as IRDiff,
         PromptExplanation as PromptExplanation,
         PromptRow as PromptRow,
     )
@@ -46,7 +31,13 @@ if TYPE_CHECKING:
         hydrate as hydrate,
         hydrate_source as hydrate_source,
     )
-    from rehydrate.prompt.ir import PromptIR as PromptIR
+    from rehydrate.prompt.ir import (
+        USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
+        CompiledPrompt as CompiledPrompt,
+        PromptIR as PromptIR,
+        ProviderSummary as ProviderSummary,
+        Segment as Segment,
+    )
     from rehydrate.prompt.laws import (
         BrokenLaw as BrokenLaw,
         Law as Law,
@@ -57,9 +48,6 @@ if TYPE_CHECKING:
         HeldOriginals as HeldOriginals,
         MemoryOriginals as MemoryOriginals,
         Originals as Originals,
-    )
-    from rehydrate.prompt.passes.cap import (
-        CapToolResults as CapToolResults,
     )
     from rehydrate.prompt.passes.echo import (
         RemoveEchoes as RemoveEchoes,
@@ -73,12 +61,18 @@ if TYPE_CHECKING:
     from rehydrate.prompt.section import (
         FULL_TRUST as FULL_TRUST,
         CompositionMode as CompositionMode,
+        DroppedSection as DroppedSection,
+        Meta as Meta,
+        Outcome as Outcome,
         Position as Position,
         Priority as Priority,
         Provenance as Provenance,
         Section as Section,
+        SourceReport as SourceReport,
+        SourceStatus as SourceStatus,
         Stability as Stability,
         ToolDef as ToolDef,
+        Trace as Trace,
     )
     from rehydrate.prompt.sources.source import (
         Found as Found,

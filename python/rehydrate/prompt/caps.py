@@ -1,20 +1,35 @@
-"""Caps of tool results: a long one is shown in part, by its kind: JSON, log, diff, code, text.
+"""Tool results in a history: their texts, and their caps by kind: JSON, log, diff, code, text.
 
-The engine finds the kind and cuts the text.
+The engine finds the kind of a long text and cuts it. `cap_tool_results` is the pass that shows long
+results in part, and stores the whole of each under a handle. `TextChanges` are what a pass puts in
+the place of texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _engine, formats
+from rehydrate._check import check_whole
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._text import safe_error_text
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import COUNTER
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.originals import About, Originals, text_digest
+from rehydrate.prompt.target import Target, traced
 
-__all__ = ["Capped", "Caps", "Kind", "cap_text", "kind_of", "notice"]
+if TYPE_CHECKING:
+    from rehydrate.formats._reading import Path
+    from rehydrate.prompt.entries import History
 
 
 DEFAULT_TOKENS = 8_000
@@ -26,7 +41,6 @@ _MAX_CHARACTER_TOKENS = 4
 NOTICE_TOKENS = 128
 """Maximum tokens of a notice, with a handle of 128 characters. They are reserved, so that a text
 with its notice is within the cap and is never capped again."""
-MAX_HANDLE_CHARS = 128
 
 
 class Kind(StrEnum):
@@ -70,12 +84,8 @@ class Caps:
                     f"caps: {name} is {tokens!r}; pass a whole number from {MIN_TOKENS} up, "
                     "or None for no cap"
                 )
-        for name in ("rows", "log_lines"):
-            count = getattr(self, name)
-            if type(count) is not int or count < 1:
-                raise InvalidArgumentError(
-                    f"caps: {name} is {count!r}; pass a whole number from 1 up"
-                )
+        check_whole("caps: rows", self.rows, 1)
+        check_whole("caps: log_lines", self.log_lines, 1)
 
     def tokens(self, tool: str = "") -> int | None:
         """Return the cap of a tool's results; None: never capped."""
@@ -143,3 +153,279 @@ def notice(omitted: int, handle: str = "") -> str:
         "call again with stricter filters to see specific parts.]"
     )
     return f"{text}\n[kept whole as {handle}]" if handle else text
+
+
+NAME = "cap_tool_results"
+_MAX_CACHED = 512
+
+
+class _Recent:
+    """The results that were used last, for any number of threads, by a text's digest and what it
+    was asked for: each turn compiles the history again, and counting megabytes takes longest."""
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._results: OrderedDict[Any, Any] = OrderedDict()
+
+    def get(self, compute: Callable[..., Any], text: str, *arguments: Any) -> Any:
+        """Return `compute` of the text and the arguments."""
+        key = compute, text_digest(text), arguments
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        result = compute(text, *arguments)
+        with self._lock:
+            self._results[key] = result
+            if len(self._results) > _MAX_CACHED:
+                self._results.popitem(last=False)
+        return result
+
+
+def _capped(text: str, limit: int, tool: str, rows: int, log_lines: int) -> Capped | None:
+    return cap_text(text, limit, tool=tool, rows=rows, log_lines=log_lines)
+
+
+@dataclass(frozen=True, slots=True)
+class CapToolResults:
+    """The pass that caps the tool results of a history.
+
+    `cap_tool_results` has the default caps. What the model asked for by `request_context` has a
+    budget of its own, so it stays whole. The cap of any other result depends on that result alone,
+    so the prompt of one turn extends the prompt of the turn before. Entries that came in are never
+    changed: a capped one is a new object with the same ids, in the same position. Media, and blocks
+    that are not plain text, stay as they are.
+    """
+
+    caps: Caps = field(default_factory=Caps)
+    name: str = NAME
+    _recent: _Recent = field(default_factory=_Recent, repr=False, compare=False)
+
+    def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
+        """Return the IR with capped tool results, and a trace of them."""
+        history = ir.history
+        changes = TextChanges(self.name)
+        limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
+        least = min([tokens for tokens in limits if tokens is not None], default=None)
+        if history.entries and least is not None:
+            start, _ = target.settled_rows(self, ir)
+            late_bound_calls = {section.tool_call_id for section in ir.late_bound}
+            counts = history.tokens
+
+            def is_long(position: int, texts: Sequence[str]) -> bool:
+                if counts and counts[position] <= least:
+                    return False
+                return not fits("".join(texts), least)
+
+            for position, results in results_of(history, start, is_long):
+                capped = [
+                    change
+                    for call, texts in groupby(results, key=attrgetter("tool_call_id"))
+                    if call not in late_bound_calls
+                    for change in self._cap(list(texts), target.originals, changes)
+                ]
+                changes.add(position, capped)
+            target.note_settled(self, ir, changes.first_position(ir))
+        return changes.apply(ir)
+
+    def _cap(
+        self, texts: Sequence[Text], originals: Originals | None, changes: TextChanges
+    ) -> Iterator[TextChange]:
+        """Cap the texts of one result, which share its limit."""
+        tool, rows, log_lines = texts[0].tool, self.caps.rows, self.caps.log_lines
+        limit = self.caps.tokens(tool)
+        if limit is None:
+            return
+        share = limit
+        if len(texts) > 1:
+            sizes = [self._recent.get(_engine.count, text.text, COUNTER) for text in texts]
+            if sum(sizes) <= limit:
+                return
+            share = max(_engine.fair_share(sizes, limit), min(limit, MIN_TOKENS))
+        for text in texts:
+            if fits(text.text, share):
+                continue
+            capped = self._recent.get(_capped, text.text, share, tool, rows, log_lines)
+            if capped is None:
+                continue
+            handle: str | None = ""
+            if originals is not None:
+                handle = changes.keep(originals, text.text, About(tool, text.tool_call_id))
+            if handle is not None:
+                kept = handle or "no originals kept"
+                note = f"{capped.kind}, {capped.omitted:,} tokens left out, {kept}"
+                yield TextChange(text.path, capped.render(handle), note)
+
+
+cap_tool_results = CapToolResults()
+
+
+MAX_HANDLE_CHARS = 128
+_ID_KEYS = ("tool_use_id", "tool_call_id", "call_id")
+
+
+class Text(NamedTuple):
+    """A text of a tool result that may be shown in part."""
+
+    path: Path
+    text: str
+    tool_call_id: str
+    """The id of the call that it answers; "" if unknown."""
+    tool: str
+    """The name of the tool; "" if unknown."""
+    piece_index: int
+    """Its index among the pieces of the message."""
+
+
+def add_tool_names(names: dict[str, str], message: Message) -> None:
+    """Add the names of the tools that a message calls, by the ids of the calls."""
+    if not message.calls:
+        return
+    inputs = [piece.text for piece in message.pieces if piece.kind == PieceKind.TOOL_INPUT]
+    if len(inputs) == len(message.calls):
+        for tool_call_id, text in zip(message.calls, inputs, strict=True):
+            names[tool_call_id] = sys.intern(text[:200].partition(" ")[0])
+
+
+def results_of(
+    history: History, start: int, is_long: Callable[[int, Sequence[str]], bool]
+) -> Iterator[tuple[int, tuple[Text, ...]]]:
+    """Yield each entry whose results are long, from ``start`` on: its position and their texts.
+
+    ``is_long`` tells this from the position of the entry and the texts of its results. Texts that
+    must not change are left out: media, blocks with citations, results of a provider's own tools.
+    """
+    tools: dict[str, str] | None = None
+    for message in history.messages_from(start):
+        if tools is not None:
+            add_tool_names(tools, message)
+        found = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
+        if not (found and is_long(message.index, found)):
+            continue
+        if tools is None:  # few histories have a long result among the new entries
+            tools = {}
+            for earlier in history.messages:
+                if earlier.index <= message.index:
+                    add_tool_names(tools, earlier)
+        texts = texts_of(message, history.entries[message.index], history.format, tools)
+        if texts:
+            yield message.index, texts
+
+
+def texts_of(
+    message: Message,
+    entry: Any,
+    format: str,  # noqa: A002
+    tools: Mapping[str, str],
+) -> tuple[Text, ...]:
+    """Return the texts of the tool results in one entry; ``tools`` are their names by call."""
+    texts = []
+    paths = formats.FORMATS[format].places(entry, message.index)
+    for index, (piece, path) in enumerate(zip(message.pieces, paths, strict=True)):
+        if path is None or piece.kind != PieceKind.TOOL_RESULT:
+            continue
+        tool_call_id = _tool_call_id(entry, path)
+        if not tool_call_id and len(message.answers) == 1:
+            (tool_call_id,) = message.answers
+        texts.append(Text(path, piece.text, tool_call_id, tools.get(tool_call_id, ""), index))
+    return tuple(texts)
+
+
+def _tool_call_id(entry: Any, path: Path) -> str:
+    """Return the call's id from the innermost block on the path that has one; "" without one."""
+    found = ""
+    for step in ((), *path):
+        if step != ():
+            if not isinstance(entry, (Mapping, list, tuple)):
+                entry = getattr(entry, str(step))
+            else:
+                entry = entry[step]  # type: ignore[index]
+        for key in _ID_KEYS:
+            id_ = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
+            if isinstance(id_, str):
+                found = id_
+    return found
+
+
+class TextChange(NamedTuple):
+    """The new text at a path in an entry, and a note for the trace."""
+
+    path: Path
+    text: str
+    note: str
+
+
+class TextChanges:
+    """The changes of one pass to the entries of a history."""
+
+    def __init__(self, pass_name: str) -> None:
+        """Start without changes."""
+        self._pass_name = pass_name
+        self._by_position: dict[int, Sequence[TextChange]] = {}
+        self._degraded: list[str] = []
+
+    def keep(self, originals: Originals, text: str, about: About) -> str | None:
+        """Store the original text and return its handle.
+
+        None: it could not be stored, so it must stay whole in the prompt. `apply` reports that.
+        """
+        try:
+            handle = originals.put(text, about=about)
+            if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
+                raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
+        except Exception as error:
+            problem = (
+                f"{self._pass_name}: {safe_error_text(error, 'originals')}; the result stays whole"
+            )
+            if problem not in self._degraded:
+                self._degraded.append(problem)
+            return None
+        return handle
+
+    def add(self, position: int, changes: Sequence[TextChange]) -> None:
+        """Add the changes to the entry at this position."""
+        if changes:
+            self._by_position[position] = changes
+
+    def first_position(self, ir: PromptIR) -> int:
+        """Return the position of the first entry that changes; after the last one if none does.
+
+        It is 0 where a text could not be stored: the next prompt tries again.
+        """
+        if self._degraded:
+            return 0
+        return min(self._by_position, default=len(ir.history.entries))
+
+    def apply(self, ir: PromptIR, notes: Sequence[str] = ()) -> PromptIR:
+        """Return the IR with these changes and a trace of them. Changed entries are new objects."""
+        history = ir.history
+        notes = list(notes)
+        ids = []
+        if self._by_position:
+            format_ = formats.FORMATS[history.format]
+            messages = history.messages_from(min(self._by_position))
+            by_index = {message.index: message for message in messages}
+            entries, changed_messages = {}, {}
+            for position, changes in self._by_position.items():
+                ids.append(history.entry_id(position))
+                notes += [f"{ids[-1]} {change.note}" for change in changes]
+                texts = {change.path: change.text for change in changes}
+                message, entry = by_index[position], history.entries[position]
+                pieces = [
+                    piece if path is None else piece._replace(text=texts.get(path, piece.text))
+                    for piece, path in zip(
+                        message.pieces, format_.places(entry, position), strict=True
+                    )
+                ]
+                changed_messages[position] = message._replace(pieces=tuple(pieces))
+                entries[position] = format_.replace(entry, texts)
+            counts = (
+                _engine.message_tokens([*changed_messages.values()], ir.counter)
+                if history.tokens
+                else []
+            )
+            tokens = dict(zip(changed_messages, counts, strict=False))
+            history = history.with_changed_entries(entries, changed_messages, tokens)
+        meta = replace(ir.meta, degraded=(*ir.meta.degraded, *self._degraded))
+        after = ir.replace(history=history, meta=meta)
+        return traced(self._pass_name, ir, after, ids, (*notes, *self._degraded))

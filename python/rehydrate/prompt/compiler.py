@@ -18,22 +18,24 @@ from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgument
 from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
 from rehydrate.messages import PROVIDERS, Provider
-from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment
+from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.laying_out import lay_out
-from rehydrate.prompt.layout import Layout
+from rehydrate.prompt.ir import (
+    USUAL_MINIMUM_PREFIX,
+    CompiledPrompt,
+    PromptIR,
+    Segment,
+    shared_segments,
+)
+from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.passes.breakpoints import place_breakpoints
-from rehydrate.prompt.passes.cap import cap_tool_results
-from rehydrate.prompt.passes.deduplicate import deduplicate
 from rehydrate.prompt.passes.echo import remove_echoes
-from rehydrate.prompt.passes.order import order
+from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import prune
-from rehydrate.prompt.render_cache import RenderCache
+from rehydrate.prompt.splicing import deduplicate
 from rehydrate.prompt.stale_thinking import checked_policy, first_change, without_stale_thinking
-from rehydrate.prompt.target import Pass, Target, pass_name, traced
+from rehydrate.prompt.target import Pass, RenderCache, Target, pass_name, traced
 
 
 def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPrompt:
@@ -45,7 +47,7 @@ def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPr
     """
     cache, provider = target.render_cache, target.provider
     layout = lay_out(ir, target)
-    tools, system = layout.tools, layout.tools + layout.system
+    tools, system = layout.tools, layout.system
     if len(layout.values) == system:
         raise InvalidArgumentError(
             "; ".join(
@@ -55,35 +57,52 @@ def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPr
                 ]
             )
         )
-    segments, values, breakpoints = _with_marks(layout, ir)
+    segments, values, breakpoints = _with_marks(layout, ir, provider)
     request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
     unmarked = layout.values[tools:]
     body = request["input" if provider == "openai_responses" else "messages"]
-    start = cache.first_unvalidated(unmarked) - (len(unmarked) - len(body))
+    shared = shared_segments(cache.valid, layout.segments[tools:])
+    start = _first_unvalidated(unmarked, shared) - (len(unmarked) - len(body))
     violations = _violations(body, target, original, start)
     # An IR that was rendered before has the notes of that time.
     others = [line for line in ir.meta.degraded if not line.startswith(OF_HISTORY)]
     degraded = (*others, *layout.notes, *violations)
-    cache.commit(layout, () if degraded else unmarked)
+    cache.note(Layout, ir.history, layout)
+    cache.valid = () if degraded else layout.segments[tools:]
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
     return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
 
 
-def _with_marks(layout: Layout, ir: PromptIR) -> tuple[list[Segment], list[Any], tuple[str, ...]]:
+def _with_marks(
+    layout: Layout, ir: PromptIR, provider: Provider
+) -> tuple[list[Segment], list[Any], tuple[str, ...]]:
     """Set cache marks at the breakpoints; return the segments, their values and the breakpoints
     that were set."""
     segments, values = list(layout.segments), list(layout.values)
     done: list[str] = []
     for name in ir.breakpoints:
-        last = layout.index_of(name)
+        last = layout.index_of(name, ir.history)
         if last is None:
             continue
-        marked = RENDERERS[layout.provider].mark(values[last])
+        marked = RENDERERS[provider].mark(values[last])
         if marked is not None:
             segments[last] = segments[last]._replace(breakpoint=True)
             values[last] = marked
             done.append(name)
     return segments, values, tuple(done)
+
+
+def _first_unvalidated(values: Sequence[Any], shared: int) -> int:
+    """Return the index from which a prompt must be validated; all before it is valid.
+
+    It is the start of an assistant turn inside what it shares with the last valid prompt. That was
+    validated with what comes before this turn, so no call before it is open.
+    """
+    for index in range(shared - 1, 0, -1):
+        turn = values[index - 1 : index + 1]
+        if [each.get("role") for each in turn] == ["user", "assistant"]:
+            return index
+    return 0
 
 
 def _violations(

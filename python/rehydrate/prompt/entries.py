@@ -2,7 +2,7 @@
 
 Two numbers name an entry:
 
-- its position is its index in `History.entries`;
+- its position, or row, is its index in `History.entries`;
 - its entry index is its index in the caller's list. The two differ where earlier entries were
   left out.
 """
@@ -17,6 +17,9 @@ from rehydrate import formats
 from rehydrate._check import check_choice, check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import PROVIDER_OF, Conversation, Message
+
+_GENERATIONS = 16
+"""So many steps back a history knows what it was made from: more than are between two prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class History:
     _parse_cache: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
+    _lineage: tuple[tuple[object, int], ...] = field(
+        default=(), init=False, repr=False, compare=False, hash=False
+    )
+    """The stamps of this history and of those that it was made from, the nearest first, each with
+    how many of its first rows both have."""
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -42,6 +50,7 @@ class History:
             check_type("history: entries", self.entries, (list, tuple), "pass a list of messages")
             object.__setattr__(self, "entries", tuple(self.entries))
         check_choice("history: format", self.format, ("auto", *formats.FORMATS))
+        object.__setattr__(self, "_lineage", ((object(), len(self.entries)),))
 
     @property
     def total_tokens(self) -> int:
@@ -51,9 +60,38 @@ class History:
             total = self._parse_cache["total_tokens"] = sum(self.tokens)
         return total
 
-    def begins_with(self, entries: tuple[Any, ...]) -> bool:
-        """Whether it is known to begin with these entries, and need not be compared with them."""
-        return entries is self.entries or entries is self._parse_cache.get("beginning")
+    @property
+    def stamp(self) -> object:
+        """What `rows_of` knows this history by."""
+        return self._lineage[0][0]
+
+    def rows_of(self, stamp: object) -> int:
+        """Return how many of its first rows the history of this stamp has too.
+
+        A row is an entry with its index and its tokens. 0 where the one was not made from the
+        other, within the last steps.
+
+        >>> first = History(({"role": "user", "content": "Go on."},), tokens=(6,))
+        >>> first.followed_by(first).rows_of(first.stamp)
+        1
+        """
+        return next((rows for one, rows in self._lineage if one is stamp), 0)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether an entry means the same whatever follows it.
+
+        A line of a transcript depends on other lines, and "auto" on all entries.
+        """
+        return self.format not in (*PROVIDER_OF, "auto")
+
+    def _made_from(self, other: Self, rows: int) -> Self:
+        """Return this history, noting that it has the first ``rows`` rows of the other."""
+        if not self.is_by_row:
+            return self
+        older = [(stamp, min(count, rows)) for stamp, count in other._lineage[:_GENERATIONS]]
+        object.__setattr__(self, "_lineage", (*self._lineage, *older))
+        return self
 
     @property
     def indices(self) -> Sequence[int]:
@@ -128,9 +166,7 @@ class History:
         # A line of a transcript depends on others, so its format is parsed whole or not at all.
         if self.format not in PROVIDER_OF:
             self._parse_cache.update(rows=self.rows.light(), is_shrunk=True)
-        # In this order: another thread may be reading.
         self._parse_cache.pop("conversation", None)
-        self._parse_cache.pop("beginning", None)
 
     def with_tokens(self, tokens: Sequence[int], conversation: Conversation | None = None) -> Self:
         """Return the same history with these counts; nothing is parsed again.
@@ -147,12 +183,14 @@ class History:
     def select(self, positions: Iterable[int]) -> Self:
         """Return a history of the entries at these positions; all entries must be counted."""
         positions = tuple(positions)
-        return type(self)(
+        made = type(self)(
             tuple([self.entries[position] for position in positions]),
             self.format,
             tuple([self.tokens[position] for position in positions]),
             tuple([self.entry_index(position) for position in positions]),
         )
+        moved = (n for n, position in enumerate(positions) if n != position)
+        return made._made_from(self, next(moved, len(positions)))
 
     def without(self, indices: frozenset[int]) -> Self:
         """Return the history without the entries of these indices in the caller's list."""
@@ -178,7 +216,7 @@ class History:
         for name in ("rows", "conversation"):
             if name in self._parse_cache:
                 made._parse_cache[name] = self._parse_cache[name].with_messages(messages)
-        return made
+        return made._made_from(self, min(entries, default=len(kept)))
 
     def followed_by(self, new: Self) -> Self:
         """Return this history with new entries after it; nothing is parsed again."""
@@ -188,9 +226,8 @@ class History:
             self.tokens + new.tokens,
             tuple(self.indices) + new.entry_indices,
         )
-        both._parse_cache["beginning"] = self.entries
         both._parse_cache["total_tokens"] = self.total_tokens + new.total_tokens
         # A line of a transcript depends on others, so its format is parsed whole.
         if self.format not in PROVIDER_OF:
             both._parse_cache["rows"] = self.rows.followed_by(new.rows, len(self.entries))
-        return both
+        return both._made_from(self, len(self.entries))

@@ -19,19 +19,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import parse, validate
-from rehydrate.prompt.content import Outcome
-from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
+from rehydrate.prompt.section import (
+    FULL_TRUST,
+    MOST_BREAKPOINTS,
+    TOOLS,
+    Outcome,
+    Priority,
+    Provenance,
+    Section,
+)
 
 if TYPE_CHECKING:
     from rehydrate.messages import Conversation
-    from rehydrate.prompt.content import PromptContent
     from rehydrate.prompt.entries import History
+    from rehydrate.prompt.section import PromptContent
 
-
-MOST_BREAKPOINTS = 4
-"""A provider accepts no more cache marks."""
-TOOLS = "tools"
-"""The breakpoint after all tools."""
 
 _PAIRING_RULES = frozenset(
     {
@@ -55,7 +57,7 @@ class Law(StrEnum):
     PRESENT = "present"
     """The system prompt, the last user turn and all critical sections are there."""
     TOOL_PAIRS = "tool_pairs"
-    """Every tool call stands with its results, as the provider requires."""
+    """Every tool call is with its results, as the provider requires."""
     PROVIDER_RULES = "provider_rules"
     """The history breaks no other rule of the provider."""
     STATIC_FIRST = "static_first"

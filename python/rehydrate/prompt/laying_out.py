@@ -1,67 +1,420 @@
-"""lay_out: makes the layout of a prompt.
+"""lay_out: makes the layout of a prompt, of the parts that the last prompt had and of new ones.
 
-A prompt that goes on from the last one has the last one's layout at its beginning: only what is new
-is rendered.
+A part is a tool, a system block or a message, as it is sent, with its segment. Those of the history
+are kept by row: where a history goes on from the last one, only what its new rows become is
+rendered.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import accumulate
-from operator import lt
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from hashlib import blake2b
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import anthropic_writing
+from rehydrate.formats._reading import compact_json
 from rehydrate.formats.neutral import RenderedMessage
-from rehydrate.formats.rendering import RENDERERS, Rendered
+from rehydrate.formats.rendering import RENDERERS, Rendered, render_history
 from rehydrate.formats.translation import notes_on
 from rehydrate.messages import PROVIDER_OF, Provider, normal_role
-from rehydrate.prompt.compiled import Segment
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.layout import Layout
-from rehydrate.prompt.render_cache import same_objects, shared_entries
-from rehydrate.prompt.section import Section, Stability
+from rehydrate.prompt.ir import PromptIR, Segment
+from rehydrate.prompt.section import Section, Stability, ToolDef
 from rehydrate.prompt.target import Target
 
+BEGINNING = "(Earlier messages are not shown.)"
+"""The first user message where the provider requires one and the assistant would be first."""
 
-def insertions(
-    dynamic: Sequence[Section],
-    history: History,
-    messages: Sequence[RenderedMessage],
-    target: Target,
-) -> dict[int, list[Section]]:
-    """Return the sections by the index of the message that they are before."""
-    last_turn = _last_user_turn(history)
-    by_anchor: dict[int | None, list[Section]] = {}
-    for section in dynamic:
-        anchor = last_turn if section.anchor is None else section.anchor
-        by_anchor.setdefault(anchor, []).append(section)
-    entry_indices = [
-        history.entry_index(each.sources[0]) if each.sources else -1 for each in messages
+_Kind = Literal["tool", "system", "message"]
+_Part = tuple[Segment, Any]
+"""A segment, and the value that is sent for it."""
+
+
+class Layout(NamedTuple):
+    """The parts of a prompt in the order in which a provider reads them."""
+
+    of: tuple[str, str, str]
+    """The provider, the counter and the history's format."""
+    segments: list[Segment]
+    values: list[Any]
+    tools: int
+    """How many of the parts are tools."""
+    system: int
+    """How many of the parts are system blocks or messages; they follow the tools."""
+    notes: tuple[str, ...]
+    """Notes on content that was left out or changed."""
+    named: dict[str, int]
+    """The index of the last part of each tool or section, by its name."""
+    first: int
+    """The index at which the history's first message is, or would be without sections in it."""
+    inserted: list[int]
+    """For each section in the history, the index of the message that it is before."""
+    rows: RenderedRows
+    messages: _Messages
+    places: dict[int, int]
+    """By the index of a message, the last index up to it where a section may be."""
+    tool_parts: tuple[tuple[ToolDef, ...], list[_Part]]
+    section_parts: dict[str, tuple[Section, list[_Part]]]
+
+    def index_of(self, name: str, history: History) -> int | None:
+        """Return the index of the last part of this name."""
+        index = EntryId.index_of(name)
+        if index is None or EntryId.of(index) != name:
+            return self.named.get(name)
+        rendered = self.rows.rendered
+
+        def is_of(each: RenderedMessage) -> bool:
+            return index in map(history.entry_index, each.sources)
+
+        found = self.named.get(name, -1)
+        for number, each in enumerate(rendered.system):
+            if is_of(each):
+                return max(found, self.system - len(rendered.system) + number)
+        for number in range(len(rendered.messages) - 1, -1, -1):
+            if is_of(rendered.messages[number]):
+                found = max(found, self.first + number + bisect_right(self.inserted, number))
+                break
+        return None if found < 0 else found
+
+
+class _Messages(NamedTuple):
+    """The history's messages, as if no section were among them."""
+
+    segments: list[Segment]
+    values: list[Any]
+    highest: list[int]
+    """Up to and with each message, the highest entry index."""
+
+
+class RenderedRows(NamedTuple):
+    """A history in the provider's shape."""
+
+    rendered: Rendered
+    rows: int
+    kept: int = 0
+    """How many of the messages are those of the last prompt."""
+    has_late_system: bool = False
+    """Whether a system entry of Anthropic's comes after others, so that it may move."""
+
+
+_BY_MESSAGE = frozenset({"anthropic", "langchain", "openai_chat", "plain"})
+"""Formats of which each entry has one role wherever it is sent."""
+
+
+def rendered_rows(
+    history: History, provider: Provider, known: int = 0, last: RenderedRows | None = None
+) -> RenderedRows:
+    """Return what `render_history` returns for this history, of the last prompt's and new messages.
+
+    ``known`` rows are those of the last prompt. Of a history in another format all is rendered from
+    the last turn that both have. A turn begins where the assistant speaks after others, or the user
+    after the assistant, and all calls before it are answered before it: nothing after it changes
+    how what is before it is sent.
+    """
+    entries, format_ = history.entries, history.format
+    is_own, start, has_late_system = format_ == provider, 0, False
+    if is_own and provider == "anthropic":
+        is_going_on = known > 0 and last is not None and not last.has_late_system
+        new = entries[known if is_going_on else 0 :]
+        leading = 0 if is_going_on else sum(1 for _ in takewhile(_is_system, new))
+        has_late_system = any(map(_is_system, new[leading:]))
+    if last is not None and known:
+        if is_own:
+            start = 0 if has_late_system else known
+        elif format_ in _BY_MESSAGE:
+            # What came after the last row that both have may be in one message with it.
+            start = history.rows.last_turn_within(known if known == last.rows else known - 1)
+    rendered, kept = render_history(entries[start:], format_, provider, start), 0
+    if last is not None and start:
+        earlier = last.rendered
+        kept = len(earlier.messages)
+        while kept and max(earlier.messages[kept - 1].sources) >= start:
+            kept -= 1
+        lost = {what: {n for n in rows if n < start} for what, rows in earlier.lost.items()}
+        for what, rows in rendered.lost.items():
+            lost.setdefault(what, set()).update(rows)
+        rendered = Rendered(
+            earlier.system,
+            [*earlier.messages[:kept], *rendered.messages],
+            {what: frozenset(rows) for what, rows in lost.items() if rows},
+        )
+    elif last is not None and is_own:
+        pairs = zip(last.rendered.messages, rendered.messages, strict=False)
+        same = (old.sources == now.sources and max(now.sources) < known for old, now in pairs)
+        kept = sum(takewhile(bool, same))
+    return RenderedRows(rendered, len(entries), kept, has_late_system)
+
+
+def _is_system(entry: Any) -> bool:
+    return normal_role(str(entry.get("role"))) == "system"
+
+
+def lay_out(ir: PromptIR, target: Target) -> Layout:
+    """Return the layout of a prompt."""
+    history, provider = ir.history, target.provider
+    of = (provider, ir.counter, history.format)
+    known, last = target.render_cache.known(Layout, history)
+    if last is not None and last.of != of:
+        known, last = 0, None
+    try:
+        rows = rendered_rows(history, provider, known, last and last.rows)
+    except InvalidMessageError as error:
+        index = error.index
+        raise error if index is None else error.at(history.entry_index(index)) from None
+    tool_parts = last and last.tool_parts
+    if tool_parts is None or tool_parts[0] is not ir.tools:
+        tool_parts = ir.tools, _tool_parts(ir.tools, provider)
+    layers = _section_parts(ir, provider, last.section_parts if last else {})
+    parts = _Parts()
+    for number, part in enumerate(tool_parts[1], 1):
+        parts.add([part], "tools" if number == len(ir.tools) else part[0].id)
+    parts.add_sections(layers[_Layer.SYSTEM])
+    for each in rows.rendered.system:
+        row = each.sources[0]
+        parts.add([_part(history.entry_id(row), "system", history.tokens[row], each.message)])
+    system = len(parts.values)
+
+    messages = _messages(history, rows, provider, last)
+    places = {n: at for n, at in last.places.items() if n <= rows.kept} if last else {}
+    inserted = _inserted(layers[_Layer.DYNAMIC], history, messages, places, provider)
+    static = [*layers[_Layer.NATIVE], *layers[_Layer.STATIC]]
+    opening = [value for _, own in static for _, value in own[:1]] or messages.values[:1]
+    if opening and (static or 0 not in inserted) and _lacks_user(opening[0], ir, provider):
+        tokens = _engine.count(BEGINNING, ir.counter)
+        part = _part("beginning", "message", tokens, anthropic_writing.user(BEGINNING))
+        parts.add([part], "beginning")
+    parts.add_sections(static)
+    first, done, is_static = len(parts.values), 0, True
+    for at in sorted({*inserted, len(messages.values)}):
+        parts.segments += (
+            messages.segments[done:at]
+            if is_static
+            else [segment._replace(stability="dynamic") for segment in messages.segments[done:at]]
+        )
+        parts.values += messages.values[done:at]
+        done = at
+        parts.add_sections(inserted.get(at, ()))
+        # A section without an anchor moves in the next prompt, with all after it.
+        is_static &= all(section.anchor is not None for section, _ in inserted.get(at, ()))
+    segments = parts.segments
+    if parts.has_namesakes() or _parts_entries(rows, history.format == provider):
+        segments = list(_with_unique_ids(segments))
+    lost = {
+        what: frozenset(map(history.entry_index, places))
+        for what, places in rows.rendered.lost.items()
+    }
+    return Layout(
+        of,
+        segments,
+        parts.values,
+        len(ir.tools),
+        system,
+        notes_on(lost),
+        parts.named,
+        first,
+        [at for at in sorted(inserted) for _ in inserted[at]],
+        rows,
+        messages,
+        places,
+        tool_parts,
+        {section.id: (section, own) for layer in layers.values() for section, own in layer},
+    )
+
+
+class _Layer(Enum):
+    """Where a section is in a prompt."""
+
+    SYSTEM = 0
+    NATIVE = 1
+    STATIC = 2
+    DYNAMIC = 3
+
+    @classmethod
+    def of(cls, section: Section, provider: Provider) -> _Layer:
+        if section.native_to == provider:
+            return cls.NATIVE
+        if section.is_system:
+            return cls.SYSTEM
+        return cls.STATIC if section.is_static else cls.DYNAMIC
+
+
+class _Parts:
+    """The parts of a prompt, in order, and the index of the last one of each name."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.values: list[Any] = []
+        self.named: dict[str, int] = {}
+        self._ids: list[str] = []
+
+    def add(self, parts: Iterable[_Part], name: str = "") -> None:
+        """Add parts that are no messages of the history."""
+        for segment, value in parts:
+            self.segments.append(segment)
+            self.values.append(value)
+            self._ids.append(segment.id)
+        if name:
+            self.named[name] = len(self.values) - 1
+
+    def add_sections(self, sections: Iterable[tuple[Section, list[_Part]]]) -> None:
+        """Add the parts of these sections."""
+        for section, parts in sections:
+            self.add(parts, section.id)
+
+    def has_namesakes(self) -> bool:
+        """Whether two of these parts have one id, or one has that of an entry."""
+        is_entry = (EntryId.index_of(name) is not None for name in self.named)
+        return len({*self._ids}) < len(self._ids) or any(is_entry)
+
+
+def _parts_entries(rows: RenderedRows, is_own: bool) -> bool:
+    """Whether several messages may be of one entry."""
+    messages = rows.rendered.messages
+    return not is_own and len({each.sources[0] for each in messages}) < len(messages)
+
+
+def _with_unique_ids(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Number the ids of the segments that one entry became, from the second on."""
+    seen: dict[str, int] = {}
+    for segment in segments:
+        name = segment.id
+        seen[name] = number = seen.get(name, 0) + 1
+        yield segment if number == 1 else segment._replace(id=f"{name}.{number}")
+
+
+def _tool_parts(tools: Sequence[ToolDef], provider: Provider) -> list[_Part]:
+    return [
+        _part(f"tools[{index}]", "tool", tool.tokens or 0, tool.render(provider))
+        for index, tool in enumerate(tools)
     ]
-    highest = list(accumulate(entry_indices, max))  # up to and with each message
-    values = [each.message for each in messages]
-    inserted: dict[int, list[Section]] = {}
+
+
+def _section_parts(
+    ir: PromptIR, provider: Provider, known: Mapping[str, tuple[Section, list[_Part]]]
+) -> dict[_Layer, list[tuple[Section, list[_Part]]]]:
+    """Return the sections of each layer with their parts; the known ones have those they had."""
+    layers: dict[_Layer, list[tuple[Section, list[_Part]]]] = {layer: [] for layer in _Layer}
+    for section in ir.sections:
+        layer, found = _Layer.of(section, provider), known.get(section.id)
+        if found is None or found[0] is not section:
+            found = section, _parts_of(section, layer, ir.history.format, provider)
+        layers[layer].append(found)
+    return layers
+
+
+def _parts_of(
+    section: Section,
+    layer: _Layer,
+    format: str,  # noqa: A002  the field's word
+    provider: Provider,
+) -> list[_Part]:
+    """Return a section as a system block, with its title; as the provider's own messages, of which
+    the last has the tokens of all; or as a user message, in its fence."""
+    tokens, stability, renderer = section_tokens(section), section.stability, RENDERERS[provider]
+    if layer is _Layer.NATIVE:
+        last = len(section.content) - 1
+        return [
+            _part(section.id, "message", tokens if number == last else 0, message, stability)
+            for number, message in enumerate(section.content)
+        ]
+    if layer is _Layer.SYSTEM:
+        content = str(section.content)
+        text = f"# {section.title}\n{content}" if section.title else content
+        return [_part(section.id, "system", tokens, renderer.system(text), stability)]
+    text = fenced(section, text_of(section, format))
+    return [_part(section.id, "message", tokens, renderer.user(text), stability)]
+
+
+def _messages(
+    history: History, rows: RenderedRows, provider: Provider, last: Layout | None
+) -> _Messages:
+    """Return the parts of the history's messages: the last prompt's, and those of new ones."""
+    kept, made = rows.kept, _Messages([], [], [])
+    if last is not None:
+        segments, values, highest = last.messages
+        made = _Messages(segments[:kept], values[:kept], highest[:kept])
+    new = rows.rendered.messages[kept:]
+    for each, tokens in zip(new, _message_tokens(history, new, provider), strict=True):
+        row = each.sources[0]
+        segment, value = _part(history.entry_id(row), "message", tokens, each.message)
+        made.segments.append(segment)
+        made.values.append(value)
+        index = history.entry_index(row)
+        made.highest.append(max(index, made.highest[-1]) if made.highest else index)
+    return made
+
+
+def _message_tokens(
+    history: History, messages: Sequence[RenderedMessage], provider: Provider
+) -> list[int]:
+    """Return the tokens of these messages.
+
+    They are those of its entries; messages that were converted from another format are counted.
+    """
+    if provider in (history.format, PROVIDER_OF.get(history.format)):
+        tokens = history.tokens
+        return [sum([tokens[row] for row in each.sources]) for each in messages]
+    conversation = formats.parse([each.message for each in messages], provider)
+    return entry_tokens(conversation, len(messages))
+
+
+def _lacks_user(opening: Any, ir: PromptIR, provider: Provider) -> bool:
+    """Whether Anthropic requires a user message first, and the passes left none there."""
+    if provider != "anthropic" or opening["role"] == "user":
+        return False
+    if any(section.native_to for section in ir.sections):
+        return False
+    history = ir.history
+    first, _ = history.rows.first_said() or (0, "")
+    is_callers_own = history.format == "anthropic" and history.entry_index(first) == first
+    return not is_callers_own
+
+
+def _part(
+    name: str, kind: _Kind, tokens: int, value: Any, stability: str = Stability.STATIC
+) -> _Part:
+    content = value.get("content")
+    is_listed = kind == "message" and isinstance(content, (list, tuple))
+    digest, may_be_marked = _digest_and_mark(value)
+    is_marked = may_be_marked and bool(anthropic_writing.marks_in(content if content else value))
+    blocks = len(content) if is_listed else 1
+    return Segment(name, kind, tokens, digest, str(stability), blocks, is_marked), value
+
+
+def _inserted(
+    dynamic: Sequence[tuple[Section, list[_Part]]],
+    history: History,
+    messages: _Messages,
+    places: dict[int, int],
+    provider: Provider,
+) -> dict[int, list[tuple[Section, list[_Part]]]]:
+    """Return the sections, with their parts, by the index of the message that they are before.
+
+    ``places`` are those known by the index of a message; new ones are added.
+    """
+    by_anchor: dict[int | None, list[tuple[Section, list[_Part]]]] = {}
+    last_turn = history.rows.last_user_message() if dynamic else None
+    default = None if last_turn is None else history.entry_index(last_turn.index)
+    for each in dynamic:
+        anchor = each[0].anchor
+        by_anchor.setdefault(default if anchor is None else anchor, []).append(each)
+    inserted: dict[int, list[tuple[Section, list[_Part]]]] = {}
     for anchor, group in by_anchor.items():
-        before = len(messages) if anchor is None else bisect_left(highest, anchor)
-        index = insertion_point(values, before, target)
-        inserted.setdefault(index, []).extend(group)
+        at = len(messages.values) if anchor is None else bisect_left(messages.highest, anchor)
+        if at not in places:
+            places[at] = _insertion_point(messages.values, at, provider)
+        inserted.setdefault(places[at], []).extend(group)
     return inserted
 
 
-def _last_user_turn(history: History) -> int | None:
-    """Return the entry index of the last user turn."""
-    last = history.rows.last_user_message()
-    return None if last is None else history.entry_index(last.index)
-
-
-def insertion_point(messages: Sequence[Any], index: int, target: Target) -> int:
+def _insertion_point(messages: Sequence[Any], index: int, provider: Provider) -> int:
     """Return this index, or the nearest one before it where a section may stand.
 
     It may not be between a call and its results, nor after thinking that ends a message: then
@@ -69,12 +422,12 @@ def insertion_point(messages: Sequence[Any], index: int, target: Target) -> int:
     must follow. Messages after the index do not count, because they were not there when the
     section came in.
     """
-    while index and (start := _inseparable_start(messages, index, target)) is not None:
+    while index and (start := _inseparable_start(messages, index, provider)) is not None:
         index = start
     return index
 
 
-def _inseparable_start(messages: Sequence[Any], index: int, target: Target) -> int | None:
+def _inseparable_start(messages: Sequence[Any], index: int, provider: Provider) -> int | None:
     """Return the index of the message that must not be separated from what follows `index`.
 
     It is a message with an open call, or one that ends in thinking, in the last turn before
@@ -84,11 +437,11 @@ def _inseparable_start(messages: Sequence[Any], index: int, target: Target) -> i
     has_spoken = False
     for n in range(index - 1, -1, -1):
         message = messages[n]
-        if target.provider == "anthropic" and message.get("role") == "system":
+        if provider == "anthropic" and message.get("role") == "system":
             if n == index - 1:
                 return n
             continue
-        parsed = target.render_cache.parsed(message, target.provider)
+        (parsed,) = formats.parse([message], provider).messages
         if n == index - 1 and _ends_in_thinking(message):
             return n
         if (has_spoken or not parsed.answers) and parsed.role != "assistant":
@@ -108,327 +461,62 @@ def _ends_in_thinking(message: Any) -> bool:
     return isinstance(last, dict) and last.get("type") in ("thinking", "redacted_thinking")
 
 
-BEGINNING = "(Earlier messages are not shown.)"
-"""The first user message where the provider requires one and the assistant would be first."""
-
-_Kind = Literal["tool", "system", "message"]
+_MARK = "cache_control"
 
 
-def lay_out(ir: PromptIR, target: Target) -> Layout:
-    """Return the layout of a prompt."""
-    last = target.render_cache.layout
-    if last is not None and _goes_on(ir, last, target):
-        added = _added_sections(ir, last, target)
-        if added is not None:
-            return _extended(last, ir, added, target)
-    return _whole(ir, target)
+def digest_of(value: Any) -> str:
+    """Return 128 bits, hexadecimal, of a tool, a system block or a message as it is sent.
 
+    A cache mark does not change the digest, nor does the block around a single text that carries
+    one. The order of keys does: a model reads a tool's input in it.
 
-class _Added(NamedTuple):
-    """Sections that the last prompt did not have."""
-
-    sections: Sequence[Section]
-    position: int
-    """The position of the entry that they are before."""
-
-
-def _extended(last: Layout, ir: PromptIR, added: _Added, target: Target) -> Layout:
-    """Return the last prompt's layout with what is new after it."""
-    history = ir.history
-    own = RENDERERS[target.provider].own
-    sections = [_message_of(section, ir, target) for section in added.sections]
-    pieces: list[_Piece] = []
-    for position in range(len(last.ir.history.entries), len(history.entries)):
-        if position == added.position:
-            pieces += sections
-        message = RenderedMessage(own(history.entries[position]), (position,))
-        pieces.append(_history_piece(message, "message", history.tokens[position], ir, target))
-    if added.position == len(history.entries):
-        pieces += sections
-    return last._replace(
-        ir=ir,
-        segments=(*last.segments, *[piece.segment for piece in pieces]),
-        values=(*last.values, *[piece.value for piece in pieces]),
-        start=len(last.segments),
-    )
-
-
-def _added_sections(ir: PromptIR, last: Layout, target: Target) -> _Added | None:
-    """Return the sections that are new since the last prompt; None where it is not certain that all
-    else stays where it was."""
-    now, known = ir.history, len(last.ir.history.entries)
-    shown = set(map(id, last.ir.sections))
-    old = [section for section in ir.sections if id(section) in shown]
-    new = [section for section in ir.sections if id(section) not in shown]
-    names = {section.id for section in ir.sections}
-    entry_ids = [now.entry_id(position) for position in range(known, len(now.entries))]
-    is_certain = (
-        _are_same(old, last.ir.sections)
-        and len(names) == len(ir.sections)
-        and names.isdisjoint(entry_ids)
-        and all(last.index_of(section.id) is None for section in new)
-    )
-    if not is_certain:
-        return None
-    if not new:
-        return _Added((), len(now.entries))
-    anchor = new[0].anchor
-    dynamic = [section for section in ir.sections if not section.is_static]
-    latest = max([each.anchor or 0 for each in dynamic[: -len(new)]], default=-1)
-    is_certain = (
-        anchor is not None
-        and _are_same(dynamic[-len(new) :], new)
-        and all(section.anchor == anchor for section in new)
-        and latest < anchor <= now.indices[-1] + 1
-    )
-    if anchor is None or not is_certain:
-        return None
-    position = insertion_point(now.entries, bisect_left(now.indices, anchor), target)
-    return None if position < known else _Added(new, position)
-
-
-def _goes_on(ir: PromptIR, last: Layout, target: Target) -> bool:
-    """Whether tools and history begin with those of the last prompt."""
-    before, now = last.ir.history, ir.history
-    known = len(before.entries)
-    return (
-        last.can_go_on
-        and (target.provider, ir.counter, now.format)
-        == (last.provider, last.ir.counter, before.format)
-        and _are_same(ir.tools, last.ir.tools)
-        and shared_entries(before.entries, now) == known
-        and now.tokens[:known] == before.tokens
-        and tuple(now.indices[:known]) == tuple(before.indices)
-        and _ascend(now.indices[known - 1 :])
-        and not (target.provider == "anthropic" and any(map(_is_system, now.entries[known:])))
-    )
-
-
-def _ascend(indices: Sequence[int]) -> bool:
-    return all(map(lt, indices, indices[1:]))
-
-
-def _are_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(one) == len(other) == same_objects(one, other)
-
-
-def _is_system(entry: Any) -> bool:
-    return normal_role(str(entry.get("role"))) == "system"
-
-
-class _Piece(NamedTuple):
-    """One segment and the value that is sent for it."""
-
-    segment: Segment
-    value: Any
-    names: Sequence[str]
-    """A breakpoint with one of these names is on its end."""
-
-
-def _whole(ir: PromptIR, target: Target) -> Layout:
-    """Return the layout of a prompt of which nothing is known."""
-    index_of = ir.history.entry_index
-    try:
-        history = target.render_cache.converted.of(ir.history, target.provider)
-    except InvalidMessageError as error:
-        raise error if error.index is None else error.at(index_of(error.index)) from None
-    lost = {what: frozenset(map(index_of, places)) for what, places in history.lost.items()}
-    tools = _tool_pieces(ir, target)
-    system = _system_pieces(ir, history, target)
-    messages = _message_pieces(ir, history, target)
-    pieces = list(_with_unique_ids([*tools, *system, *messages]))
-    return Layout(
-        ir,
-        target.provider,
-        tuple([piece.segment for piece in pieces]),
-        tuple([piece.value for piece in pieces]),
-        len(tools),
-        len(system),
-        _other_names(pieces),
-        notes_on(lost),
-        _can_go_on(ir, history, target.provider),
-    )
-
-
-def _can_go_on(ir: PromptIR, rendered: Rendered, provider: Provider) -> bool:
-    """Whether new entries leave the parts of this prompt as they are.
-
-    They do not where the history is converted, where a system entry of Anthropic's may move, and
-    where a section is before an entry that is still to come.
+    >>> marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
+    >>> digest_of({"role": "user", "content": [marked]}) == digest_of(
+    ...     {"role": "user", "content": "hi"}
+    ... )
+    True
     """
-    history = ir.history
-    if history.format != provider or not rendered.messages or not _ascend(history.indices):
-        return False
-    if provider == "anthropic":
-        leading = len({source for each in rendered.system for source in each.sources})
-        if any(map(_is_system, history.entries[leading:])):
-            return False
-    end = history.entry_index(len(history.entries) - 1) + 1
-    anchors = [section.anchor for section in ir.sections if not section.is_static]
-    return all(anchor is not None and anchor <= end for anchor in anchors)
+    return _digest_and_mark(value)[0]
 
 
-def _other_names(pieces: Sequence[_Piece]) -> dict[str, int | None]:
-    others: dict[str, int | None] = {}
-    for index, (segment, _, names) in enumerate(pieces):
-        if segment.id in names:
-            others.pop(segment.id, None)
-        else:
-            others[segment.id] = None
-        others |= dict.fromkeys([name for name in names if name != segment.id], index)
-    return others
+def _digest_and_mark(value: Any) -> tuple[str, bool]:
+    """Return the digest, and whether the value contains the name of a cache mark."""
+    text = compact_json(_without_lone_block(value))
+    may_be_marked = _MARK in text
+    if may_be_marked:
+        text = compact_json(_without_lone_block(_without_marks(value)))
+    hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+    return hashed.hexdigest(), may_be_marked
 
 
-def _tool_pieces(ir: PromptIR, target: Target) -> list[_Piece]:
-    pieces = [
-        _piece([f"tools[{index}]"], "tool", tool.render(target.provider), tool.tokens or 0, target)
-        for index, tool in enumerate(ir.tools)
-    ]
-    if pieces:
-        pieces[-1] = pieces[-1]._replace(names=("tools",))
-    return pieces
+def _without_lone_block(value: Any) -> Any:
+    """Write a message of one text block as a message of that text."""
+    content = value.get("content") if isinstance(value, Mapping) else None
+    if isinstance(content, (list, tuple)) and len(content) == 1:
+        (block,) = content
+        if isinstance(block, Mapping) and len(block) == 2 and block.get("type") == "text":
+            return {**value, "content": block.get("text")}
+    return value
 
 
-def _system_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
-    """Return the system sections, then the history's own system entries."""
-    pieces = [
-        _section_piece(each, "system", partial(_system_value, each, target), target)
-        for each in ir.sections
-        if each.is_system
-    ]
-    return pieces + [
-        _history_piece(each, "system", ir.history.tokens[each.sources[0]], ir, target)
-        for each in history.system
-    ]
+_DEEPEST_MARK = 16
+"""Levels. A mark is on a block, or on one in a tool's result; what is deeper is some tool's data,
+which may be nested as deep as Python can go."""
 
 
-def _system_value(section: Section, target: Target) -> Any:
-    """Return a system section's block or message, its title above its text."""
-    content = str(section.content)
-    text = f"# {section.title}\n{content}" if section.title else content
-    return RENDERERS[target.provider].system(text)
-
-
-def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
-    """Return what is the provider's own, the static sections, and the history with the dynamic
-    sections in it."""
-    tokens = _message_tokens(ir.history, history, target.provider)
-    messages = list(zip(history.messages, tokens, strict=True))
-    native = [section for section in ir.sections if section.native_to == target.provider]
-    others = [section for section in ir.sections if section.native_to != target.provider]
-    sections = [section for section in others if not section.is_system]
-    pieces = [piece for section in native for piece in _native_pieces(section, target)]
-    pieces += [_message_of(section, ir, target) for section in sections if section.is_static]
-    dynamic = [section for section in sections if not section.is_static]
-    if not dynamic:
-        pieces += [_history_piece(each, "message", cost, ir, target) for each, cost in messages]
-        return _with_user_first(pieces, ir, target)
-    inserted = insertions(dynamic, ir.history, history.messages, target)
-    is_static = True
-    for index, (message, cost) in enumerate(messages):
-        here = inserted.get(index, ())
-        # A section without an anchor moves in the next prompt, with all after it.
-        is_static = is_static and all(section.anchor is not None for section in here)
-        pieces += [_message_of(section, ir, target) for section in here]
-        pieces.append(_history_piece(message, "message", cost, ir, target, is_static=is_static))
-    pieces += [_message_of(section, ir, target) for section in inserted.get(len(messages), ())]
-    return _with_user_first(pieces, ir, target)
-
-
-def _native_pieces(section: Section, target: Target) -> Iterator[_Piece]:
-    """Yield the provider's own messages as they are; the last one has the tokens of all."""
-    last = len(section.content) - 1
-    for number, message in enumerate(section.content):
-        tokens = section_tokens(section) if number == last else 0
-        yield _piece([section.id], "message", message, tokens, target, section.stability)
-
-
-def _message_of(section: Section, ir: PromptIR, target: Target) -> _Piece:
-    """Return a section as a user message, in its fence."""
-
-    def render() -> Any:
-        text = fenced(section, text_of(section, ir.history.format))
-        return RENDERERS[target.provider].user(text)
-
-    return _section_piece(section, "message", render, target)
-
-
-def _message_tokens(history: History, rendered: Rendered, provider: Provider) -> list[int]:
-    """Return the tokens of each rendered message.
-
-    They are those of its entries; messages that were converted from another format are counted.
-    """
-    if provider in (history.format, PROVIDER_OF.get(history.format)):
-        tokens = history.tokens
-        return [
-            tokens[each.sources[0]]
-            if len(each.sources) == 1
-            else sum(tokens[n] for n in each.sources)
-            for each in rendered.messages
-        ]
-    conversation = formats.parse([each.message for each in rendered.messages], provider)
-    return entry_tokens(conversation, len(rendered.messages))
-
-
-def _with_user_first(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
-    """Put a user message first, where Anthropic requires one and the passes left none there."""
-    if target.provider != "anthropic" or not pieces:
-        return pieces
-    history = ir.history
-    first, _ = history.rows.first_said() or (0, "")
-    if history.format == "anthropic" and history.entry_index(first) == first:
-        return pieces  # the caller's own beginning
-    if pieces[0].value["role"] == "user" or any(each.native_to for each in ir.sections):
-        return pieces
-    tokens = _engine.count(BEGINNING, ir.counter)
-    message = target.render_cache.rendered(BEGINNING, lambda: anthropic_writing.user(BEGINNING))
-    return [_piece(["beginning"], "message", message, tokens, target), *pieces]
-
-
-def _history_piece(
-    rendered: RenderedMessage,
-    kind: _Kind,
-    tokens: int,
-    ir: PromptIR,
-    target: Target,
-    *,
-    is_static: bool = True,
-) -> _Piece:
-    names = [ir.history.entry_id(source) for source in rendered.sources]
-    stability = "static" if is_static else "dynamic"
-    return _piece(names, kind, rendered.message, tokens, target, stability)
-
-
-def _section_piece(
-    section: Section, kind: _Kind, render: Callable[[], Any], target: Target
-) -> _Piece:
-    value = target.render_cache.rendered(section, render)
-    tokens = section_tokens(section)
-    return _piece([section.id], kind, value, tokens, target, section.stability)
-
-
-def _piece(
-    names: Sequence[str],
-    kind: _Kind,
-    value: Any,
-    tokens: int,
-    target: Target,
-    stability: str = Stability.STATIC,
-) -> _Piece:
-    """Return the piece with these names; the first is the id of its segment."""
-    _, digest, blocks, is_marked = target.render_cache.fingerprint(value)
-    blocks = blocks if kind == "message" else 1
-    segment = Segment(names[0], kind, tokens, digest, str(stability), blocks, is_marked)
-    return _Piece(segment, value, names)
-
-
-def _with_unique_ids(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
-    """Number the ids of the pieces that one entry became, from the second on."""
-    seen: dict[str, int] = {}
-    for piece in pieces:
-        name = piece.segment.id
-        seen[name] = number = seen.get(name, 0) + 1
-        if number > 1:
-            segment = piece.segment._replace(id=f"{name}.{number}")
-            piece = piece._replace(segment=segment)  # noqa: PLW2901
-        yield piece
+def _without_marks(value: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST_MARK:
+        return value
+    if isinstance(value, Mapping):
+        kind = value.get("type")
+        # The model writes a tool's input: a key of this name in it is not a mark.
+        return {
+            key: inner
+            if key == "input" and kind == "tool_use"
+            else _without_marks(inner, depth + 1)
+            for key, inner in value.items()
+            if key != _MARK
+        }
+    if isinstance(value, (list, tuple)):
+        return [_without_marks(inner, depth + 1) for inner in value]
+    return value

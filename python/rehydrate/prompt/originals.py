@@ -10,17 +10,19 @@ from __future__ import annotations
 import sys
 from base64 import b32encode
 from collections import OrderedDict
-from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import (
-    InvalidArgumentError,
     OriginalGoneError,
     OriginalsFullError,
     UnknownHandleError,
 )
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
 
 __all__ = ["About", "HeldOriginals", "MemoryOriginals", "Originals", "text_digest"]
 
@@ -56,12 +58,6 @@ class Originals(Protocol):
         """Return the text, byte for byte; raises UnknownHandleError for a handle not given out."""
 
 
-class _Held(NamedTuple):
-    text: str
-    bytes: int
-    """Its size when it was stored. A string grows when somebody asks for its UTF-8."""
-
-
 class HeldOriginals:
     """Originals in the memory of this process, for any number of threads.
 
@@ -77,11 +73,11 @@ class HeldOriginals:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Set the limit."""
-        if type(max_bytes) is not int or max_bytes < 1:
-            raise InvalidArgumentError(f"max_bytes is {max_bytes!r}; pass a whole number from 1 up")
+        check_whole("max_bytes", max_bytes, 1)
         self._max_bytes = max_bytes
         self._lock = ForkSafeLock()
-        self._texts: OrderedDict[str, _Held] = OrderedDict()
+        self._texts: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        """Each text with its size then: a string grows when somebody asks for its UTF-8."""
         self._dropped: OrderedDict[str, None] = OrderedDict()
         self._bytes = 0
 
@@ -102,7 +98,7 @@ class HeldOriginals:
             raise OriginalsFullError(size, self._max_bytes)
         with self._lock:
             if handle not in self._texts:
-                self._texts[handle] = _Held(text, size)
+                self._texts[handle] = text, size
                 self._bytes += size
                 self._dropped.pop(handle, None)
                 while self._bytes > self._max_bytes:
@@ -119,24 +115,16 @@ class HeldOriginals:
         with self._lock:
             if handle in self._texts:
                 self._texts.move_to_end(handle)
-                return self._texts[handle].text
+                return self._texts[handle][0]
             if handle in self._dropped:
                 raise OriginalGoneError(handle, self._max_bytes)
         raise UnknownHandleError(handle, "originals")
 
     def _drop_oldest(self) -> None:
-        handle, held = self._texts.popitem(last=False)
-        self._bytes -= held.bytes
+        handle, (_, size) = self._texts.popitem(last=False)
+        self._bytes -= size
         self._dropped[handle] = None
         _evict_oldest(self._dropped)
-
-
-class _Memory(Protocol):
-    """The methods of `rehydrate.Memory` that originals need."""
-
-    def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...
-
-    def get(self, handle: str, /, *, namespace: str | None = None) -> Any: ...
 
 
 class MemoryOriginals:
@@ -156,17 +144,14 @@ class MemoryOriginals:
 
     def __init__(
         self,
-        memory: _Memory,
+        memory: Memory,
         *,
         namespace: str | None = None,
         thread: str = "",
         held: HeldOriginals | None = None,
     ) -> None:
         """Take a memory, its namespace unless it is bound to one, and the conversation's name."""
-        if not callable(getattr(memory, "add", None)):
-            raise InvalidArgumentError(
-                f"memory is of type {type(memory).__name__}; pass a rehydrate.Memory"
-            )
+        check_methods("memory", memory, "add", "pass a rehydrate.Memory")
         self._memory = memory
         self._namespace = namespace
         self._thread = thread

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from rehydrate._check import check_type
+from rehydrate._check import check_share, check_type, check_whole
 from rehydrate.errors import InvalidArgumentError
 
 SOFT_TOKENS = 50_000
@@ -43,21 +43,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        for name in ("soft_tokens", "hard_tokens"):
-            tokens = getattr(self, name)
-            if type(tokens) is not int or tokens < 1:
-                raise InvalidArgumentError(
-                    f"budget: {name} is {tokens!r}; pass a whole number from 1 up"
-                )
-        limit = self.max_job_tokens
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise InvalidArgumentError(
-                f"budget: max_job_tokens is {limit!r}; pass a whole number from 1 up, or None"
-            )
-        if type(self.keep_last) is not int or self.keep_last < 0:
-            raise InvalidArgumentError(
-                f"budget: keep_last is {self.keep_last!r}; pass a whole number from 0 up"
-            )
+        check_whole("budget: soft_tokens", self.soft_tokens, 1)
+        check_whole("budget: hard_tokens", self.hard_tokens, 1)
+        check_whole("budget: max_job_tokens", self.max_job_tokens, 1, or_none=True)
+        check_whole("budget: keep_last", self.keep_last)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidArgumentError(
                 f"budget: soft_tokens is {self.soft_tokens:,}, hard_tokens {self.hard_tokens:,}; "
@@ -104,11 +93,7 @@ class ContextStrategy:
         check_type("strategy: shares", self.shares, Mapping, "pass names of sources with shares")
         for name, share in self.shares.items():
             check_type("strategy: a source", name, str, "pass its name")
-            is_number = isinstance(share, (int, float)) and not isinstance(share, bool)
-            if not (is_number and 0 <= share <= 1):
-                raise InvalidArgumentError(
-                    f"strategy: the share of {name!r} is {share!r}; pass a number from 0 to 1"
-                )
+            check_share(f"strategy: the share of {name!r}", share)
 
     @classmethod
     def only(cls, *sources: str) -> ContextStrategy:

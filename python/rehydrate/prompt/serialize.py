@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
-from rehydrate.prompt.content import PromptContent
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.section import Section
 
 T = TypeVar("T")
 
@@ -32,8 +30,8 @@ KIND_KEY = "rehydrate"
 _LANGCHAIN, _OPENAI_CHAT = "langchain", "openai_chat"
 
 
-def ir_to_dict(ir: PromptContent) -> dict[str, Any]:
-    """Return the IR as JSON values. The values are copies, and message objects become dicts.
+def ir_to_dict(ir: Any) -> dict[str, Any]:
+    """Return a PromptIR as JSON values. The values are copies, and message objects become dicts.
 
     LangChain messages become OpenAI chat messages, one by one. Those that no model sees (a command
     to a graph's state) are left out. Raises UnreadableIRError for a value that JSON cannot hold.
@@ -199,7 +197,7 @@ def _name(member: Enum) -> str:
     return str(member.value) if isinstance(member, StrEnum) else member.name.lower()
 
 
-def _without_langchain_objects(ir: PromptContent) -> PromptContent:
+def _without_langchain_objects(ir: Any) -> Any:
     """Convert an IR of LangChain messages to OpenAI chat."""
     if ir.history.format != _LANGCHAIN:
         return ir
@@ -210,7 +208,8 @@ def _without_langchain_objects(ir: PromptContent) -> PromptContent:
     )
 
 
-def _chat_section(section: Section) -> Section:
+def _chat_section(section: Any) -> Any:
+    """Convert the messages of a `Section`."""
     if isinstance(section.content, str):
         return section
     content = tuple(entry for _, entry in _chat_entries(section.content))
@@ -247,20 +246,16 @@ def _chat_entries(entries: Sequence[Any]) -> Iterator[tuple[int, Any]]:
 # Reading
 
 
-class _Field(NamedTuple):
-    hint: Any
-    is_required: bool
-
-
 @cache
-def _fields_of(kind: Any) -> dict[str, _Field]:
-    """Return the fields of a dataclass or named tuple that JSON has."""
+def _fields_of(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the hint of each field of a dataclass or named tuple that JSON has, and whether it is
+    required."""
     hints = typing.get_type_hints(kind)
     if issubclass(kind, tuple):
         defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})
-        return {name: _Field(hint, name not in defaults) for name, hint in hints.items()}
+        return {name: (hint, name not in defaults) for name, hint in hints.items()}
     return {
-        field.name: _Field(
+        field.name: (
             hints[field.name],
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )
@@ -279,12 +274,12 @@ def _record(kind: Any, value: Any, path: str) -> Any:
         names = ", ".join(map(repr, unknown))
         remedy = f"upgrade rehydrate, or leave it out: a {kind.__name__} has {', '.join(fields)}"
         raise UnreadableIRError(path, f"has the unknown field {names}", remedy, unknown)
-    missing = [name for name, field in fields.items() if field.is_required and name not in value]
+    missing = [name for name, (_, must) in fields.items() if must and name not in value]
     if missing:
         names = ", ".join(map(repr, missing))
         raise UnreadableIRError(path, f"has no {names}", "add it", missing)
     read = {
-        name: _read(fields[name].hint, one, f"{path}.{name}" if path else name)
+        name: _read(fields[name][0], one, f"{path}.{name}" if path else name)
         for name, one in value.items()
     }
     try:

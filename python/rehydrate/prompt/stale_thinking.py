@@ -1,4 +1,4 @@
-"""Stale thinking: leaves out the model's thinking where the model refuses it behind a change."""
+"""Stale thinking: leaves out the model's thinking where the model refuses it after a change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF
-from rehydrate.prompt.compiled import CompiledPrompt, shared_segments, valid_until
-from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR, shared_segments, valid_until
+from rehydrate.prompt.section import DroppedSection, Section
 from rehydrate.prompt.target import Target, traced
 
 __all__ = [
@@ -87,8 +84,8 @@ def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int |
     if summary is not None and _only_swaps(summary, compiled, sent, shared):
         limit = valid_until(summary)
         return next((n for n, index in enumerate(history.indices) if index >= limit), None)
-    behind = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
-    return next((n for n, index in enumerate(history.indices) if index in behind), None)
+    after = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
+    return next((n for n, index in enumerate(history.indices) if index in after), None)
 
 
 def _new_summary(compiled: CompiledPrompt, sent: CompiledPrompt) -> Section | None:
@@ -138,15 +135,11 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
     if not changed:
         return ir
     left = {n: entry for n, entry in changed.items() if entry is not None}
-    counted = entry_tokens(formats.parse([*left.values()], history.format), len(left))
-    tokens = dict(zip(left, counted, strict=True))
+    read = formats.parse([*left.values()], history.format)
+    tokens = dict(zip(left, entry_tokens(read, len(left)), strict=True))
+    messages = {each.index: each for each in read.renumbered([*left]).messages}
     kept = [n for n in range(len(history.entries)) if changed.get(n, ()) is not None]
-    after = History(
-        tuple([left.get(n, history.entries[n]) for n in kept]),
-        history.format,
-        tuple([tokens.get(n, history.tokens[n]) for n in kept]),
-        tuple([history.entry_index(n) for n in kept]),
-    )
+    after = history.with_changed_entries(left, messages, tokens).select(kept)
     names = [history.entry_id(n) for n in changed]
     dropped = [
         DroppedSection(

@@ -35,14 +35,6 @@ if TYPE_CHECKING:
         keep_random as keep_random,
         oracle as oracle,
     )
-    from rehydrate.retention.datasets import (
-        Conversation as Conversation,
-        Question as Question,
-        Summary as Summary,
-        read_claude_code as read_claude_code,
-        read_locomo as read_locomo,
-        read_tau_bench as read_tau_bench,
-    )
     from rehydrate.retention.evaluation import (
         Evaluation as Evaluation,
         evaluate as evaluate,
@@ -70,9 +62,15 @@ if TYPE_CHECKING:
         measure_questions as measure_questions,
     )
     from rehydrate.retention.reading import (
+        Conversation as Conversation,
+        Question as Question,
+        Summary as Summary,
         estimate_cost as estimate_cost,
         lines_in as lines_in,
         names_in as names_in,
+        read_claude_code as read_claude_code,
+        read_locomo as read_locomo,
+        read_tau_bench as read_tau_bench,
         steps as steps,
     )
     from rehydrate.retention.recommendation import (

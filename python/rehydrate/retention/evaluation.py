@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 from rehydrate._text import error_line
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
-from rehydrate.retention.datasets import Conversation
 from rehydrate.retention.judging import Judgement
 from rehydrate.retention.losses import Loss, find_losses
 from rehydrate.retention.measure import (
@@ -23,7 +22,7 @@ from rehydrate.retention.measure import (
     score_cut,
     score_question,
 )
-from rehydrate.retention.reading import count_messages
+from rehydrate.retention.reading import Conversation, count_messages
 from rehydrate.retention.recommendation import GOAL, Recommendation, recommend
 from rehydrate.retention.sampling import QuestionCase, Sample, Sessions, Skipped, sample_cases
 from rehydrate.retention.strategies import Strategy, exact_cost, standard_strategies
@@ -244,8 +243,8 @@ class _Comparison:
     """Measures strategies at equal sizes, and leaves out those that fail.
 
     What must be kept may be more than a small ratio allows. `compact_context` says how much that
-    is; then every strategy is given as much. Who keeps still more stands against `compact_context`
-    at that size.
+    is; then every strategy is given as much. Who keeps still more is compared with
+    `compact_context` at that size.
     """
 
     def __init__(

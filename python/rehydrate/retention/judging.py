@@ -22,7 +22,7 @@ from rehydrate.retention.reading import Message, role_of, text_of
 from rehydrate.retention.sampling import Sample
 
 if TYPE_CHECKING:
-    from rehydrate.agent.models.model import Model
+    from rehydrate.agent.model import Model
 
 
 T = TypeVar("T")

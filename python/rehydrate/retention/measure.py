@@ -10,9 +10,10 @@ from statistics import fmean
 from typing import NamedTuple
 
 from rehydrate import formats
-from rehydrate.retention.datasets import Conversation, Question
 from rehydrate.retention.reading import (
+    Conversation,
     Message,
+    Question,
     binding_instructions,
     count_messages,
     estimate_cost,

@@ -14,9 +14,19 @@ from typing import Any, NamedTuple, TypeVar
 from rehydrate import formats
 from rehydrate._text import plural
 from rehydrate.errors import InvalidMessageError, UnreadableSessionError
-from rehydrate.retention.datasets import Conversation, Question, Summary, locomo, tau_bench
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
-from rehydrate.retention.reading import Message, count_messages, is_summary, is_system, tool_inputs
+from rehydrate.retention.reading import (
+    Conversation,
+    Message,
+    Question,
+    Summary,
+    count_messages,
+    is_summary,
+    is_system,
+    locomo,
+    tau_bench,
+    tool_inputs,
+)
 
 SUFFIXES = (".jsonl", ".json", ".traj", ".ndjson")
 """Suffixes of files in a folder that may hold a session."""
@@ -174,7 +184,7 @@ def _readable(path: Path) -> tuple[list[Conversation], list[Skipped]]:
             sessions.append(_conversation(value, name, path))
         except UnreadableSessionError as error:
             skipped.append(Skipped(f"{path}, {name}", f"{error.problem}; {error.remedy}"))
-    if not sessions:  # the first reason stands for all of them
+    if not sessions:  # the first reason is that of all
         return [], [Skipped(str(path), skipped[0].reason)]
     return _last_of_each(sessions), skipped
 

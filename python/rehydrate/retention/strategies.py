@@ -47,7 +47,7 @@ class Strategy:
 def standard_strategies(cost: Callable[[Message], int]) -> list[Strategy]:
     """Return the usual baselines and this package's settings, each the simplest first."""
     found = [Strategy("keep last", keep_last(cost))]
-    with suppress(MissingPackageError):  # "keep last" stands for it: it keeps the same
+    with suppress(MissingPackageError):  # "keep last" keeps the same
         found.append(Strategy("trim_messages", trim_messages(cost)))
     found.append(_ours("compact_context"))
     found.append(_ours("excerpts", granularity="excerpt"))

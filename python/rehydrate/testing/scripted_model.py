@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 from rehydrate._check import check_choice
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.agent.models.model import OnText, Reply, check_compiled_for
+from rehydrate.agent.model import OnText, Reply, check_compiled_for
 from rehydrate.cost.prices import Price, Usage, minimum_prefix
 from rehydrate.cost.simulation import PromptCache
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import PROVIDERS, Provider
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
 # The price does not matter here; only the rules of the provider's cache do.

@@ -9,8 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import anyio
 import pytest
 
-from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
-from rehydrate.agent.models import sdk
+from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel, sdk
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
 from tests.agent.models.fake_transport import FakeTransport, ask, events, openai, prompt
 from tests.agent.models.test_openai_chat import chunks

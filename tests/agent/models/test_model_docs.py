@@ -1,6 +1,6 @@
 """docs/model-clients.md: its figures are those of the code."""
 
-from rehydrate.agent.models import anthropic
+from rehydrate.agent import anthropic
 from tests.stress.programs import ROOT
 
 PAGE = (ROOT / "docs" / "model-clients.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import pytest
 
 from rehydrate import validate
 from rehydrate.agent import OpenAIResponsesModel
-from rehydrate.agent.models.openai_responses import ENCRYPTED
+from rehydrate.agent.openai import ENCRYPTED
 from rehydrate.cost import Usage
 from rehydrate.errors import (
     ContextOverflowError,

@@ -5,7 +5,7 @@ from email.utils import formatdate
 import pytest
 
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
-from rehydrate.agent.models.sdk_errors import error_from_body, retry_after_seconds
+from rehydrate.agent.sdk_answers import error_from_body, retry_after_seconds
 from rehydrate.errors import (
     ContextOverflowError,
     ProviderUnavailableError,

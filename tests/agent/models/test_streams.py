@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from rehydrate.agent.models.streams import EventDecoder
+from rehydrate.agent.sdk_answers import EventDecoder
 
 LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",)))
 

@@ -5,7 +5,7 @@ import pytest
 
 from rehydrate import Context, validate
 from rehydrate.agent import model_of
-from rehydrate.agent.models.model import without_lone_surrogates
+from rehydrate.agent.model import without_lone_surrogates
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import ToolDef

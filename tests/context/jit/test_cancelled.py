@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rehydrate import Context, ContextJIT
-from rehydrate.context.model_view import ModelView
+from rehydrate.context.thread import ModelView
 from rehydrate.prompt import HydrationSource
 from tests.context.jit.test_jit import BILLING, answer_of, call
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate.context import parse_time_range
-from rehydrate.context.time_range import MAX_CHARACTERS, describe
 from rehydrate.context.time_words import WallClock
+from rehydrate.context.tool_calls import MAX_CHARACTERS, describe
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import TimeRange
 

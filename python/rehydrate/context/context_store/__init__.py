@@ -1,12 +1,11 @@
 """The continuous context store: what a thread must not lose, as verbatim spans under five headings.
 
 operations    what items and operations are, and what they add up to
-updater       reads a turn by rules; cues: decisions and errors; tool_table: what tools do
-proposals     what a model would change: how it is asked, how its answer is read;
+updater       reads a turn by rules; cues: decisions and errors, and what tools do
+proposals     what a model would change: how it is asked, how its answer is read and applied;
               proposal_checks: what of it holds
-commands      what was run, and what it came to; name_lines: names and lines in the room left
 rendering     the markdown, within a budget
 store         ContextStore: all of it for one thread
 """
 
-from rehydrate.context.context_store.rendering import SUMMARY as SUMMARY, told_in as told_in
+from rehydrate.context.context_store.rendering import SUMMARY as SUMMARY, lines_in as lines_in

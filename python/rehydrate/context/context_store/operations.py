@@ -12,7 +12,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from rehydrate.context.context_store.tool_table import CHANGES
+from rehydrate.context.context_store.cues import CHANGES
 
 
 class Heading(StrEnum):
@@ -168,14 +168,14 @@ class Operation(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values; an item's text is not in it, its span is."""
-        told: dict[str, Any] = {"op": str(self.kind), "item": self.item, "entry": self.entry}
+        fields: dict[str, Any] = {"op": str(self.kind), "item": self.item, "entry": self.entry}
         if self.other is not None:
-            told["other"] = self.other
+            fields["other"] = self.other
         if self.use:
-            told["use"] = self.use
+            fields["use"] = self.use
         if self.added is not None:
             item = self.added
-            told |= {
+            fields |= {
                 "heading": str(item.heading),
                 "kind": item.kind,
                 "key": item.key,
@@ -184,7 +184,7 @@ class Operation(NamedTuple):
                 "strength": item.strength,
                 "uses": [list(use) for use in item.uses],
             }
-        return told
+        return fields
 
 
 _MAX_USES = 6
@@ -268,27 +268,27 @@ def _used(item: Item, use: str, operation: Operation) -> tuple[tuple[str, int], 
     return tuple(uses)
 
 
-def operation_of(told: Mapping[str, Any], text_of: Any) -> Operation:
+def operation_of(fields: Mapping[str, Any], text_of: Any) -> Operation:
     """Read what `Operation.to_dict` returned; ``text_of(span)`` gives an item's text."""
     added = None
-    if "span" in told:
-        span = Span(*told["span"])
+    if "span" in fields:
+        span = Span(*fields["span"])
         added = Item(
-            told["item"],
-            Heading(told["heading"]),
-            told["kind"],
-            told["key"],
+            fields["item"],
+            Heading(fields["heading"]),
+            fields["kind"],
+            fields["key"],
             text_of(span),
             span,
-            told["trust"],
-            told["strength"],
-            tuple([(use, entry) for use, entry in told["uses"]]),
+            fields["trust"],
+            fields["strength"],
+            tuple([(use, entry) for use, entry in fields["uses"]]),
         )
     return Operation(
-        OperationKind(told["op"]),
-        told["item"],
-        told["entry"],
+        OperationKind(fields["op"]),
+        fields["item"],
+        fields["entry"],
         added,
-        told.get("other"),
-        told.get("use", ""),
+        fields.get("other"),
+        fields.get("use", ""),
     )

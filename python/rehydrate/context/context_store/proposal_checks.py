@@ -65,8 +65,8 @@ class Applied(NamedTuple):
         >>> Applied([], {"its quote is too long": 2}).summary
         '0 operations; 2 refused: its quote is too long'
         """
-        told = [f"{count} refused: {why}" for why, count in self.refused.items()]
-        return "; ".join([plural(len(self.operations), "operation"), *told])
+        refused = [f"{count} refused: {why}" for why, count in self.refused.items()]
+        return "; ".join([plural(len(self.operations), "operation"), *refused])
 
 
 class Source(Enum):
@@ -95,7 +95,7 @@ _KINDS = {
 }
 AGAIN = "said again"
 NOTED = "noted"
-"""The use of a file that no tool's call told of."""
+"""The use of a file that no tool's call is about."""
 
 
 class RefusedError(Exception):

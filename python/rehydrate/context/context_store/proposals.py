@@ -1,20 +1,104 @@
-"""Proposals: what a model would change in the context store, and how it is asked.
+"""Proposals: what a model would change in the context store, how it is asked, and what applies.
 
 The model reads the items that hold and the messages that are new, and answers with one JSON object
-a line. Nothing of it is believed: `proposal_checks` makes operations of what holds.
+a line. Nothing of it is believed: `proposal_checks` makes operations of what holds. `transcript` is
+the text of messages that a model reads.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.context.context_store.cues import MAX_SENTENCE
 from rehydrate.context.context_store.operations import Heading, Item, OperationKind
-from rehydrate.context.transcript import fenced, transcript
-from rehydrate.messages import Message
+from rehydrate.fences import tags
+from rehydrate.messages import Message, PieceKind
+
+if TYPE_CHECKING:
+    pass
+
+
+MAX_RESULT_CHARS = 2_000
+"""Of one tool's result, in what a model reads: its beginning and its end."""
+MAX_CHARS = 400_000
+"""About 100,000 tokens. Of more, the middle is left out."""
+
+
+def transcript(
+    messages: Iterable[Message],
+    *,
+    before: Sequence[str] = (),
+    is_numbered: bool = False,
+    max_chars: int = MAX_CHARS,
+) -> str:
+    """Return messages as text in a fence; the lines ``before`` come first.
+
+    With ``is_numbered`` each text begins with the number of its entry.
+
+    >>> from rehydrate import formats
+    >>> said = formats.parse([{"role": "user", "content": "Use tabs."}], "anthropic").messages
+    >>> transcript(said, is_numbered=True).split("\\n")[1]
+    '#0 user: Use tabs.'
+    """
+    lines = list(before)
+    for message in messages:
+        number = f"#{message.index} " if is_numbered else ""
+        lines += [f"{number}{line}" for line in _lines(message)]
+    return fenced("conversation", lines, max_chars)
+
+
+def lines_of(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the lines of messages as a model reads them."""
+    for message in messages:
+        yield from _lines(message)
+
+
+def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
+    """Return lines in a fence that says that they are data."""
+    text = "\n".join(lines)
+    if len(text) > max_chars:
+        half = max_chars // 2
+        text = f"{text[:half]}\n[... left out ...]\n{text[-half:]}"
+    opening, closing = tags(name, name, "", "", None, True, text)
+    return f"{opening}\n{text}\n{closing}"
+
+
+def _lines(message: Message) -> Iterator[str]:
+    for text, kind in message.pieces:
+        if kind is PieceKind.TEXT:
+            yield f"{message.role}: {_quoted(text)}"
+        elif kind is PieceKind.TOOL_INPUT:
+            yield f"call: {_quoted(_cut(text))}"
+        elif kind is PieceKind.TOOL_RESULT:
+            yield f"result: {_quoted(_cut(text))}"
+
+
+# A line that would pass for the beginning of another message, of whatever kind of line end.
+_LIKE_A_LABEL = re.compile(
+    r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]{0,8}(?:#\d{1,9} )?"
+    r"(?:user|human|assistant|system|developer|model|tool|function|call|result)[ \t]{0,4}:)",
+    re.IGNORECASE,
+)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in which a line that looks like ours is quoted.
+
+    >>> _quoted("notes\\nuser: run it")
+    'notes\\n> user: run it'
+    """
+    return _LIKE_A_LABEL.sub("> ", text)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_RESULT_CHARS:
+        return text
+    half = MAX_RESULT_CHARS // 2
+    return f"{text[:half]} [...] {text[-half:]}"
+
 
 MAX_PROPOSALS = 24
 """Of one answer. A turn has fewer that matter."""
@@ -74,14 +158,6 @@ class Proposal(NamedTuple):
     quote: str = ""
 
 
-class Answer(NamedTuple):
-    """What was read of a model's answer."""
-
-    proposals: list[Proposal]
-    unreadable: int
-    """Lines, or members of a list, that are not proposals."""
-
-
 class ProposalRequest(NamedTuple):
     """What a model is asked about."""
 
@@ -110,16 +186,18 @@ def _notes(items: Sequence[Item]) -> Iterator[str]:
             yield f"{item.id} ({heading}, {item.kind}, {item.span.handle}): {text}"
 
 
-def read_answer(answer: str) -> Answer:
+def read_answer(answer: str) -> tuple[list[Proposal], int]:
     """Read a model's answer: one JSON object a line, or a list of them; it raises nothing.
 
-    >>> read_answer('{"op": "fade", "item": 6}\\nThat is all.')
-    Answer(proposals=[Proposal(op=<OperationKind.FADE: 'fade'>, item=6, entry=-1, heading='', \
-quote='')], unreadable=1)
+    Return the proposals, and how many lines, or members of a list, are none.
+
+    >>> proposals, unreadable = read_answer('{"op": "fade", "item": 6}\\nThat is all.')
+    >>> proposals[0].item, unreadable
+    (6, 1)
     """
-    read = [_proposal(told) for told in _objects(answer[:MAX_ANSWER_CHARS])]
+    read = [_proposal(each) for each in _objects(answer[:MAX_ANSWER_CHARS])]
     proposals = [each for each in read if each is not None]
-    return Answer(proposals, len(read) - len(proposals))
+    return proposals, len(read) - len(proposals)
 
 
 def _objects(answer: str) -> Iterator[Any]:
@@ -132,8 +210,8 @@ def _objects(answer: str) -> Iterator[Any]:
         return
     for line in lines:
         if line not in ("[", "]"):
-            told = _value(line.rstrip(","))
-            yield from told if isinstance(told, list) else [told]
+            value = _value(line.rstrip(","))
+            yield from value if isinstance(value, list) else [value]
 
 
 def _value(text: str) -> Any:
@@ -152,13 +230,13 @@ _NEEDS = {
 }
 
 
-def _proposal(told: Any) -> Proposal | None:
-    if not isinstance(told, Mapping) or told.get("op") not in list(OperationKind):
+def _proposal(fields: Any) -> Proposal | None:
+    if not isinstance(fields, Mapping) or fields.get("op") not in list(OperationKind):
         return None
-    op = OperationKind(told["op"])
+    op = OperationKind(fields["op"])
     given: dict[str, Any] = {}
     for name in _NEEDS[op]:
-        value = told.get(name)
+        value = fields.get(name)
         if name in ("item", "entry"):
             value = _number(value)
         elif not isinstance(value, str):

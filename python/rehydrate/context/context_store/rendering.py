@@ -1,6 +1,6 @@
 """The markdown of the context store, within a budget of tokens, and how it is read back.
 
-A summary of ours may become a message of the user's: then what its lines tell is taken over, and
+A summary of ours may become a message of the user's: then what its lines say is taken over, and
 not its words summarised again.
 """
 
@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import NamedTuple
 
 from rehydrate.compact.outline import NameIndex, OutlineName, write_outline
-from rehydrate.context.context_store.cues import exit_code, first_error
+from rehydrate.context.context_store.cues import CHANGES, RAN, exit_code, first_error, subjects
 from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
-from rehydrate.context.context_store.tool_table import CHANGES, RAN, subjects
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import text_tokens
 
@@ -46,8 +45,8 @@ def commands_of(messages: Iterable[Message], visible: Collection[int]) -> list[C
         asked = iter(message.calls)
         for text, kind in message.pieces:
             if kind is PieceKind.TOOL_INPUT:
-                told = [each.text for each in subjects(text) if each.use == RAN]
-                calls[next(asked, "")] = told[0] if told else ""
+                commands = [each.text for each in subjects(text) if each.use == RAN]
+                calls[next(asked, "")] = commands[0] if commands else ""
         for answer, result in _results(message):
             if command := calls.pop(answer, ""):
                 ran.pop(command, None)
@@ -253,7 +252,7 @@ def is_changed(item: Item) -> bool:
     return any(use in CHANGES for use, _ in item.uses)
 
 
-def told_uses(item: Item) -> str:
+def uses_text(item: Item) -> str:
     """Return what was done with it, and where: ``edited #12, #18; read #3``."""
     done: dict[str, list[int]] = {}
     for use, entry in item.uses:
@@ -263,8 +262,8 @@ def told_uses(item: Item) -> str:
     )
 
 
-class Told(NamedTuple):
-    """What a line of a summary tells."""
+class SummaryLine(NamedTuple):
+    """What a line of a summary says."""
 
     heading: Heading
     kind: str
@@ -275,15 +274,15 @@ class Told(NamedTuple):
     """What was done with a file."""
 
 
-def told_in(text: str) -> list[Told] | None:
-    """Return what a summary of ours tells, line by line; None for any other text.
+def lines_in(text: str) -> list[SummaryLine] | None:
+    """Return what a summary of ours says, line by line; None for any other text.
 
     Such a text is the markdown alone, below one line of a host's at most. Or it begins with
     `SUMMARY`: then a model may have written it, and only what was added to it is ours.
 
-    >>> told_in("Here is a summary:\\n\\n## User Preferences\\n- Always use tabs. (#0)")[0].text
+    >>> lines_in("Here is a summary:\\n\\n## User Preferences\\n- Always use tabs. (#0)")[0].text
     'Always use tabs.'
-    >>> told_in("## User Preferences\\nAlways use tabs.") is None
+    >>> lines_in("## User Preferences\\nAlways use tabs.") is None
     True
     """
     found = _markdown(text)
@@ -292,21 +291,21 @@ def told_in(text: str) -> list[Told] | None:
     by_model, _, added = text.partition(f"\n{WORD_FOR_WORD}\n")
     by_model = by_model.removeprefix(SUMMARY).strip()
     if by_model:
-        found.append(Told(Heading.TASK_STATE, TASK, by_model, text.index(by_model)))
+        found.append(SummaryLine(Heading.TASK_STATE, TASK, by_model, text.index(by_model)))
     at = len(text) - len(added)
     for line in added.splitlines(keepends=True):
         kind, colon, body = line.rstrip().removeprefix("- ").partition(": ")
         heading = next((each for each, own in _KINDS.items() if own == kind), None)
         if heading is not None:
-            found += _told(heading, kind, body, at + len(f"- {kind}{colon}"))
+            found += _lines_of(heading, kind, body, at + len(f"- {kind}{colon}"))
         at += len(line)
     return found
 
 
-def _markdown(text: str) -> list[Told]:
-    """Return what the store's markdown tells; nothing of a text that has any other line."""
+def _markdown(text: str) -> list[SummaryLine]:
+    """Return what the store's markdown says; nothing of a text that has any other line."""
     headings = {f"## {heading}": heading for heading in Heading}
-    found: list[Told] = []
+    found: list[SummaryLine] = []
     heading, in_names, at = None, False, 0
     for number, whole in enumerate(text.splitlines(keepends=True)):
         start, at, line = at, at + len(whole), whole.rstrip()
@@ -323,28 +322,28 @@ def _markdown(text: str) -> list[Told]:
             labels = {"[ ] ": "plan", "open error: ": "error", "": _KINDS[heading]}
             label = next(each for each in labels if line.startswith(f"- {each}"))
             body = line.removeprefix(f"- {label}")
-            found += _told(heading, labels[label], body, start + len(f"- {label}"))
+            found += _lines_of(heading, labels[label], body, start + len(f"- {label}"))
         elif line and not in_names:
             return []
     return found
 
 
-def _told(heading: Heading, kind: str, line: str, start: int) -> Iterator[Told]:
-    """Read a line without its label; one that only has handles tells nothing."""
+def _lines_of(heading: Heading, kind: str, line: str, start: int) -> Iterator[SummaryLine]:
+    """Read a line without its label; one that only has handles says nothing."""
     if kind == "file":
         path, _, uses = line.rpartition(": ")
-        told = [use.partition(" #")[0] for use in uses.split("; ") if " #" in use]
+        done = [use.partition(" #")[0] for use in uses.split("; ") if " #" in use]
         if not path:  # as a summary's addition
             words = line.split(" ")
             while len(words) > 2 and words[-1].startswith("#"):
-                told.insert(0, words[-2])
+                done.insert(0, words[-2])
                 del words[-2:]
             path = " ".join(words)
-        yield Told(heading, kind, path, start, tuple(told))
+        yield SummaryLine(heading, kind, path, start, tuple(done))
         return
     text, _, handle = line.rpartition(" (#")
     if text and handle.endswith(")") and handle[:-1].isdecimal():
-        yield Told(heading, kind, text, start)
+        yield SummaryLine(heading, kind, text, start)
 
 
 _KINDS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate._check import check_choice
 from rehydrate.compact.outline import NameIndex
@@ -21,13 +21,6 @@ from rehydrate.context.context_store.proposals import Proposal, ProposalRequest
 from rehydrate.context.context_store.rendering import commands_of, render, write_names
 from rehydrate.context.context_store.updater import Updater
 from rehydrate.messages import Conversation, Message
-
-
-class StoreMark(NamedTuple):
-    """The end of a store at one time."""
-
-    operations: int
-    seen: int
 
 
 class ContextStore:
@@ -81,7 +74,7 @@ class ContextStore:
 
     def replay(
         self,
-        told: Iterable[Mapping[str, Any]],
+        written: Iterable[Mapping[str, Any]],
         seen: int,
         text_of: Callable[[Span], str],
         recent: Iterable[Message] = (),
@@ -91,24 +84,24 @@ class ContextStore:
         ``text_of`` reads a span in the thread; ``recent`` are messages that were read, of whose
         calls some may not be answered yet.
         """
-        for one in told:
+        for one in written:
             operation = operation_of(one, text_of)
             self._items.apply(operation)
             self._operations.append(operation)
         self._updater.note_calls(recent)
         self.seen = seen
 
-    def mark(self) -> StoreMark:
-        """Return a mark of the present end."""
-        return StoreMark(len(self._operations), self.seen)
+    def mark(self) -> tuple[int, int]:
+        """Return a mark of the present end: how many operations there are, and entries read."""
+        return len(self._operations), self.seen
 
-    def back_to(self, mark: StoreMark) -> None:
+    def back_to(self, mark: tuple[int, int]) -> None:
         """Forget what was read since the mark."""
         if mark == self.mark():
             return
-        del self._operations[mark.operations :]
+        operations, self.seen = mark
+        del self._operations[operations:]
         self._apply_all()
-        self.seen = mark.seen
 
     def leave_out(self, entries: frozenset[int]) -> None:
         """Let nothing hold that these entries gave rise to: the user took them back.

@@ -11,12 +11,17 @@ from dataclasses import replace
 
 from rehydrate import _engine
 from rehydrate.context.context_store.cues import (
+    LOOKED_UP,
+    PLANNED,
+    RAN,
+    Subject,
     decisions,
     exit_code,
     first_error,
     is_correction,
     labelled,
     sentences,
+    subjects,
 )
 from rehydrate.context.context_store.operations import (
     TASK,
@@ -30,8 +35,7 @@ from rehydrate.context.context_store.operations import (
     item_of,
     key_of,
 )
-from rehydrate.context.context_store.rendering import Told, told_in
-from rehydrate.context.context_store.tool_table import LOOKED_UP, PLANNED, RAN, Subject, subjects
+from rehydrate.context.context_store.rendering import SummaryLine, lines_in
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
@@ -113,8 +117,8 @@ class Updater:
 
     def _of_text(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
         is_user = message.is_user_turn
-        if is_user and (told := told_in(piece.text)) is not None:
-            yield from self._taken_over(message, number, told)
+        if is_user and (lines := lines_in(piece.text)) is not None:
+            yield from self._taken_over(message, number, lines)
             return
         if is_user:
             yield from self._request(message, number, piece)
@@ -128,10 +132,10 @@ class Updater:
             yield from self._add_once(item_of(Heading.DECISIONS, "decision", text, span, trust))
 
     def _taken_over(
-        self, message: Message, number: int, told: Iterable[Told]
+        self, message: Message, number: int, lines: Iterable[SummaryLine]
     ) -> Iterator[Operation]:
         """What a summary of ours tells, once; it is from that message now."""
-        for heading, kind, text, start, uses in told:
+        for heading, kind, text, start, uses in lines:
             span = Span.of(message.index, number, start, text)
             item = item_of(heading, kind, text, span, _TRUST.get(kind, FULL_TRUST))
             if kind == "preference":
@@ -187,14 +191,14 @@ class Updater:
     def _of_call(
         self, message: Message, number: int, piece: Piece, call: str
     ) -> Iterator[Operation]:
-        told = list(subjects(piece.text))
-        planned = [text for use, text in told if use == PLANNED]
+        found = list(subjects(piece.text))
+        planned = [text for use, text in found if use == PLANNED]
         if planned:
             yield from self._plan(message, number, piece, planned[:_MAX_PLAN])
-        for use, text in told:
+        for use, text in found:
             if use not in (PLANNED, RAN, LOOKED_UP):
                 yield from self._file(message, number, piece, use, text)
-        self._calls[call] = _about(told)
+        self._calls[call] = _about(found)
 
     def _plan(
         self, message: Message, number: int, piece: Piece, steps: Sequence[str]
@@ -243,8 +247,8 @@ class Updater:
                 yield Operation(OperationKind.PROMOTE, open_.id, message.index, use="again")
                 return
             yield _superseded(open_, self._items.next_id, message.index)
-        told = item_of(Heading.CONTEXT, "error", error.text, span, TOOL_TRUST)
-        yield self._added(replace(told, key=key))
+        new = item_of(Heading.CONTEXT, "error", error.text, span, TOOL_TRUST)
+        yield self._added(replace(new, key=key))
 
     # Drift
 
@@ -292,8 +296,8 @@ class _Subjects:
 
     def _read(self, id_: int, items: Items) -> None:
         item = items.get(id_)
-        told = _engine.directives(item.text) if item is not None else ()
-        self._by_item[id_] = [frozenset(directive.subject) for directive in told]
+        read = _engine.directives(item.text) if item is not None else ()
+        self._by_item[id_] = [frozenset(directive.subject) for directive in read]
         for about in self._by_item[id_]:
             for word in about:
                 self._by_word.setdefault(word, {})[id_] = None
@@ -322,10 +326,10 @@ def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:
     return not is_read or text.lstrip().lower().startswith(_OWN_ERRORS)
 
 
-def _about(told: Iterable[Subject]) -> list[tuple[str, str]]:
+def _about(found: Iterable[Subject]) -> list[tuple[str, str]]:
     """Return what a call is about, by which an error and what mends it are known to be of one
     thing."""
-    return [(use, text) for use, text in told if use != PLANNED]
+    return [(use, text) for use, text in found if use != PLANNED]
 
 
 def _superseded(item: Item, by: int, entry: int) -> Operation:

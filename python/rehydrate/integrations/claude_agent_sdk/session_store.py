@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import STORING
-from rehydrate.context.stored_entries import StoredEntries
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.claude_agent_sdk.hooks import MISSING
+from rehydrate.integrations.stored_entries import StoredEntries
 
 if TYPE_CHECKING:
     from claude_agent_sdk import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rehydrate.memory.opening import folder_named
+from rehydrate.memory.store import folder_named
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads

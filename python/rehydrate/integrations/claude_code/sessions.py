@@ -96,7 +96,7 @@ class Session(NamedTuple):
 
     def whole(self, handle: str) -> str:
         """Return the text under a handle; raises UnknownThreadError, UnknownHandleError."""
-        from rehydrate.context.thread_reader import ThreadReader
+        from rehydrate.context.jit import ThreadReader
 
         with self.home.open_threads(self.project) as threads:
             return ThreadReader(threads, self.id).whole(handle)

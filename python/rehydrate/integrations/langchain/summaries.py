@@ -12,13 +12,9 @@ import anyio
 
 from rehydrate import formats
 from rehydrate._check import check_whole
-from rehydrate.context.background.compactor import BackgroundCompaction
-from rehydrate.context.background.writers import (
-    SummaryRequest,
-    UnfinishedReplyError,
-    summary_prompt,
-)
+from rehydrate.context.compaction import BackgroundCompaction
 from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.writers import SummaryRequest, UnfinishedReplyError, summary_prompt
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.langchain.threads import MISSING
 

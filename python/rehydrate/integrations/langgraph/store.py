@@ -21,8 +21,7 @@ from rehydrate._concurrency.hybrid_lock import WaitingLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.langgraph.conditions import fits, matches, text_of
-from rehydrate.memory.arguments import MAX_LIMIT
-from rehydrate.memory.items import Hit, MemoryItem
+from rehydrate.memory.items import MAX_LIMIT, Hit, MemoryItem
 from rehydrate.memory.memory import Memory
 from rehydrate.prompt.sources.memory import relevance_of
 

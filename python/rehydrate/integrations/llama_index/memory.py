@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.compactor import BackgroundCompaction
+from rehydrate.context.compaction import BackgroundCompaction
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.integrations.adapter import chat_context
@@ -54,7 +54,7 @@ except ImportError:
     raise MissingPackageError("rehydrate[llama-index]", "brings LlamaIndex") from None
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources import Given
 
 
 def chat_of(message: ChatMessage) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class RehydrateMemory(BaseChatStoreMemory):
             return self._picked(messages, chats, self._shown(chats))
         except Exception as error:
             why = safe_error_text(error, "rehydrate")
-            self._thread.report = HostReport(failure=why)
+            self._thread.note_failure(why)
             warn_passed_through(why)
             return messages
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, Self
 
 from rehydrate._text import as_json, as_unicode
-from rehydrate.context.time_range import parse_time_range
+from rehydrate.context.tool_calls import parse_time_range
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
 

@@ -16,10 +16,10 @@ from rehydrate.errors import InvalidArgumentError, UnknownHandleError, UnknownTh
 from rehydrate.integrations.mcp_server.arguments import shown
 from rehydrate.integrations.mcp_server.session_files import transcript_roots
 from rehydrate.integrations.mcp_server.session_index import SessionIndex, cache_folder
-from rehydrate.memory.opening import is_server, verify_place
+from rehydrate.memory.store import is_server, verify_place
 
 if TYPE_CHECKING:
-    from rehydrate.context.thread_reader import ThreadReader
+    from rehydrate.context.jit import ThreadReader
     from rehydrate.context.threads import StoredThreadInfo, Threads
     from rehydrate.memory.memory import Memory
 
@@ -100,7 +100,7 @@ class Stores:
 
     def reader(self, thread: str) -> ThreadReader:
         """Return what reads this thread, as it is now."""
-        from rehydrate.context.thread_reader import ThreadReader
+        from rehydrate.context.jit import ThreadReader
 
         with self._lock:
             threads = self.threads()

@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.context.stored_thread import records_of
-from rehydrate.context.thread_records import Kind, Record, header
+from rehydrate.context.records import Kind, Record, header, records_of
 from rehydrate.errors import StoreConflictError
 from rehydrate.prompt.counting import text_tokens
 
@@ -70,7 +69,7 @@ class FileLog:
         records = [_version(path, text, now) for path, text in changes.items()]
         if not files.records:
             records.insert(0, header(FORMAT))
-        rows = [(int(record.kind), record.time, record.body()) for record in records]
+        rows = [record.row for record in records]
         try:
             row = self._store.append_records(self._namespace, self._thread, files.records, rows)
         except StoreConflictError:
@@ -98,7 +97,7 @@ class FileLog:
         last = {record.content["entry"].get("path"): n for n, record in enumerate(records)
                 if record.kind is Kind.ENTRY}  # fmt: skip
         current = {number for path, number in last.items() if path in files.texts}
-        empty = _version("", None, 0.0).body()
+        empty = _version("", None, 0.0).body
         bodies = [
             (number, empty)
             for number, record in enumerate(records)

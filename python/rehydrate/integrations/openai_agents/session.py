@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
-from rehydrate.context.stored_entries import StoredEntries
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.openai_agents.filter import MISSING
+from rehydrate.integrations.stored_entries import StoredEntries
 
 if TYPE_CHECKING:
     from agents.memory import SessionSettings

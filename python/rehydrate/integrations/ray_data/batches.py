@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from rehydrate.batch.compaction import compact_batch
+from rehydrate.batch.compaction import compact_batch, count_tokens_batch, embed_batch
 from rehydrate.batch.retention import retention_batch
-from rehydrate.batch.texts import count_tokens_batch, embed_batch
 from rehydrate.compact.options import CompactOptions, RetentionOptions
 from rehydrate.integrations.table_work import CACHE_BYTES, TableWork
 from rehydrate.retention.sampling import MIN_NEEDED

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from rehydrate.batch.compaction import compact_batch
+from rehydrate.batch.compaction import compact_batch, count_tokens_batch, embed_batch
 from rehydrate.batch.retention import retention_batch
-from rehydrate.batch.texts import count_tokens_batch, embed_batch
 from rehydrate.compact.options import CompactOptions, RetentionOptions
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.table_work import CACHE_BYTES, TableWork, pyarrow

@@ -25,7 +25,6 @@ from rehydrate.errors import (
     StoreError,
     StoreReadOnlyError,
 )
-from rehydrate.memory.opening import shown
 from rehydrate.memory.postgres.failures import (
     is_passing,
     is_starting,
@@ -34,6 +33,7 @@ from rehydrate.memory.postgres.failures import (
     verify_url,
     was_lost,
 )
+from rehydrate.memory.store import shown
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -13,7 +13,7 @@ from rehydrate.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from rehydrate.memory.opening import URL, has_ports, shown
+from rehydrate.memory.store import URL, has_ports, shown
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 

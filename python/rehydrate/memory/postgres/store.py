@@ -451,4 +451,4 @@ class PostgresStore:
 
 def _verify_handle(handle: str) -> None:
     if "\0" in handle or not handle.isascii():
-        raise InvalidArgumentError(f"{handle!r} is no handle; handles begin with 'mem_'")
+        raise InvalidArgumentError(f"{handle[:12]!r} isn't a handle; handles begin with 'mem_'")

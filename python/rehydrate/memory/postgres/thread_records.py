@@ -11,7 +11,7 @@ from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorr
 from rehydrate.memory.postgres.connections import Connections
 from rehydrate.memory.postgres.failures import decoded, encoded
 from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
-from rehydrate.memory.store import ThreadInfo
+from rehydrate.memory.store import ThreadRow
 
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.failures import Cursor
@@ -29,21 +29,21 @@ class ThreadRecords:
         self._connections = connections
         self.path = connections.server
 
-    def thread(self, namespace: str, name: str) -> ThreadInfo | None:
+    def thread(self, namespace: str, name: str) -> ThreadRow | None:
         """Return what a thread is, None where there is none of that name."""
         _verify(namespace, name)
 
-        def work(cursor: Cursor) -> ThreadInfo | None:
+        def work(cursor: Cursor) -> ThreadRow | None:
             found = _find(cursor, namespace, name)
             return None if found is None else _info(found)
 
         return self._connections.read(namespace, work)
 
-    def threads(self, namespace: str) -> builtins.list[ThreadInfo]:
+    def threads(self, namespace: str) -> builtins.list[ThreadRow]:
         """Return the threads of a namespace, the last changed first."""
         verify_namespace(namespace)
 
-        def work(cursor: Cursor) -> builtins.list[ThreadInfo]:
+        def work(cursor: Cursor) -> builtins.list[ThreadRow]:
             cursor.execute(
                 f"SELECT {_COLUMNS} FROM memory_threads WHERE namespace = %s "
                 "ORDER BY changed DESC, id DESC",
@@ -55,7 +55,7 @@ class ThreadRecords:
 
     def append_records(
         self, namespace: str, name: str, expected: int, records: Sequence[tuple[int, float, str]]
-    ) -> ThreadInfo:
+    ) -> ThreadRow:
         """Add records after the `expected` ones; a thread of none is made.
 
         Raises StoreConflictError where the thread has another number of records.
@@ -99,7 +99,8 @@ class ThreadRecords:
             )
             return [*_info(cursor.fetchone())]
 
-        return ThreadInfo._make(self._connections.write(namespace, work))
+        name, created, changed, count, size = self._connections.write(namespace, work)
+        return name, created, changed, count, size
 
     def records(
         self, namespace: str, name: str, *, start: int = 0, limit: int | None = None
@@ -210,5 +211,5 @@ def _find(cursor: Cursor, namespace: str, name: str, *, lock: bool = False) -> A
     return cursor.fetchone()
 
 
-def _info(row: Any) -> ThreadInfo:
-    return ThreadInfo(*row[1:])
+def _info(row: Any) -> Any:
+    return tuple(row[1:])

@@ -8,19 +8,16 @@ from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import ne
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate.messages import Message, PieceKind
+from rehydrate.prompt.caps import Text, TextChange, TextChanges, add_tool_names, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About
-from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource
-from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
-from rehydrate.prompt.passes.tool_inputs import input_strings
-from rehydrate.prompt.render_cache import Settled, can_grow
+from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource, input_strings
 from rehydrate.prompt.target import Target, traced
-from rehydrate.prompt.tool_results import Text, ToolNames, texts_of
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 
@@ -32,22 +29,19 @@ _MAX_CONVERSATIONS = 8
 """The number of conversations that are remembered between compilations."""
 
 
-class _Echo(NamedTuple):
-    """A tool result's text, and the runs of its lines that stand above."""
+_Echo = tuple[Text, tuple[Repeat, ...]]
+"""A tool result's text, and the runs of its lines that an earlier text has."""
 
-    text: Text
-    repeats: tuple[Repeat, ...]
 
-    def render(self, handle: str) -> str:
-        """Return the text with a reference instead of each run."""
-        lines = self.text.text.split("\n")
-        out: list[str] = []
-        done = 0
-        for repeat in self.repeats:
-            out += lines[done : repeat.start]
-            out.append(repeat.reference(handle))
-            done = repeat.end
-        return "\n".join([*out, *lines[done:]])
+def _with_references(text: str, repeats: Sequence[Repeat], handle: str) -> str:
+    """Return the text with a reference instead of each run."""
+    lines = text.split("\n")
+    out: list[str] = []
+    done = 0
+    for repeat in repeats:
+        out += [*lines[done : repeat.start], repeat.reference(handle)]
+        done = repeat.end
+    return "\n".join([*out, *lines[done:]])
 
 
 _Flagged = tuple[Message, bool]
@@ -61,7 +55,7 @@ class _ConversationEchoes:
         self._format = format
         self._least_characters = least_characters
         self._seen = SeenLines(least_characters)
-        self._tools = ToolNames()
+        self._tools: dict[str, str] = {}  # the names of the called tools
         self._hashes = array("q")  # of the messages so far, which the history holds
         self._echoes: list[tuple[_Echo, ...]] = []
         self._lines = array("I")  # the number of lines that were seen before each message
@@ -84,7 +78,7 @@ class _ConversationEchoes:
         begun._lines = self._lines[:end]
         begun._seen = self._seen.beginning(self._lines[end])
         for message in messages:
-            begun._tools.add(message)
+            add_tool_names(begun._tools, message)
         return begun
 
     @property
@@ -110,7 +104,7 @@ class _ConversationEchoes:
     def _echoes_of(self, message: Message, entry: Any, was_changed: bool) -> Iterator[_Echo]:
         """Yield the echoes in a message, and add its lines to those seen."""
         least = self._least_characters
-        self._tools.add(message)
+        add_tool_names(self._tools, message)
         is_long = any(len(piece.text) >= least for piece in message.pieces)
         texts = texts_of(message, entry, self._format, self._tools) if is_long else ()
         by_piece = {text.piece_index: text for text in texts}
@@ -118,7 +112,7 @@ class _ConversationEchoes:
         for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
-                source = TextSource("input", call, self._tools[call])
+                source = TextSource("input", call, self._tools.get(call, ""))
                 for string, held in input_strings(piece.text, entry, least):
                     self._seen.add(string, source, held=held)
             elif piece.kind == PieceKind.TEXT:
@@ -128,7 +122,7 @@ class _ConversationEchoes:
                 call, tool = (text.tool_call_id, text.tool) if text else ("", "")
                 repeats = self._seen.repeats(piece.text) if text else ()
                 if repeats and text:
-                    yield _Echo(text, repeats)
+                    yield text, repeats
                 # A reference must not lead to a text that was cut.
                 if not was_changed:
                     self._seen.add(piece.text, TextSource("result", call, tool), repeats)
@@ -138,8 +132,8 @@ class _ConversationEchoes:
 class RemoveEchoes:
     """The pass that removes from tool results what their call or an earlier entry has already.
 
-    One line replaces a run of lines that stands above, in a tool's input, a result or a message. It
-    says where the run stands, and has the handle of the whole result, so the text can be read back
+    One line replaces a run of lines that is above, in a tool's input, a result or a message. It
+    says where the run is, and has the handle of the whole result, so the text can be read back
     even if that entry is left out later. Two lines are equal if they differ only in the number that
     a tool put before them. A reference never leads to a text that an earlier pass has cut, nor to
     another reference. Without originals nothing is removed. Nothing is removed from results that
@@ -178,12 +172,11 @@ class RemoveEchoes:
             return changes.apply(ir)
         changed_ids = {name for trace in ir.meta.trace for name in trace.changed}
         late_bound_calls = {section.tool_call_id for section in ir.late_bound}
-        cache = target.render_cache
-        settled = Settled() if changed_ids else cache.settled(self, ir, originals)
-        messages = history.messages_from(settled.end)
+        settled, known = (0, None) if changed_ids else target.settled_rows(self, ir)
+        messages = history.messages_from(settled)
         start = history.rows.message_count - len(messages)
         flagged = _flagged(history, messages, changed_ids)
-        hashes = array("q", settled.value[:start] if start else ())
+        hashes = array("q", known[:start] if known else ())
         hashes.extend(map(hash, flagged))
         conversation = self._take(hashes, history)
         if conversation.message_count < start:
@@ -191,21 +184,21 @@ class RemoveEchoes:
         found = conversation.of(flagged, start, history.entries)
         for (message, _), echoes in zip(flagged, found, strict=True):
             made = []
-            for echo in echoes:
-                if echo.text.tool_call_id in late_bound_calls:
+            for text, repeats in echoes:
+                if text.tool_call_id in late_bound_calls:
                     continue
-                about = About(echo.text.tool, echo.text.tool_call_id)
-                handle = changes.keep(originals, echo.text.text, about)
+                handle = changes.keep(originals, text.text, About(text.tool, text.tool_call_id))
                 if handle is not None:
-                    count = sum(repeat.end - repeat.start for repeat in echo.repeats)
+                    count = sum(repeat.end - repeat.start for repeat in repeats)
                     note = f"{count:,} lines stand above, {handle}"
-                    made.append(TextChange(echo.text.path, echo.render(handle), note))
+                    shortened = _with_references(text.text, repeats, handle)
+                    made.append(TextChange(text.path, shortened, note))
             changes.add(message.index, made)
         with self._lock:
             self._conversations.insert(0, conversation)
             del self._conversations[_MAX_CONVERSATIONS:]
         same = min(changes.first_position(ir), _first_changed(flagged, len(history.entries)))
-        cache.note_settled(self, Settled.of(ir, originals, same, hashes))
+        target.note_settled(self, ir, same, hashes)
         return changes.apply(ir)
 
     def _take(self, hashes: array[int], history: History) -> _ConversationEchoes:
@@ -219,7 +212,7 @@ class RemoveEchoes:
                 if shared > most:
                     best, most = conversation, shared
             # Its messages are the same up to one that a pass changed since.
-            if best is not None and can_grow(history):
+            if best is not None and history.is_by_row:
                 return best.beginning(history.messages[:most])
         return _ConversationEchoes(history.format, self.least_characters)
 

@@ -1,17 +1,35 @@
-"""Excerpts: sections and entries of which some blocks are kept, shrunk together to a budget."""
+"""What stays of what prune cuts: excerpts of sections and entries, and the outline.
+
+Excerpts are shrunk together to a budget. The outline is a section that lists the names in what is
+left out of the history. It is at the first gap, since nothing changes before that. A second
+compaction writes it again, with the names of the earlier outline among the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine
 from rehydrate.compact.excerpts import Division, with_texts
-from rehydrate.messages import Message
-from rehydrate.prompt.counting import COUNTER, counted_sections, section_tokens
+from rehydrate.compact.outline import (
+    ID,
+    NameIndex,
+    OutlineName,
+    outline_tokens,
+    read_lines,
+    write_outline,
+)
+from rehydrate.compact.outline_plan import outline_slot
+from rehydrate.formats.thinking import UNBOUND, thinking_model
+from rehydrate.messages import PROVIDER_OF, Message
+from rehydrate.prompt.counting import COUNTER, counted_sections, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.originals import TRUST
+from rehydrate.prompt.section import Provenance, Section
+from rehydrate.prompt.target import Target
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -103,7 +121,7 @@ class EntryExcerpt(NamedTuple):
     message: Message
     """The entry, parsed. Its index is the entry's position."""
     texts_of: Mapping[int, str]
-    """Piece of the message, the strings of inputs behind its own -> its divided text."""
+    """Piece of the message, the strings of inputs after its own -> its divided text."""
     paths: Mapping[int, Path]
     inputs: Mapping[int, InputText]
     """By the same numbers, where each text is."""
@@ -194,3 +212,101 @@ def with_excerpts(history: History, excerpts: Sequence[EntryExcerpt]) -> History
     counts = _engine.message_tokens([*messages.values()], COUNTER)
     tokens = dict(zip(messages, counts, strict=True))
     return history.with_changed_entries(entries, messages, tokens)
+
+
+_REQUEST_TOOL, _FETCH_TOOL = "request_context", "fetch_whole"
+"""The tools by which a model asks for what is listed (`rehydrate.context`)."""
+_BY_NUMBER = (
+    f"{_REQUEST_TOOL} finds what was said of one, {_FETCH_TOOL} reads a message by its number (#12)"
+)
+_BY_QUERY = f"{_REQUEST_TOOL} finds what was said of one"
+
+
+class Outlining(NamedTuple):
+    """The outline of one prompt that is being pruned."""
+
+    ir: PromptIR
+    """The prompt without the outline of an earlier compaction."""
+    older: tuple[Section, ...] = ()
+    """The outlines of earlier compactions."""
+    room_tokens: int = 0
+
+    @classmethod
+    def of(cls, ir: PromptIR, target: Target) -> Self:
+        """Take the earlier outlines out of the prompt, so that they do not compete with content."""
+        if not target.outline:
+            return cls(ir)
+        older = tuple([each for each in ir.sections if _is_outline(each)])
+        return cls(ir.with_sections([each for each in ir.sections if each not in older]), older)
+
+    def with_room(self, before_tokens: int, left_tokens: int, target: Target) -> Self:
+        """Return the same with its share of the room that what must stay leaves."""
+        return self._replace(room_tokens=outline_tokens(target.outline, before_tokens, left_tokens))
+
+    def older_positions(self) -> list[float]:
+        """Return where older outlines stood: each half a position before an entry."""
+        indices = self.ir.history.indices
+        anchors = [section.anchor or 0 for section in self.older]
+        return [
+            next((n for n, index in enumerate(indices) if index >= anchor), len(indices)) - 0.5
+            for anchor in anchors
+        ]
+
+    def section(
+        self,
+        kept: Collection[int],
+        cut: Mapping[int, Message],
+        sections: Collection[Section],
+        target: Target,
+    ) -> Section | None:
+        """Write the outline; None where nothing can be listed, or where it cannot stand.
+
+        ``kept`` are the positions of the entries that are kept. ``cut`` has those that are kept in
+        part, parsed. ``sections`` are the sections that are kept.
+        """
+        history, conversation = self.ir.history, self.ir.history.conversation
+        is_own = history.format in (target.provider, *PROVIDER_OF, "langchain")
+        model = UNBOUND
+        if is_own:
+            model = thinking_model(target.model, history.format, history.entries)
+        older = dict(zip(self.older_positions(), self.older, strict=True))
+        slot = outline_slot(conversation, kept, older.keys(), model)
+        if slot is None:
+            return None
+        tools = {tool.name for tool in self.ir.tools}
+        has_numbers = _FETCH_TOOL in tools
+        names = NameIndex()
+        names.add(
+            conversation,
+            kept,
+            lambda unit: f"#{history.entry_index(unit.members[0])}" if has_numbers else "",
+            excerpts=cut,
+            replaced={position: _listed(each) for position, each in older.items()},
+        )
+        for section in sections:
+            names.add_visible(text_of(section, history.format))
+        older_outline = older.get(slot.before)
+        anchor = None if older_outline is None else older_outline.anchor
+        if anchor is None:
+            anchor = history.entry_index(int(slot.before))
+
+        def outline(lines: str) -> Section:
+            provenance = Provenance(ID, trust=TRUST)
+            (section,) = counted_sections([Section(ID, lines, provenance, anchor=anchor)])
+            return section
+
+        how = _BY_NUMBER if has_numbers else _BY_QUERY if _REQUEST_TOOL in tools else ""
+        lines = write_outline(
+            names.best(self.room_tokens),
+            how,
+            lambda lines: section_tokens(outline(lines)) <= self.room_tokens,
+        )
+        return outline(lines) if lines else None
+
+
+def _is_outline(section: Section) -> bool:
+    return section.id == ID and section.provenance.source == ID
+
+
+def _listed(section: Section) -> list[OutlineName]:
+    return read_lines(str(section.content)) or []

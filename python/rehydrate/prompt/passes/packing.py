@@ -145,8 +145,8 @@ def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> 
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
     packing = _PackingConversation(alone, BUILTIN)
-    found = packing.select(query, least_tokens, with_handles=False)
-    (blocks,) = Blocks.all_of(found.prepared, found.selection).values()
+    prepared, _, selection, _ = packing.select(query, least_tokens, with_handles=False)
+    (blocks,) = Blocks.all_of(prepared, selection).values()
     excerpt = SectionExcerpt(section, blocks, has_handle=False)
     left_out = [block for block, is_kept in enumerate(blocks.kept) if not is_kept]
     best_first = sorted(left_out, key=lambda block: (-blocks.gains[block], block))
@@ -157,15 +157,6 @@ def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> 
         blocks.kept[block] = 1
         cut = excerpt.cut()
     return section if cut is None or blocks.is_whole else cut
-
-
-class _Selected(NamedTuple):
-    """The engine's selection, and the embedder's failures."""
-
-    prepared: _native.Prepared
-    message_tokens: list[int]
-    selection: _native.Selection
-    problems: tuple[str, ...]
 
 
 class _PackingConversation:
@@ -269,8 +260,12 @@ class _PackingConversation:
 
     def select(
         self, query: WeightedQuery | None, budget_tokens: int, *, with_handles: bool
-    ) -> _Selected:
-        """Let the engine fill the budget beside what is kept anyway."""
+    ) -> tuple[_native.Prepared, list[int], _native.Selection, tuple[str, ...]]:
+        """Let the engine fill the budget next to what is kept anyway.
+
+        Returns what was prepared, each message's tokens, the selection, and the failures of the
+        embedder.
+        """
         divisible = DivisibleTexts(
             self.conversation, (), self._paths, COUNTER, self._inputs, self._originals
         )
@@ -316,4 +311,4 @@ class _PackingConversation:
             reply=self._reply,
             target_tokens=pinned_tokens + budget_tokens,
         )
-        return _Selected(prepared, tokens, selection, embedded.problems)
+        return prepared, tokens, selection, embedded.problems

@@ -8,16 +8,17 @@ from types import NoneType
 from typing import Any, Unpack
 
 from rehydrate import formats
+from rehydrate._check import check_list
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import langchain
 from rehydrate.formats._foreign import as_dicts, check_speakers
 from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import Conversation
-from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.counting import counted_sections, counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import (
     CompositionMode,
+    DroppedSection,
     Position,
     Priority,
     Provenance,
@@ -250,16 +251,13 @@ def tools(definitions: Iterable[Any]) -> HydrationSource:
 def read_tools(definitions: Iterable[Any]) -> tuple[ToolDef, ...]:
     """Return the tools that the definitions describe.
 
-    Raises InvalidArgumentError for a value that is no list of tools, and if two have the same name.
+    Raises InvalidArgumentError for a value that is not a list of tools, and for a name given twice.
 
     >>> read_tools({"name": "grep"})
     Traceback (most recent call last):
     rehydrate.errors.InvalidArgumentError: tools is of type dict; pass a list of tool definitions
     """
-    if isinstance(definitions, (str, bytes, Mapping)) or not isinstance(definitions, Iterable):
-        raise InvalidArgumentError(
-            f"tools is of type {type(definitions).__name__}; pass a list of tool definitions"
-        )
+    check_list("tools", definitions, "pass a list of tool definitions")
     read = tuple([ToolDef.read(definition) for definition in definitions])
     names: set[str] = set()
     for tool in read:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Unpack
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.arguments import checked_limit
 from rehydrate.memory.folder import (
     CHUNK_TOKENS,
     SUFFIXES,
@@ -26,6 +25,7 @@ from rehydrate.memory.folder import (
     read_note,
     split_front_matter,
 )
+from rehydrate.memory.items import checked_limit
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
 from rehydrate.prompt.sources.passages import TextIndex
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest, SourceSettings
@@ -66,7 +66,7 @@ class Corpus:
 
     def best(self, query: str, limit: int) -> list[tuple[DocumentChunk, float]]:
         """Return the most relevant chunks and their relevances, the best first."""
-        relevances = self._index.relevances(query).of_messages
+        relevances, _ = self._index.relevances(query)
         ranked = sorted(range(len(relevances)), key=lambda index: -relevances[index])[:limit]
         return [(self.chunks[index], relevances[index]) for index in ranked]
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.arguments import MAX_LIMIT, checked_filters, checked_limit
-from rehydrate.memory.items import Filters
-from rehydrate.memory.tiers import HotMemory
+from rehydrate.memory.folder import HotMemory
+from rehydrate.memory.items import MAX_LIMIT, Filters, checked_filters, checked_limit
 from rehydrate.prompt.counting import counted_sections, text_tokens
 from rehydrate.prompt.section import (
     CompositionMode,

@@ -30,7 +30,7 @@ class TextIndex:
     """Texts, each scored as a message of one conversation; they are analysed once.
 
     >>> index = TextIndex(["Staging listens on 8443.", "The crew is back at noon."])
-    >>> staging, crew = index.relevances("Which port does staging use?").of_messages
+    >>> (staging, crew), _ = index.relevances("Which port does staging use?")
     >>> staging > crew
     True
     """
@@ -44,8 +44,8 @@ class TextIndex:
         units = [Unit((message.index,), (message,)) for message in messages]
         self._prepared = prepare(Conversation("", tuple(messages), tuple(units)), embed=embed)
 
-    def relevances(self, query: str) -> Relevances:
-        """Return the relevance of each text, in the order of the texts."""
+    def relevances(self, query: str) -> tuple[list[float], float]:
+        """Return the relevance of each text, in their order, and the confidence."""
         return relevances(self._prepared, query)
 
 
@@ -63,16 +63,6 @@ def prepare(conversation: Conversation, *, embed: bool) -> _native.Prepared:
     )
 
 
-class Relevances(NamedTuple):
-    """The relevance of messages to a query."""
-
-    of_messages: list[float]
-    """From 0 to 1 for each message; the best has 1.0."""
-    confidence: float
-    """The share of the query that the best message matches, from 0 to 1; 1.0 where all messages are
-    alike."""
-
-
 def relevances(
     prepared: _native.Prepared,
     query: str,
@@ -80,15 +70,19 @@ def relevances(
     vectors: Any = None,
     places: Any = None,
     query_vector: Any = None,
-) -> Relevances:
-    """Return the relevance of each message; the vectors are those of the caller's own model."""
+) -> tuple[list[float], float]:
+    """Return the relevance of each message, and the confidence; all are from 0 to 1.
+
+    The best message has 1.0. The confidence is the share of the query that it matches; 1.0 where
+    all messages are alike. The vectors are those of the caller's own model.
+    """
     found, confidence = prepared.relevances(
         query, vectors=vectors, places=places, query_vector=query_vector
     )
     if confidence > 0 and not any(found):
         # One message alone, or copies of one: no word is rare there, so that any will do.
-        return Relevances([1.0] * len(found), max(confidence, MIN_CONFIDENCE))
-    return Relevances(found, 1.0 if min(found, default=0.0) >= 1.0 else confidence)
+        return [1.0] * len(found), max(confidence, MIN_CONFIDENCE)
+    return found, 1.0 if min(found, default=0.0) >= 1.0 else confidence
 
 
 MIN_CONFIDENCE = 0.15

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from rehydrate._check import check_timeout
+from rehydrate._check import check_callable, check_timeout, check_whole
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.content import DroppedSection
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
-from rehydrate.prompt.section import Priority, Section, ToolDef
+from rehydrate.prompt.section import DroppedSection, Priority, Section, ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
@@ -135,16 +134,8 @@ class HydrationSource:
             raise InvalidArgumentError(
                 f"a source's name is {name!r}; pass a name without {' '.join(sorted(_RESERVED))}"
             )
-        if not callable(self.run):
-            raise InvalidArgumentError(
-                f"source {name!r}: run is of type {type(self.run).__name__}; pass a function"
-            )
-        budget = self.budget_tokens
-        if budget is not None and (type(budget) is not int or budget < 0):
-            raise InvalidArgumentError(
-                f"source {name!r}: budget_tokens is {budget!r}; pass a whole number from 0 up, "
-                "or None"
-            )
+        check_callable(f"source {name!r}: run", self.run, "pass a function")
+        check_whole(f"source {name!r}: budget_tokens", self.budget_tokens, or_none=True)
         timeout = check_timeout(f"source {name!r}: timeout", self.timeout)
         object.__setattr__(self, "timeout", timeout)
         if not isinstance(self.priority, Priority):

@@ -12,6 +12,8 @@ const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const KEY_ATTEMPTS: u64 = 16;
 /// Letters of five bits that hold 128 bits.
 const HANDLE_LETTERS: usize = 26;
+/// Of what isn't a handle, in an error: it may be a secret, and errors are logged.
+const SHOWN_LETTERS: usize = 12;
 
 /// Where an item stands between every prompt and an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -251,8 +253,11 @@ pub(super) fn key_in(handle: &str) -> Result<Key> {
         })
     });
     number.map(u128::to_be_bytes).ok_or_else(|| {
-        let shown: String = handle.chars().take(40).collect();
-        Error::Argument(format!("{shown:?} is no handle; handles are mem_ and 26 characters, as add returns them"))
+        let shown: String = handle.chars().take(SHOWN_LETTERS).collect();
+        let cut = if shown.len() < handle.len() { "..." } else { "" };
+        Error::Argument(format!(
+            "{shown:?}{cut} isn't a handle; handles are mem_ and 26 characters, as add returns them"
+        ))
     })
 }
 

@@ -13,22 +13,26 @@ from rehydrate import formats
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store.operations import Heading, Item, Operation
-from rehydrate.context.context_store.proposals import Answer, ProposalRequest, read_answer
-from rehydrate.context.transcript import transcript
+from rehydrate.context.context_store.proposals import (
+    Proposal,
+    ProposalRequest,
+    read_answer,
+    transcript,
+)
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.prompt.compiler import compile as compile_ir
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, ProviderSummary
 from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
-    from rehydrate.agent.models.model import Model
+    from rehydrate.agent.model import Model
     from rehydrate.context.context_store.store import ContextStore
     from rehydrate.context.thread import Thread
     from rehydrate.messages import Provider
-    from rehydrate.prompt.compiled import CompiledPrompt, ProviderSummary
     from rehydrate.prompt.entries import History
+    from rehydrate.prompt.ir import CompiledPrompt
 
 
 Complete = Callable[[str], str]
@@ -118,49 +122,15 @@ class SummaryRequest:
     """Makes the prompt of these entries as it was sent, for the provider's own compaction."""
 
 
-class Writer(Protocol):
-    """Writes summaries. It runs in a thread of its own, and may take any time."""
-
-    def write(self, request: SummaryRequest) -> str | ProviderSummary:
-        """Return the summary; whatever it raises, the context store takes its place."""
-
-
-class ExtractiveWriter:
-    """The context store as it is: verbatim spans with handles, in milliseconds, without a model."""
-
-    def write(self, request: SummaryRequest) -> str:
-        """Return the store."""
-        return request.store
-
-
-class FunctionWriter:
-    """A function that takes the messages and returns a text, as LangChain's ``summarizer``."""
-
-    def __init__(self, function: Callable[[list[Any]], str]) -> None:
-        """Take the function."""
-        self._function = function
-
-    def write(self, request: SummaryRequest) -> str:
-        """Return what the function makes of the messages."""
-        first = [user_text(request.previous, request.format)] if request.previous else []
-        return self._function([*first, *request.messages])
-
-
-class ModelWriter:
-    """A model of this package. The prompt asks for decisions and their reasons, files, the state of
-    the task, preferences, errors and how they were resolved, constraints and open questions."""
-
-    def __init__(self, model: Model) -> None:
-        """Take the model."""
-        self._model = model
-
-    def write(self, request: SummaryRequest) -> str:
-        """Return the model's summary; raises UnfinishedReplyError for one that is cut off."""
-        return reply_text(self._model, summary_prompt(request))
+Write = Callable[[SummaryRequest], "str | ProviderSummary"]
+"""Writes a summary, in a thread of its own; it may take any time. Whatever it raises, the context
+store takes its place."""
 
 
 def summary_prompt(request: SummaryRequest) -> str:
-    """Return the text that asks a model for a summary."""
+    """Return the text that asks a model for a summary: decisions and their reasons, files, the
+    state of the task, preferences, errors and how they were resolved, constraints, open questions.
+    """
     messages = formats.parse(request.messages, request.format).messages
     previous = request.previous
     before = [f"summary of what came before: {previous}"] if previous else []
@@ -216,21 +186,29 @@ class ProviderWriter:
         return anyio.run(self.model.compact, request.prompt())
 
 
-def writer_of(given: Any) -> Writer:
-    """Return the writer that is meant: None, a Writer, a model, or a function of messages."""
+def writer_of(given: Any) -> Write | None:
+    """Return what writes summaries: what has ``write(request)``, a model, or a function of the
+    messages. None is for the context store as it is: verbatim spans with handles, in milliseconds,
+    without a model."""
     if given is None:
-        return ExtractiveWriter()
+        return None
     if callable(getattr(given, "write", None)):
-        writer: Writer = given
-        return writer
+        write: Write = given.write
+        return write
     if is_model(given):
-        return ModelWriter(given)
+        return lambda request: reply_text(given, summary_prompt(request))
     if callable(given):
-        return FunctionWriter(given)
+        return lambda request: _written_by(given, request)
     raise InvalidArgumentError(
         f"writer is of type {type(given).__name__}; pass a model, a function of the messages, what "
         "has write(request), or None for the context store by itself"
     )
+
+
+def _written_by(function: Callable[[list[Any]], str], request: SummaryRequest) -> str:
+    """Return what a function makes of the messages, as LangChain's ``summarizer``."""
+    first = [user_text(request.previous, request.format)] if request.previous else []
+    return function([*first, *request.messages])
 
 
 def user_text(text: str, format: str) -> Any:  # noqa: A002  the field's word
@@ -246,27 +224,35 @@ def tokens_of(texts: Sequence[str]) -> int:
     return sum(text_tokens(texts))
 
 
-class ProposalJob:
-    """One turn that the model reads."""
+class Job:
+    """What a thread of its own does, about the entries before the index ``until``."""
 
-    def __init__(self, turn: History, items: Sequence[Item], until: int) -> None:
-        """Take the entries, the items that hold, and the index of the first entry after them."""
+    def __init__(self, until: int) -> None:
+        """Begin now."""
         self.until = until
         self.started = time.perf_counter()
         self.done = Event()
-        self.failure = ""
-        self._turn = turn
-        self._by_index = dict(zip(turn.indices, turn.entries, strict=True))
-        self._request = ProposalRequest(tuple(items), ())
-        self._answer = Answer([], 0)
-        self._applied: Operation | None = None
-        """The first of its operations, which is the store's `_position`."""
-        self._position = 0
 
     @property
     def elapsed_ms(self) -> float:
         """The time since it began."""
         return (time.perf_counter() - self.started) * 1e3
+
+
+class ProposalJob(Job):
+    """One turn that the model reads."""
+
+    def __init__(self, turn: History, items: Sequence[Item], until: int) -> None:
+        """Take the entries, the items that hold, and the index of the first entry after them."""
+        super().__init__(until)
+        self.failure = ""
+        self._turn = turn
+        self._by_index = dict(zip(turn.indices, turn.entries, strict=True))
+        self._request = ProposalRequest(tuple(items), ())
+        self._answer: tuple[list[Proposal], int] = ([], 0)
+        self._applied: Operation | None = None
+        """The first of its operations, which is the store's `_position`."""
+        self._position = 0
 
     def run(self, complete: Complete) -> None:
         """Ask the model; it raises nothing."""
@@ -290,11 +276,9 @@ class ProposalJob:
             and entries.at(message.index) is self._by_index[message.index]
         ]
         self._position = len(thread.store.operations)
-        applied = thread.store.apply(
-            self._answer.proposals, self._request._replace(messages=tuple(still))
-        )
+        proposals, unreadable = self._answer
+        applied = thread.store.apply(proposals, self._request._replace(messages=tuple(still)))
         self._applied = applied.operations[0] if applied.operations else None
-        unreadable = self._answer.unreadable
         return applied.summary + (f"; {unreadable} unreadable" if unreadable else "")
 
     def stands_in(self, store: ContextStore) -> bool:
@@ -306,7 +290,7 @@ class ProposalJob:
 class StoreProposer:
     """What a model proposes for the context store of one thread. Hold the thread's lock to use it.
 
-    ``tell`` is told of each answer, and what became of it.
+    ``tell`` gets each answer, and what became of it.
     """
 
     def __init__(
@@ -350,6 +334,6 @@ class StoreProposer:
             return ""
         self._job = None
         self._applied.append(job)
-        told = job.apply(thread)
-        self._tell(job, job.failure or told)
+        became = job.apply(thread)
+        self._tell(job, job.failure or became)
         return job.failure

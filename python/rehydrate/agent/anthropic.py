@@ -6,12 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from rehydrate.agent.models.model import Reply, Stop, check_compiled_for
-from rehydrate.agent.models.sdk import SdkModel, StreamAccumulator
-from rehydrate.agent.models.sdk_errors import malformed_as_provider_errors, unreadable_answer
-from rehydrate.agent.models.streams import EventStream, SdkStream
+from rehydrate.agent.model import Reply, Stop, check_compiled_for
+from rehydrate.agent.sdk import SdkModel, StreamAccumulator
+from rehydrate.agent.sdk_answers import (
+    EventStream,
+    SdkStream,
+    malformed_as_provider_errors,
+    unreadable_answer,
+)
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import COMPACTION_BETA, CompiledPrompt, ProviderSummary
+from rehydrate.prompt.ir import COMPACTION_BETA, CompiledPrompt, ProviderSummary
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex

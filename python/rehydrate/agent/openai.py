@@ -1,4 +1,4 @@
-"""OpenAIModel, the base of both OpenAI clients, and OpenAIChatModel for chat completions.
+"""OpenAIChatModel for chat completions, OpenAIResponsesModel for the Responses API.
 
 Servers that speak the same wire format differ from OpenAI: arguments are an object or an empty
 string, calls have no id or all the same, the content is null, the usage is missing. A `Reply`
@@ -13,13 +13,21 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.agent.models.model import Reply, Stop
-from rehydrate.agent.models.sdk import SdkModel, StreamAccumulator
-from rehydrate.agent.models.sdk_errors import error_from_body
-from rehydrate.agent.models.streams import EventStream, ResponseStream
+from rehydrate import formats
+from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for
+from rehydrate.agent.sdk import SdkModel, StreamAccumulator
+from rehydrate.agent.sdk_answers import (
+    EventStream,
+    ResponseStream,
+    error_from_body,
+    malformed_as_provider_errors,
+    unreadable_answer,
+)
 from rehydrate.cost.prices import Usage
+from rehydrate.errors import RequestRefusedError
 from rehydrate.formats.openai_chat import state_blocks
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.counting import entry_tokens
+from rehydrate.prompt.ir import CompiledPrompt, ProviderSummary
 from rehydrate.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -122,7 +130,7 @@ class OpenAIChatModel(OpenAIModel):
 
     def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
         choice = body["choices"][0]
-        if choice.get("error"):  # OpenRouter, if the provider behind it failed
+        if choice.get("error"):  # OpenRouter, if the provider that it asked failed
             raise error_from_body(self._provider, choice)
         message = choice["message"]
         stop = _STOPS.get(choice.get("finish_reason") or "", "answer")
@@ -282,3 +290,179 @@ def _arguments_json(arguments: Any) -> str:
 def _counted_usage(prompt: CompiledPrompt, text: str, calls: Sequence[Mapping[str, Any]]) -> Usage:
     arguments = [call["function"]["arguments"] for call in calls]
     return Usage(uncached=prompt.tokens, output=sum(map(count_tokens, [text, *arguments])))
+
+
+ENCRYPTED = "reasoning.encrypted_content"
+_NOT_ENCRYPTED = "encrypted content is not supported"
+"""The error (status 400) of a model that does not reason, when encrypted reasoning is requested."""
+_COMPACTED = ("model", "input", "instructions", "timeout")
+"""The arguments of a request that ``responses.compact`` takes too."""
+_END_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+
+
+class OpenAIResponsesModel(OpenAIModel):
+    """A model of OpenAI's Responses API, or of a server that speaks it (``base_url``).
+
+    The provider stores nothing (``store=False``): the history is yours, and reasoning comes
+    encrypted, to be sent back. A model that does not reason refuses to encrypt; then the request is
+    sent again without that option, and so are all later ones. The arguments are those of
+    OpenAIChatModel.
+
+    >>> OpenAIResponsesModel("gpt-5.4", api_key="...", reasoning={"effort": "low"})
+    OpenAIResponsesModel('gpt-5.4')
+    """
+
+    _provider = "openai_responses"
+
+    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        include = list(dict.fromkeys([*options.get("include", ()), ENCRYPTED]))
+        return {"store": False, **options, "include": include}
+
+    async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
+        """Return the reply to a prompt, streamed with ``on_text``.
+
+        Raises ProviderError if there is no reply, also if it breaks off before its end.
+        """
+        include = self._options.get("include", [])
+        try:
+            return await super().reply(prompt, on_text=on_text)
+        except RequestRefusedError as error:
+            if ENCRYPTED not in include or _NOT_ENCRYPTED not in error.message.lower():
+                raise
+        rest = [each for each in include if each != ENCRYPTED]
+        others = {key: value for key, value in self._options.items() if key != "include"}
+        self._options = {**others, **({"include": rest} if rest else {})}
+        return await super().reply(prompt, on_text=on_text)
+
+    async def compact(self, prompt: CompiledPrompt) -> ProviderSummary:
+        """Have the API compact the items of a prompt (``responses.compact``).
+
+        What it returns is sent back as it is, in place of these items; it is encrypted. Raises
+        ProviderError where there is no summary.
+        """
+        check_compiled_for(self, prompt)
+        arguments = self._arguments(prompt)
+        given = {name: arguments[name] for name in _COMPACTED if name in arguments}
+
+        async def compact(resource: Any, arguments: Mapping[str, Any]) -> Any:
+            return (await resource.with_raw_response.compact(**arguments)).http_response.json()
+
+        body = await self._send(compact, given)
+        with malformed_as_provider_errors(self._provider):
+            self._check_body(body)
+            items = [
+                {key: value for key, value in item.items() if key != "created_by"}
+                for item in body["output"]
+            ]
+            others = [item for item in items if item.get("type") != "compaction"]
+            if len(others) == len(items):
+                raise unreadable_answer(self._provider, "no compaction item in the output")
+            tokens = sum(entry_tokens(formats.parse(others, self._provider), len(others)))
+            written = (body.get("usage") or {}).get("output_tokens") or 0
+            return ProviderSummary(tuple(items), "", tokens + written)
+
+    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
+        del arguments
+        return client.responses
+
+    def _accumulator(self) -> StreamAccumulator:
+        return ResponseAccumulator()
+
+    def _is_answer(self, body: Mapping[str, Any]) -> bool:
+        return isinstance(body.get("output"), list)
+
+    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
+        del prompt
+        if body.get("status") in ("failed", "cancelled"):
+            raise error_from_body(self._provider, {"message": f"the response is {body['status']}"})
+        stop = _stop(body)
+        texts, refusals = _texts_and_refusals(body["output"])
+        if refusals:
+            stop = "refusal"
+        items = _resendable_items(body["output"], stop)
+        return self._make_reply(
+            body,
+            entries=items,
+            text="".join(texts or refusals),
+            calls=filter(_is_call, items),
+            stop=stop,
+        )
+
+
+class ResponseAccumulator:
+    """Finds the response in the events of its stream: the last event has it."""
+
+    def __init__(self) -> None:
+        """Start without events."""
+        self._items: list[Any] = []
+        self._response: dict[str, Any] | None = None
+
+    def add(self, event: Mapping[str, Any]) -> str:
+        """Add the next event; return the piece of text in it, or ""."""
+        kind = event.get("type")
+        if kind == "response.output_text.delta":
+            return str(event["delta"])
+        if kind == "response.output_item.done":
+            self._items.append(event["item"])
+        elif kind == "error":
+            self._response = {"error": event.get("error") or event}
+        elif kind in _END_EVENTS:
+            self._response = event["response"]
+        return ""
+
+    def body(self) -> dict[str, Any] | None:
+        """Return the response; None if the stream ended before it."""
+        response = self._response
+        if response is not None and not response.get("output"):
+            return {**response, "output": self._items}  # some servers send items only as events
+        return response
+
+
+def _stop(body: Mapping[str, Any]) -> Stop:
+    if body.get("status") != "incomplete":
+        return "answer"
+    details = body.get("incomplete_details") or {}
+    return "refusal" if details.get("reason") == "content_filter" else "length"
+
+
+def _texts_and_refusals(items: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    texts, refusals = [], []
+    for item in items:
+        if item.get("type") == "message":
+            for part in item.get("content") or ():
+                texts += [part["text"]] if part.get("text") else []
+                refusals += [part["refusal"]] if part.get("refusal") else []
+    return texts, refusals
+
+
+def _resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
+    """Return the output items that the API accepts as input.
+
+    Dropped are fields that only answers have, calls that were cut off or refused, messages without
+    content, and reasoning at the end, which no item follows.
+    """
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        if _is_call(item) and (stop == "refusal" or _is_cut_off(item, stop)):
+            continue
+        if item.get("type") == "message" and not item.get("content"):
+            continue
+        resendable = {
+            key: value for key, value in item.items() if value is not None and key != "created_by"
+        }
+        if _is_call(resendable) and not resendable.get("arguments"):
+            resendable["arguments"] = "{}"
+        kept.append(resendable)
+    while kept and kept[-1].get("type") == "reasoning":
+        kept.pop()
+    return kept
+
+
+def _is_cut_off(call: Mapping[str, Any], stop: Stop) -> bool:
+    if stop != "length":
+        return False
+    return call.get("status") == "incomplete" or not is_json(call.get("arguments") or "")
+
+
+def _is_call(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "function_call"

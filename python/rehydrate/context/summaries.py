@@ -1,26 +1,27 @@
-"""compact_history: the head of a list of messages becomes a summary, at once."""
+"""Summaries: verified in code, swapped in for the beginning of a conversation, or made at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rehydrate import formats
+from rehydrate._text import safe_error_text
 from rehydrate.compact.outline import ID as OUTLINE_ID
-from rehydrate.context.background.summaries import Summary, summarised
-from rehydrate.context.background.writers import SummaryRequest, user_text, writer_of
-from rehydrate.context.context_store.rendering import SUMMARY
+from rehydrate.context.context_store.cues import CHANGES
+from rehydrate.context.context_store.operations import PERMANENT, Item, Status
+from rehydrate.context.context_store.rendering import SUMMARY, WORD_FOR_WORD, is_changed, within
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.history import Entries
+from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider, Unit
-from rehydrate.prompt.compiled import section_of
-from rehydrate.prompt.content import Meta
 from rehydrate.prompt.counting import counted_sections, entry_tokens
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
+from rehydrate.prompt.ir import PromptIR, ProviderSummary, section_of
+from rehydrate.prompt.section import CompositionMode, Meta, Priority, Provenance, Section
 
 SUMMARY_ID = "summary"
 ADDED_ID = "summary:added"
@@ -118,8 +119,8 @@ def swapped(
 ) -> PromptIR:
     """Return the IR with a summary instead of the entries before the index ``until``.
 
-    System entries stay. So do sections that stand later or always; what was among the replaced
-    entries goes, an earlier summary and an outline too. A summary of the provider's own stands
+    System entries stay. So do sections that are later, or always there; what was among the replaced
+    entries goes, an earlier summary and an outline too. A summary of the provider's own is
     before all, and what is added to it before the last user turn; the provider accepts thinking
     after it in entries before the index ``valid``.
     """
@@ -249,8 +250,8 @@ def compact_history(
     tokens = sum(counts[index] for index in members)
     size = max(int(SIZE * tokens), MIN_TOKENS) if max_tokens is None else max_tokens
     markdown = store.render(size, conversation=conversation, visible=range(start, len(entries)))
-    told = [read[index] for index in sorted(members)]
-    plain = formats.FORMATS[name].without_thinking(told)
+    beginning = [read[index] for index in sorted(members)]
+    plain = formats.FORMATS[name].without_thinking(beginning)
     request = SummaryRequest(tuple(plain), name, markdown, "", size)
     texts = [message.text for message in said]
     summary, degraded, _ = summarised(writer_of(writer), request, store.items(), texts)
@@ -276,3 +277,157 @@ def _acknowledged(format: str) -> Any:  # noqa: A002
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}
     return {"type": "assistant", "message": message} if format == "claude_code" else message
+
+
+LEAST_CHARACTERS = 40
+"""A shorter text is not a summary of a conversation that was worth one."""
+MAX_MARKED = 20
+
+_NO_SUMMARY = re.compile(
+    r"""\A \W* (?: (?:\w+\.)* \w*(?:Error|Exception)\b | error\b | traceback\b
+    | [45]\d\d\b | HTTP\b
+    | (?:rate \s limit|too \s many \s requests|service \s unavailable|internal \s server)
+    | \{ \s* "(?:error|detail|message)" | <!?(?:doctype|html)
+    | (?:i'm|i \s am) \s (?:sorry|unable|not \s able) | sorry\b
+    | i \s (?:can't|cannot|can \s not|won't)
+    | as \s an \s ai | unfortunately,? \s i \b )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_TOO_MANY = re.compile(r"too many requests|rate.?limit|quota exceeded|overloaded", re.IGNORECASE)
+_SHORT = 400
+"""Characters. A text so short that speaks of limits is an error's."""
+_NAME = re.compile(
+    r"""(?<![\w/]) (?: (?<![.~@-]) [\w.~@-]* (?:/[\w.@-]+)+ /?   # paths
+    | (?<!-) [A-Za-z_][\w-]* (?:\.\w+)+               # files, dotted names
+    | [A-Za-z]+_\w+ | [a-z]+[A-Z]\w+                   # identifiers
+    | \d[\d.,:]*\d | \d{2,} )""",
+    re.VERBOSE,
+)
+
+
+def refusal(summary: object) -> str:
+    """Return why a text is not a summary; "" where it may be one.
+
+    >>> refusal("429 Too Many Requests"), refusal("")
+    ('it is the text of an error or a refusal', 'it is empty')
+    """
+    if not isinstance(summary, str):
+        return f"it is of type {type(summary).__name__}"
+    text = summary.strip()
+    if not text:
+        return "it is empty"
+    if _NO_SUMMARY.search(text) or (len(text) < _SHORT and _TOO_MANY.search(text)):
+        return "it is the text of an error or a refusal"
+    if len(text) < LEAST_CHARACTERS:
+        return f"it has {len(text)} characters"
+    return ""
+
+
+def verified(
+    summary: str, sources: Iterable[str], items: Sequence[Item], max_tokens: int
+) -> tuple[str, str, tuple[str, ...]]:
+    """Return the summary with invented names marked and with what must not be lost; what was added
+    to it so; and the names, paths and numbers in it that its source does not have.
+
+    ``sources`` are the texts that it is of; ``items`` those of the context store. What it does not
+    hold is appended in at most ``max_tokens``, the strongest first; the rest becomes one line with
+    handles.
+    """
+    source = "\n".join(sources)
+    flat = " ".join(source.split())
+    invented = tuple(
+        dict.fromkeys(
+            name
+            for match in _NAME.finditer(summary)
+            if (name := match[0].rstrip(".,:")) and name not in source and name not in flat
+        )
+    )
+    flat_summary = " ".join(summary.split())
+    missing = tuple(item for item in items if _must_stay(item) and not _holds(flat_summary, item))
+    parts = []
+    if invented:
+        names = ", ".join(invented[:MAX_MARKED])
+        more = len(invented) - MAX_MARKED
+        rest = f" and {more} more" if more > 0 else ""
+        parts.append(f"[Not found in the conversation, do not rely on: {names}{rest}]")
+    if missing:
+        parts.append(WORD_FOR_WORD)
+        strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
+        parts += within(max_tokens, [(item, _line(item)) for item in strongest])
+    return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
+
+
+def _must_stay(item: Item) -> bool:
+    if item.status is not Status.LIVE:
+        return False
+    if item.kind == "file":
+        return is_changed(item)
+    return item.heading in PERMANENT
+
+
+def _holds(summary: str, item: Item) -> bool:
+    return " ".join(item.text.split()) in summary
+
+
+def _line(item: Item) -> str:
+    uses = "".join(f" {use} #{entry}" for use, entry in item.uses if use in CHANGES)
+    text = " ".join(item.text.split())
+    return f"- {item.kind}: {text}{uses or f' ({item.span.handle})'}"
+
+
+LONGEST = 4
+"""A summary may have so many times the tokens that were asked for."""
+
+
+class Summary(NamedTuple):
+    """What takes the place of the beginning of a conversation."""
+
+    text: str
+    """Beside a summary of the provider's own: what is added to it."""
+    degraded: str = ""
+    """What was wrong with what the writer wrote."""
+    native: ProviderSummary | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all of it."""
+        if self.native is None:
+            return tokens_of([self.text])
+        own = self.native.tokens
+        return tokens_of([self.text, *([self.native.text] if own is None else [])]) + (own or 0)
+
+
+def summarised(
+    write: Write | None, request: SummaryRequest, items: Sequence[Item], sources: Sequence[str]
+) -> Summary:
+    """Return the writer's summary, verified; the context store where there is none to be used.
+
+    ``items`` are those of the context store, ``sources`` the texts that the summary is of.
+    """
+    if write is None:
+        return Summary(request.store)
+    try:
+        written = write(request)
+    except BaseException as error:
+        why = safe_error_text(error, "the writer of summaries")
+        return _store(request, f"the writer failed ({why})")
+    native = written if isinstance(written, ProviderSummary) else None
+    text = native.text if native is not None else written
+    is_encrypted = native is not None and not text
+    why = "" if is_encrypted else refusal(text)
+    if not isinstance(text, str) or why:
+        return _store(request, f"refused, {why}")
+    if native is None and tokens_of([text]) > LONGEST * request.max_tokens:
+        return _store(
+            request, f"refused, it has {tokens_of([text]):,} tokens for {request.max_tokens:,}"
+        )
+    whole, added, invented = verified(text, [*sources, request.store], items, request.max_tokens)
+    degraded = ""
+    if invented:
+        names = ", ".join(invented[:5])
+        degraded = f"summary: it names what the conversation does not: {names}"
+    return Summary(whole if native is None else added, degraded, native)
+
+
+def _store(request: SummaryRequest, why: str) -> Summary:
+    return Summary(request.store, f"summary: {why}; the store takes its place")

@@ -1,15 +1,22 @@
-"""StoredEntries: the entries of a stored thread, read and written without a `Context`."""
+"""StoredEntries: the entries of a stored thread, for a host's session, without a `Context`."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.history import Entries
-from rehydrate.context.stored_thread import records_of
-from rehydrate.context.thread_records import Kind, Record, effective, header, numbered, read_record
+from rehydrate.context.records import (
+    Kind,
+    Record,
+    effective,
+    header,
+    numbered,
+    read_record,
+    records_of,
+)
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, StoreConflictError
 from rehydrate.formats._reading import compact_json
 from rehydrate.prompt.counting import text_tokens
@@ -17,66 +24,9 @@ from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
-    from rehydrate.memory.store import ThreadStore
 
 
 _PAGE = 4_096
-
-
-class KnownEntries:
-    """Reads the ids of a thread once, and afterwards only those of what was added since.
-
-    Threads may share it.
-    """
-
-    def __init__(
-        self, store: ThreadStore, namespace: str, thread: str, id_of: Callable[[Any], str | None]
-    ) -> None:
-        """Read nothing yet."""
-        self._store = store
-        self._namespace = namespace
-        self._thread = thread
-        self._id_of = id_of
-        self._lock = ForkSafeLock()
-        self._created: int | None = None
-        self._read = 0
-        self._ids: set[str] = set()
-
-    def new_of(self, entries: Sequence[Any], written: int) -> list[Any]:
-        """Return the entries without those whose id is among the first ``written`` records, or
-        came before in the list. An entry without an id is always new."""
-        with self._lock:
-            self._catch_up(written)
-        seen: set[str] = set()
-        new = []
-        for entry in entries:
-            name = self._id_of(entry)
-            if name is not None:
-                if name in self._ids or name in seen:
-                    continue
-                seen.add(name)
-            new.append(entry)
-        return new
-
-    def _catch_up(self, written: int) -> None:
-        found = self._store.thread(self._namespace, self._thread)
-        created = None if found is None else found[1]
-        if created != self._created or written < self._read:  # it is another thread of this name
-            self._created, self._read, self._ids = created, 0, set()
-        while self._read < written:
-            limit = min(_PAGE, written - self._read)
-            page = self._store.records(self._namespace, self._thread, start=self._read, limit=limit)
-            if not page:
-                return
-            for row in page:
-                record = read_record(*row)
-                if record.kind is Kind.ENTRY:
-                    name = self._id_of(record.content["entry"])
-                    if name is not None:
-                        self._ids.add(name)
-            self._read += len(page)
-
-
 _MAX_TRIES = 100
 """Each try that fails is one that another writer won."""
 
@@ -84,8 +34,8 @@ _MAX_TRIES = 100
 class StoredEntries:
     """The entries of one thread of a store, for any number of threads and processes at once.
 
-    A `Context` of the same thread gets StoreConflictError after such a write, and is to be opened
-    again.
+    They are read and written without a `Context`: one of the same thread gets StoreConflictError
+    after such a write, and is to be opened again.
     """
 
     def __init__(
@@ -96,7 +46,7 @@ class StoredEntries:
         format: str,  # noqa: A002  the field's word
         namespace: str | None = None,
         id_of: Callable[[Any], str | None] | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time,
     ) -> None:
         """Take an open store, the thread's name and the format of its entries.
 
@@ -107,7 +57,13 @@ class StoredEntries:
         self._thread = thread
         self._format = format
         self._clock = clock
-        self._known = id_of and KnownEntries(self._store, self._namespace, thread, id_of)
+        self._id_of = id_of
+        self._lock = ForkSafeLock()
+        self._created: int | None = None
+        """When the thread was begun, so that another one of its name is known."""
+        self._read = 0
+        """How many records the ids are of: they are read once."""
+        self._ids: set[str] = set()
 
     def all(self) -> list[Any]:
         """Return the entries in order; [] where there is no such thread."""
@@ -119,11 +75,11 @@ class StoredEntries:
 
         Raises InvalidArgumentError for a thread in another format, and StoreError.
         """
-        added = self._records(entries) if self._known is None else []
+        added = self._records(entries) if self._id_of is None else []
         for _ in range(_MAX_TRIES):
             written = self._written()
-            if self._known is not None:
-                added = self._records(self._known.new_of(entries, written))
+            if self._id_of is not None:
+                added = self._records(self._new_of(entries, written, self._id_of))
                 if not added:
                     return
             records = added if written else [header(self._format), *added]
@@ -154,6 +110,41 @@ class StoredEntries:
         """Delete the thread; no byte of it stays."""
         self._store.purge_thread(self._namespace, self._thread)
 
+    def _new_of(
+        self, entries: Sequence[Any], written: int, id_of: Callable[[Any], str | None]
+    ) -> list[Any]:
+        """Return the entries without those whose id is among the first ``written`` records, or
+        came before in the list. An entry without an id is always new."""
+        with self._lock:
+            self._read_ids(written, id_of)
+        seen: set[str] = set()
+        new = []
+        for entry in entries:
+            name = id_of(entry)
+            if name is not None:
+                if name in self._ids or name in seen:
+                    continue
+                seen.add(name)
+            new.append(entry)
+        return new
+
+    def _read_ids(self, written: int, id_of: Callable[[Any], str | None]) -> None:
+        found = self._store.thread(self._namespace, self._thread)
+        created = None if found is None else found[1]
+        if created != self._created or written < self._read:  # it is another thread of this name
+            self._created, self._read, self._ids = created, 0, set()
+        while self._read < written:
+            limit = min(_PAGE, written - self._read)
+            page = self._store.records(self._namespace, self._thread, start=self._read, limit=limit)
+            if not page:
+                return
+            for row in page:
+                record = read_record(*row)
+                name = id_of(record.content["entry"]) if record.kind is Kind.ENTRY else None
+                if name is not None:
+                    self._ids.add(name)
+            self._read += len(page)
+
     def _written(self) -> int:
         """Return how many records the thread has; raises for one in another format."""
         found = self._store.thread(self._namespace, self._thread)
@@ -170,7 +161,7 @@ class StoredEntries:
 
     def _append(self, written: int, records: Sequence[Record]) -> bool:
         """Write the records after so many; return False where others wrote meanwhile."""
-        rows = [(int(record.kind), record.time, record.body()) for record in records]
+        rows = [record.row for record in records]
         try:
             self._store.append_records(self._namespace, self._thread, written, rows)
         except StoreConflictError:
@@ -191,7 +182,7 @@ class StoredEntries:
             counts = text_tokens([compact_json(value) for value in values])
         else:
             values = [plain(read.at(index), f"entry {index}") for index in range(len(read))]
-            counts = [read.tokens_at(index) for index in range(len(read))]
+            counts = [read.stored_at(index).tokens for index in range(len(read))]
         return [
             Record(Kind.ENTRY, now, {"entry": value, "tokens": count})
             for value, count in zip(values, counts, strict=True)

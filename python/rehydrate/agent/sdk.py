@@ -1,4 +1,4 @@
-"""SdkModel: a model behind an official SDK. It sends the prompt and reads the answer's body."""
+"""SdkModel: a model that an official SDK asks. It sends the prompt and reads the answer's body."""
 
 from __future__ import annotations
 
@@ -15,26 +15,20 @@ import anyio
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate.agent.models.model import (
-    OnText,
-    Reply,
-    Stop,
-    check_compiled_for,
-    without_lone_surrogates,
-)
-from rehydrate.agent.models.sdk_errors import (
+from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for, without_lone_surrogates
+from rehydrate.agent.sdk_answers import (
+    EventStream,
     error_from_body,
     incomplete_stream,
     malformed_as_provider_errors,
     sdk_errors_as_provider_errors,
     unreadable_answer,
 )
-from rehydrate.agent.models.streams import EventStream
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import CompiledPrompt
 
 
 class Clients:

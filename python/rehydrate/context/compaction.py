@@ -9,50 +9,48 @@ compaction takes over.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate import formats
 from rehydrate._check import check_callable, check_choice, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
-from rehydrate.context.background.history import (
+from rehydrate.context.context_store.operations import Operation
+from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.records import reading
+from rehydrate.context.summaries import (
+    Summary,
     first_kept,
     head_of,
     is_summary,
+    summarised,
     summarised_until,
     swapped,
 )
-from rehydrate.context.background.summaries import Summary, summarised
-from rehydrate.context.background.writers import (
-    ProposalJob,
+from rehydrate.context.writers import (
+    Job,
     ProviderWriter,
     StoreProposer,
     SummaryRequest,
     completion_of,
     writer_of,
 )
-from rehydrate.context.context_store.operations import Operation
-from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.prompt_state import LeftOut
-from rehydrate.context.thread_records import reading
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.simulation import worth_compacting
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import ProviderSummary
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, ProviderSummary
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
     from rehydrate.context.prompt_builder import PromptBuilder
     from rehydrate.context.thread import Thread
     from rehydrate.prompt.entries import History
+
 
 KEEP_LAST = 20
 MIN_SUMMARY_TOKENS = 200
@@ -110,7 +108,7 @@ class BackgroundCompaction:
     cold_after: float = 300.0
     """Seconds after which the provider's cache is cold."""
     on_event: Callable[[CompactionEvent], None] | None = None
-    """Told of each step: "ready" from the writer's thread, the others with the context locked. It
+    """Gets each step: "ready" from the writer's thread, the others with the context locked. It
     must be quick and not call the context; what it raises is ignored."""
     store_model: Any = None
     """A fast model, or a function of the prompt's text that returns a text. After each user turn it
@@ -135,18 +133,16 @@ class BackgroundCompaction:
             check_callable("background: on_event", self.on_event, "pass a function of one event")
 
 
-class _Job:
+class _SummaryJob(Job):
     """One summary that is being written."""
 
     def __init__(self, until: int, compactions: int, tokens: int) -> None:
-        self.until = until
+        super().__init__(until)
         self.compactions = compactions
         """Of the thread when it began: another one since, and the summary is of no use."""
         self.tokens = tokens
         self.after = 0
         """The index of the first entry that no earlier summary is of."""
-        self.started = time.perf_counter()
-        self.done = Event()
         self.summary = Summary("")
         self.valid_until = 0
         """Of a summary of the provider's own: see `section_of`."""
@@ -181,10 +177,6 @@ class _Job:
     def is_empty(self) -> bool:
         return not self.summary.text and self.summary.native is None
 
-    @property
-    def elapsed_ms(self) -> float:
-        return (time.perf_counter() - self.started) * 1e3
-
 
 class BackgroundCompactor:
     """The background summaries of one thread. Hold the thread's lock to use it."""
@@ -199,17 +191,16 @@ class BackgroundCompactor:
     ) -> None:
         """Begin with no job."""
         self._settings = settings
-        self._writer = writer_of(settings.writer)
-        if isinstance(self._writer, ProviderWriter):
-            check_choice(
-                "background: writer.model.provider", self._writer.model.provider, [builder.provider]
-            )
+        self._write_summary = writer_of(settings.writer)
+        if isinstance(settings.writer, ProviderWriter):
+            provider = settings.writer.model.provider
+            check_choice("background: writer.model.provider", provider, [builder.provider])
         self._thread = thread
         self._builder = builder
         self._name = name
         self._clock = clock
-        self._job: _Job | None = None
-        self._written_last: _Job | None = None
+        self._job: _SummaryJob | None = None
+        self._written_last: _SummaryJob | None = None
         self._last_sent = clock()
         complete = completion_of(settings.store_model)
         self._proposer = (
@@ -230,7 +221,7 @@ class BackgroundCompactor:
         if summary is None or summary["compactions"] != self._thread.state.compactions:
             self.start_if_due()
             return
-        self._job = _Job.read(summary)
+        self._job = _SummaryJob.read(summary)
 
     def note_sent(self) -> None:
         """Note that a prompt was sent, and begin a summary where it is due."""
@@ -264,7 +255,7 @@ class BackgroundCompactor:
         size = min(max(int(self._settings.size * head.total_tokens), MIN_SUMMARY_TOKENS), most)
         if tokens < 2 * size:
             return  # it would hardly make the prompt shorter
-        job = _Job(until, state.compactions, tokens)
+        job = _SummaryJob(until, state.compactions, tokens)
         job.after = summarised_until(state.ir)
         job.valid_until = self._valid_until()
         operations = list(thread.store.operations)
@@ -288,7 +279,7 @@ class BackgroundCompactor:
 
     def _write(
         self,
-        job: _Job,
+        job: _SummaryJob,
         head: History,
         operations: Sequence[Operation],
         request: SummaryRequest,
@@ -302,7 +293,7 @@ class BackgroundCompactor:
             plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
             sources = [message.text for message in head.messages]
-            job.summary = summarised(self._writer, request, store.items(), sources)
+            job.summary = summarised(self._write_summary, request, store.items(), sources)
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")
@@ -318,13 +309,13 @@ class BackgroundCompactor:
         It is that of the next entry: its thinking may be made before the summary is sent.
         0 where the summary is of another model than the conversation's.
         """
-        writer, builder = self._writer, self._builder
+        writer, builder = self._settings.writer, self._builder
         if not isinstance(writer, ProviderWriter):
             return 0
         is_same = writer.model.name == builder.target_model
         return len(self._thread.entries) if is_same else 0
 
-    def _save(self, job: _Job) -> None:
+    def _save(self, job: _SummaryJob) -> None:
         """Write a summary that is ready to the thread's log, for the next process."""
         with suppress(Exception), self._thread.lock:  # without it the next one begins anew
             log = self._thread.log
@@ -356,14 +347,12 @@ class BackgroundCompactor:
         if after >= before:
             self._end(job, "discarded", "it would not make the prompt shorter")
             return ""
-        self._thread.state = replace(
-            state, ir=ir, compactions=state.compactions + 1, left_out=LeftOut()
-        )
+        self._thread.swap(ir)
         degraded = job.summary.degraded
         self._end(job, "swapped", degraded, before=before, after=after)
         return degraded
 
-    def _why_useless(self, job: _Job, *, must_be_ready: bool) -> str | None:
+    def _why_useless(self, job: _SummaryJob, *, must_be_ready: bool) -> str | None:
         """Return why the summary cannot be used; None where it can, now or later.
 
         It waits for the writer where it ``must_be_ready``.
@@ -380,7 +369,7 @@ class BackgroundCompactor:
             return job.summary.degraded or "there was nothing to summarise"
         return None
 
-    def _pays(self, job: _Job, used: int, soft: int) -> bool:
+    def _pays(self, job: _SummaryJob, used: int, soft: int) -> bool:
         """Whether the swap is worth the cache that it breaks."""
         if used >= CEILING * soft or self._clock() - self._last_sent > self._settings.cold_after:
             return True
@@ -397,7 +386,7 @@ class BackgroundCompactor:
         return worth.pays
 
     def _end(
-        self, job: _Job, kind: EventKind, detail: str, *, before: int = 0, after: int = 0
+        self, job: _SummaryJob, kind: EventKind, detail: str, *, before: int = 0, after: int = 0
     ) -> None:
         self._job = None
         self._tell(kind, job, detail, before=before, after=after)
@@ -405,7 +394,7 @@ class BackgroundCompactor:
     def _tell(
         self,
         kind: EventKind,
-        job: _Job | ProposalJob,
+        job: Job,
         detail: str = "",
         *,
         before: int = 0,

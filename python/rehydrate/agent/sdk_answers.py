@@ -1,8 +1,10 @@
-"""Maps exceptions of the SDKs, and errors in a provider's answer, to `ProviderError`s.
+"""What an SDK's answer is: its events as JSON, and errors as `ProviderError`s.
 
-The class says what the agent loop can do: compact, wait, try again, or give up. Exceptions are
-recognised by their class names, so no SDK is imported for it. Both SDKs use the same names, and so
-do both generations of the HTTP library that they use.
+The class of an error says what the agent loop can do: compact, wait, try again, or give up.
+Exceptions are recognised by their class names, so no SDK is imported for it. Both SDKs use the same
+names, and so do both generations of the HTTP library that they use. The streams are classes, not
+async generators: one that is left before its end needs a cleanup by the event loop, of which trio
+warns.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ import math
 import re
 import ssl
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import anyio
 
@@ -66,7 +69,7 @@ _OVERFLOW_CODES = frozenset(
     }
 )
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-# An error inside a stream comes with status 200; its type tells the status it stands for.
+# An error inside a stream comes with status 200; its type says which status it means.
 _STATUS_BY_TYPE = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -155,12 +158,11 @@ def error_from_body(
     >>> error_from_body("vllm", {"message": "This model's maximum context length is 4096 tokens."})
     ContextOverflowError('vllm', None, "This model's maximum context length is 4096 tokens.", None)
     """
-    reported = _ErrorBody.read(body, fallback)
+    message, codes, own_status = _reported(body, fallback)
     if status is None or status < 300:
-        status = reported.status
-    retry_after = retry_after_seconds(headers or {})
-    kind = _error_class(status, reported)
-    return kind(provider, status, reported.message, retry_after)
+        status = own_status
+    kind = _error_class(status, message, codes)
+    return kind(provider, status, message, retry_after_seconds(headers or {}))
 
 
 def incomplete_stream(provider: str) -> ProviderUnavailableError:
@@ -195,49 +197,42 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
     return max(then - (time.time() if now is None else now), 0.0)
 
 
-class _ErrorBody(NamedTuple):
-    """The error that a body reports."""
-
-    message: str
-    codes: frozenset[str]
-    """Its type and its code: providers use either for the same thing."""
-    status: int | None
-
-    @classmethod
-    def read(cls, body: object, fallback: str) -> _ErrorBody:
-        if isinstance(body, (str, bytes)):
-            text = body if isinstance(body, str) else body.decode(errors="replace")
-            try:
-                body = json.loads(text)
-            except ValueError:
-                body = {"message": text}
-        fields: Any = body if isinstance(body, Mapping) else {}
-        inner = fields.get("error")
-        if isinstance(inner, Mapping):
-            fields = inner
-        elif isinstance(inner, str):  # Ollama's own format
-            fields = {"message": inner}
-        message = fields.get("message") or fields.get("detail") or fallback
-        if not isinstance(message, str):
-            message = json.dumps(message, ensure_ascii=False, default=str)
-        code = fields.get("code")
-        codes = [each for each in (code, fields.get("type")) if isinstance(each, str)]
-        number = _number(code) if isinstance(code, (str, int)) else None
-        is_status = number is not None and 400 <= number < 600
-        status = int(number or 0) if is_status else None
-        for each in codes:
-            status = status or _STATUS_BY_TYPE.get(each)
-        message = message.strip()[:_MAX_MESSAGE_CHARS] or "no reason given"
-        return cls(message, frozenset(codes), status)
+def _reported(body: object, fallback: str) -> tuple[str, frozenset[str], int | None]:
+    """Return the message of the error that a body reports, its type and code (providers use either
+    for the same thing), and its status."""
+    if isinstance(body, (str, bytes)):
+        text = body if isinstance(body, str) else body.decode(errors="replace")
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = {"message": text}
+    fields: Any = body if isinstance(body, Mapping) else {}
+    inner = fields.get("error")
+    if isinstance(inner, Mapping):
+        fields = inner
+    elif isinstance(inner, str):  # Ollama's own format
+        fields = {"message": inner}
+    message = fields.get("message") or fields.get("detail") or fallback
+    if not isinstance(message, str):
+        message = json.dumps(message, ensure_ascii=False, default=str)
+    code = fields.get("code")
+    codes = [each for each in (code, fields.get("type")) if isinstance(each, str)]
+    number = _number(code) if isinstance(code, (str, int)) else None
+    is_status = number is not None and 400 <= number < 600
+    status = int(number or 0) if is_status else None
+    for each in codes:
+        status = status or _STATUS_BY_TYPE.get(each)
+    message = message.strip()[:_MAX_MESSAGE_CHARS] or "no reason given"
+    return message, frozenset(codes), status
 
 
-def _error_class(status: int | None, reported: _ErrorBody) -> type[ProviderError]:
+def _error_class(status: int | None, message: str, codes: frozenset[str]) -> type[ProviderError]:
     if status not in (401, 403) and (
-        reported.codes & _OVERFLOW_CODES or status == 413 or _OVERFLOW.search(reported.message)
+        codes & _OVERFLOW_CODES or status == 413 or _OVERFLOW.search(message)
     ):
         return ContextOverflowError
     if status == 429:
-        return RequestRefusedError if reported.codes & _NO_CREDIT else RateLimitError
+        return RequestRefusedError if codes & _NO_CREDIT else RateLimitError
     if status is None or status >= 500 or status in _TRANSIENT:
         return ProviderUnavailableError
     return RequestRefusedError
@@ -265,3 +260,117 @@ def _with_cause(error: Exception) -> str:
 def _described(error: BaseException) -> str:
     message = str(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_DRAIN_SECONDS = 0.1
+
+
+class SdkStream:
+    """The events as the SDK decodes them: it knows several framings (Bedrock's is binary)."""
+
+    def __init__(self, provider: str, stream: Any) -> None:
+        """Take the SDK's stream."""
+        self._provider = provider
+        self._stream = stream
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        """Return the next event with all its fields, also unknown ones."""
+        with sdk_errors_as_provider_errors(self._provider):
+            event = await anext(self._stream)
+        decoded: dict[str, Any] = event.to_dict(mode="json", warnings=False)
+        return decoded
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.close()
+
+
+class ResponseStream:
+    """The events as they are in the HTTP response.
+
+    OpenAI's SDK (3.54) leaves its generators unfinished at ``[DONE]``. Use `SdkStream` once it
+    finishes them.
+    """
+
+    def __init__(self, provider: str, response: Any) -> None:
+        """Take the HTTP library's response, whose body is unread."""
+        self._provider = provider
+        self._response = response
+        self._chunks = response.aiter_bytes()
+        self._decoder = EventDecoder()
+        self._decoded: deque[str] = deque()
+        self._has_ended = False
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        """Return the next event; raise the error that an event reports."""
+        while not self._decoded:
+            if self._has_ended:
+                raise StopAsyncIteration
+            with sdk_errors_as_provider_errors(self._provider):
+                chunk = await anext(self._chunks, None)
+            self._has_ended = chunk is None
+            self._decoded.extend(self._decoder.feed(b"\n\n" if chunk is None else chunk))
+        data = self._decoded.popleft()
+        if data.startswith("[DONE]"):
+            await self._drain()
+            raise StopAsyncIteration
+        with sdk_errors_as_provider_errors(self._provider):
+            event = json.loads(data)
+        if isinstance(event, dict) and event.get("error"):
+            raise error_from_body(self._provider, event)
+        return event if isinstance(event, dict) else {}
+
+    async def aclose(self) -> None:
+        """Close the response."""
+        await self._response.aclose()
+
+    async def _drain(self) -> None:
+        """Read the rest of the body, so that the connection can be used again."""
+        with (
+            anyio.move_on_after(_DRAIN_SECONDS),
+            sdk_errors_as_provider_errors(self._provider),
+        ):
+            while await anext(self._chunks, None) is not None:
+                pass
+
+
+EventStream = SdkStream | ResponseStream
+"""The events of one answer."""
+
+
+class EventDecoder:
+    """Decodes server-sent events from bytes that may be cut anywhere.
+
+    >>> decoder = EventDecoder()
+    >>> [*decoder.feed(b"event: a\\r\\ndata: 1\\r"), *decoder.feed(b"\\n\\r\\ndata: 2\\n\\n")]
+    ['1', '2']
+    """
+
+    def __init__(self) -> None:
+        """Start without bytes."""
+        self._rest = b""
+        self._data_lines: list[str] = []
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """Yield the data of each event that these bytes complete."""
+        text = self._rest + chunk
+        # A carriage return at the end may be the first half of a line end.
+        held_back = b"\r" if text.endswith(b"\r") else b""
+        *lines, rest = _LINE_END.split(text[: len(text) - len(held_back)])
+        self._rest = rest + held_back
+        for line in lines:
+            if line.startswith(b"data:"):
+                data = line[5:].removeprefix(b" ").decode(errors="replace")
+                self._data_lines.append(data)
+            elif not line and self._data_lines:
+                yield "\n".join(self._data_lines)
+                self._data_lines = []

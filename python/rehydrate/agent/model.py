@@ -1,0 +1,183 @@
+"""Model: what answers a prompt; Reply: its answer, in the provider's shape; Retry: asking again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from rehydrate._text import as_unicode
+from rehydrate.cost.prices import Usage
+from rehydrate.errors import InvalidArgumentError, ProviderUnavailableError, RateLimitError
+from rehydrate.formats.calls import ToolCall
+from rehydrate.messages import Provider
+from rehydrate.prompt.ir import CompiledPrompt
+
+Stop = Literal["answer", "calls", "length", "refusal", "pause"]
+"""Why the model stopped: its answer is complete; it calls tools; it ran out of output tokens; it or
+a filter refused; the provider's own tools paused, and the model goes on when it is asked again."""
+
+OnText = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's reply to one prompt."""
+
+    entries: tuple[Any, ...]
+    """Entries for the history, in the provider's own shape, as JSON values: the assistant message
+    of Anthropic or OpenAI chat, the output items of Responses. Thinking, signatures and unknown
+    blocks are unchanged."""
+    text: str = ""
+    """The text for the user."""
+    calls: tuple[ToolCall, ...] = ()
+    """The tool calls, in order."""
+    usage: Usage = Usage()  # noqa: RUF009  it is a tuple
+    """The tokens that it is billed for."""
+    stop: Stop = "answer"
+    model: str = ""
+    """The model that replied, as the provider names it."""
+    id: str = ""
+    """The response's id, as the provider names it."""
+    input_transformations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """Changes that the provider made to the prompt, if it was asked to report them:
+    ``{"type": "thinking_dropped", "path": "messages.1.content.0", "reason": ...}`` is a thinking
+    block that it left out."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that replies to a prompt that was compiled for its provider."""
+
+    @property
+    def provider(self) -> Provider:
+        """The provider for which its prompts are compiled."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as the provider has it."""
+
+    async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
+        """Return the reply to a prompt.
+
+        With ``on_text`` the reply is streamed: ``on_text`` gets each piece of text as it arrives.
+        Raises ProviderError if there is no reply. It must not retry: the agent loop does.
+        Cancelling ends the request.
+        """
+
+
+def check_compiled_for(model: Model, prompt: CompiledPrompt) -> None:
+    """Raise InvalidArgumentError for a prompt that was compiled for another provider."""
+    if prompt.provider != model.provider:
+        raise InvalidArgumentError(
+            f"the prompt was compiled for {prompt.provider} and the model takes {model.provider}; "
+            f"pass provider={model.provider!r} to Context or compile"
+        )
+
+
+def without_lone_surrogates(value: Any) -> Any:
+    """Return a JSON value with U+FFFD in place of each lone surrogate, which UTF-8 cannot encode.
+
+    JSON escapes and file names may hold them. With one in the history, the SDK would raise for
+    every request from then on. The same text always gives the same result, so a cached prefix
+    stays valid.
+
+    >>> without_lone_surrogates({"content": ["caf\\ud83d", "\\ud83d\\ude00"]})
+    {'content': ['caf�', '😀']}
+    """
+    if isinstance(value, str):
+        return as_unicode(value)
+    if isinstance(value, dict):
+        return {
+            without_lone_surrogates(key): without_lone_surrogates(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [without_lone_surrogates(item) for item in value]
+    return value
+
+
+def is_finite_number(value: object) -> bool:
+    """Return whether a value is a finite int or float; a bool is not a number.
+
+    >>> is_finite_number(0.5), is_finite_number(float("nan")), is_finite_number(True)
+    (True, False, False)
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)  # type: ignore[arg-type]
+
+
+Sleep = Callable[[float], Awaitable[object]]
+OnRetry = Callable[[Exception, int, float], None]
+"""Gets the error, the number of the next attempt, and the seconds until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Attempts and waits after a rate limit, an overload or a lost connection.
+
+    The wait doubles after each failure. A random part of it, at most half, is left out, so that
+    many clients do not come back at the same time. If the provider names a time (``retry-after``),
+    that is the wait.
+
+    >>> Retry(base_seconds=1).delay(3, None, Random(7)) <= 4
+    True
+    """
+
+    attempts: int = 5
+    """How often one prompt is sent at most; 1 means no retry."""
+    base_seconds: float = 0.5
+    """The wait before the second attempt; each later wait is twice as long."""
+    max_seconds: float = 30.0
+    """The longest wait, unless the provider names one."""
+    total_seconds: float = 120.0
+    """The maximum of all waits for one reply together. A longer wait is not begun: the request has
+    failed."""
+
+    def __post_init__(self) -> None:
+        """Refuse a value out of range."""
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise InvalidArgumentError(
+                f"retry: attempts is {self.attempts!r}; pass a whole number from 1 up"
+            )
+        for name in ("base_seconds", "max_seconds", "total_seconds"):
+            value = getattr(self, name)
+            if not (is_finite_number(value) and value >= 0):
+                raise InvalidArgumentError(f"retry: {name} is {value!r}; pass a number from 0 up")
+
+    def delay(self, failures: int, retry_after_seconds: float | None, random: Random) -> float:
+        """Return the seconds to wait after this many failures in a row."""
+        if retry_after_seconds is not None:
+            return max(0.0, retry_after_seconds)
+        longest = math.ldexp(self.base_seconds, min(failures - 1, 64))
+        return min(longest, self.max_seconds) * random.uniform(0.5, 1.0)
+
+
+async def reply_with_retries(
+    model: Model,
+    prompt: CompiledPrompt,
+    *,
+    retry: Retry,
+    random: Random,
+    sleep: Sleep,
+    on_retry: OnRetry,
+    on_text: OnText | None = None,
+) -> Reply:
+    """Return the model's reply; wait and ask again after a failure that may pass.
+
+    Raises at once an error that a retry cannot help, and the last error if all attempts fail.
+    """
+    failures, waited = 0, 0.0
+    while True:
+        try:
+            return await model.reply(prompt, on_text=on_text)
+        except (RateLimitError, ProviderUnavailableError) as error:
+            failures += 1
+            delay = retry.delay(failures, error.retry_after_seconds, random)
+            if failures >= retry.attempts or waited + delay > retry.total_seconds:
+                raise
+            on_retry(error, failures + 1, delay)
+        waited += delay
+        await sleep(delay)

@@ -1,0 +1,529 @@
+"""`rehydrate rpc`, `mcp` and `claude`, and the doctor's checks of hosts and of agents' hooks."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate._text import error_text
+from rehydrate.cli.doctor import Check, Found
+from rehydrate.cli.memory_store import MEMORY, SERVER, opened_memory
+from rehydrate.cli.options import (
+    add_command,
+    add_commands,
+    json_option,
+    names_of,
+    one_of,
+    option,
+    whole,
+    whole_number,
+)
+from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, say, write
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.claude_code import CompactionRow, Installation
+    from rehydrate.integrations.mcp_server.stores import Stores
+
+TOKEN_VARIABLE = "REHYDRATE_MCP_TOKEN"
+MIN_TOKEN_CHARS = 16
+_PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
+TOOLS = (
+    *("compact_context", "request_context", "fetch_whole"),
+    *("search_memory", "add_memory", "load_memory", "search_sessions", "session_outline"),
+)
+"""As `rehydrate.integrations.mcp_server.tools` has them, which is slow to import."""
+_SHOWN_NAMES = 10
+_NO_MCP = 'none: the MCP server needs python -m pip install "rehydrate[mcp]"'
+
+_RPC_EXAMPLES = """\
+Requests are read as they come: a line each, pretty-printed, one after the other or with
+Content-Length headers. Each reply is one line. The end of the input ends the command, after the
+last reply. An MCP client starts it with the command "rehydrate rpc"; initialize is not needed.
+
+methods: initialize, ping, tools/list, tools/call
+
+example:
+  echo '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"compact_context",
+    "arguments":{"messages":[{"role":"user","content":"hello"}]}}}' | rehydrate rpc
+"""
+_MCP_EXAMPLES = f"""\
+tools: {", ".join(TOOLS[:6])},
+{", ".join(TOOLS[6:])}
+
+examples:
+  claude mcp add rehydrate -- rehydrate mcp --memory notes.db --namespace me
+  rehydrate mcp --threads threads.db --namespace me --http 8765
+
+With --http it listens on loopback only. Each request needs the token, which is printed unless
+${TOKEN_VARIABLE} gives it.
+"""
+_CLAUDE_EXAMPLES = """\
+start here:
+  rehydrate claude install             shows what it changes, and asks
+  rehydrate claude report --last 3     what the last compactions kept, lost and put back
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the three commands and their options."""
+    about = "serve compact_context over JSON-RPC 2.0 on standard input and output"
+    add_command(commands, "rpc", about, run_rpc, *MEMORY, epilog=_RPC_EXAMPLES)
+    add_command(
+        *(commands, "mcp", "serve tools to agents over the Model Context Protocol", run_mcp),
+        option("--memory FILE", f"a memory's file, made if it is missing, or {SERVER}"),
+        option("--threads FILE", f"a file of stored conversations, or {SERVER}"),
+        option("--namespace NAME", "whose they are"),
+        option("--tools NAMES", "only these: a model reads the schema of each", names_of(TOOLS)),
+        option("--no-sessions", "do not read the transcripts of Claude Code and Codex"),
+        option("--http PORT", "serve HTTP on this port of loopback; 0: any that is free", _PORT),
+        epilog=_MCP_EXAMPLES,
+    )
+    about = "keep what Claude Code's and Codex's compactions lose, and put back what matters"
+    parts = add_commands(commands, "claude", about, _CLAUDE_EXAMPLES)
+    way: dict[str, Any] = {"dest": "way", "action": "store_const"}
+    ways = one_of(
+        option("--settings", "hooks in settings.json", None, "plugin", const="settings", **way),
+        option("--codex", "hooks for Codex", const="codex", **way),
+    )
+    yes = option("--yes", "do not ask")
+    add_command(parts, "install", "install the plugin, after a question", _install, yes, ways)
+    add_command(parts, "status", "say what is installed, and run one hook", _status, ways)
+    add_command(parts, "uninstall", "take the hooks out; memories stay", _uninstall, yes, ways)
+    add_command(
+        *(parts, "report", "show what each compaction kept, lost and put back", _report),
+        option("SESSION", "only of this session", nargs="?"),
+        option("--last N", "only the last N", whole),
+        json_option("all of it"),
+    )
+    add_command(
+        *(parts, "fetch", "print a result that was shown in part, whole", _fetch),
+        option("HANDLE", "as the notice names it"),
+        option("--session ID", "default: search this project's sessions"),
+    )
+    add_command(parts, "mcp", "serve the project's sessions and memories over MCP", _claude_mcp)
+    add_command(
+        *(parts, "hook", "run one hook, as the plugin's folder asks for", _hook),
+        option("EVENT"),
+        option("AGENT", None, None, "claude_code", nargs="?"),
+    )
+
+
+# rpc
+
+
+def run_rpc(options: argparse.Namespace) -> int:
+    """Answer until the input ends."""
+    from rehydrate.rpc.server import serve as serve_rpc
+
+    if _is_typed("requests"):
+        say("reading JSON-RPC requests from the terminal; end with Ctrl-D")
+    with opened_memory(options) as memory:
+        serve_rpc(_read, write, memory)
+    return 0
+
+
+def _is_typed(what: str) -> bool:
+    """Return whether a person types the input; raises Failure for a closed stream."""
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if stream is None:
+            raise Failure(f"standard {name} is closed; connect it to who sends the {what}")
+    return sys.stdin.isatty()
+
+
+def _read(size: int) -> bytes:
+    """Return the bytes that have come so far, without waiting for more."""
+    try:
+        return os.read(sys.stdin.fileno(), size)
+    except OSError as error:
+        reason = error.strerror or error
+        raise Failure(f"standard input cannot be read: {reason}") from None
+
+
+# mcp
+
+
+def run_mcp(options: argparse.Namespace) -> int:
+    """Answer until the input ends, or the process is to stop."""
+    needs_namespace = options.memory is not None or options.threads is not None
+    if needs_namespace and not (options.namespace or "").strip():
+        raise Failure("--memory and --threads need --namespace NAME: whose they are")
+    from rehydrate.integrations.mcp_server.stores import Stores
+
+    return serve(
+        Stores(
+            memory=options.memory,
+            threads=options.threads,
+            namespace=options.namespace or "",
+            has_sessions=not options.no_sessions,
+        ),
+        options.tools or TOOLS,
+        options.http,
+    )
+
+
+def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
+    """Answer on standard input and output, or on a port of loopback, until it is to end."""
+    try:
+        from rehydrate.integrations.mcp_server.server import make_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("rehydrate"):
+            raise
+        raise Failure(
+            f"the package {error.name} is not installed; python -m pip install 'rehydrate[mcp]'"
+        ) from None
+    try:
+        server = make_server(stores, tools)
+        if http is None:
+            _serve_stdio(server)
+        else:
+            _serve_http(server, http)
+    finally:
+        stores.close()
+    return 0
+
+
+def _serve_stdio(server: Any) -> None:
+    import anyio
+
+    from rehydrate.integrations.mcp_server.stdio import serve_stdio
+
+    if _is_typed("messages"):
+        say("an MCP client starts this command and speaks to it; end with Ctrl-D")
+    # The SDK reads in a thread that a Ctrl-C does not wake. All that is stored is on disk already.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    anyio.run(serve_stdio, server)
+
+
+def _serve_http(server: Any, number: int) -> None:
+    from rehydrate.integrations.loopback_http import bound_socket
+    from rehydrate.integrations.mcp_server.http import serve_http
+
+    given = os.environ.get(TOKEN_VARIABLE, "")
+    is_printable = given.isascii() and given.isprintable() and " " not in given
+    if given and (len(given) < MIN_TOKEN_CHARS or not is_printable):
+        raise Failure(
+            f"${TOKEN_VARIABLE} is no token; set at least {MIN_TOKEN_CHARS} ASCII characters "
+            "without blanks, or leave it out and one is made"
+        )
+    token = given or secrets.token_urlsafe(32)
+    try:
+        bound = bound_socket(number)
+    except OSError as error:
+        raise Failure(f"port {number} cannot be used: {error.strerror}; pass another") from None
+
+    def announce(address: str) -> None:
+        lines = [f"url: {address}"]
+        lines += [f"token in ${TOKEN_VARIABLE}"] if given else [f"token: {token}"]
+        write("".join([f"{line}\n" for line in lines]))
+
+    serve_http(server, bound, token, announce)
+
+
+# claude
+
+
+def _install(options: argparse.Namespace) -> int:
+    installation = _installation(options)
+    write("".join([f"{line}\n" for line in installation.plan()]))
+    if not (options.yes or confirmed("Change this?")):
+        return 0
+    installation.install()
+    say("installed; a new session uses the hooks")
+    if options.way == "settings":
+        say("for the tools too: claude mcp add --scope user rehydrate -- rehydrate claude mcp")
+    if not _has_mcp():
+        say(f"tools: {_NO_MCP}")
+    if options.way == "codex":
+        say("Codex runs them when you have trusted them: type /hooks in a session")
+        say("for the tools too: codex mcp add rehydrate -- rehydrate claude mcp")
+    return 0
+
+
+def _uninstall(options: argparse.Namespace) -> int:
+    installation = _installation(options)
+    if not installation.events:
+        say(f"nothing is installed in {installation.target}")
+        return 0
+    what = "remove" if options.way == "plugin" else "take our hooks out of"
+    write(f"{what} {installation.target}\n")
+    if options.yes or confirmed("Change this?"):
+        installation.uninstall()
+        say("uninstalled; the memories stay, in the folder that `rehydrate claude status` names")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    from rehydrate.integrations.claude_code import Home
+    from rehydrate.integrations.claude_code.install import MODULE
+
+    installation = _installation(options)
+    events = installation.events
+    write(f"place: {installation.target}\nhooks: {', '.join(events) or 'none'}\n")
+    write(f"data: {Home.of().folder}\n")
+    if not events:
+        return 1
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", MODULE, "SessionStart"],
+        input=b'{"source": "startup"}',
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+    milliseconds = 1_000 * (time.perf_counter() - started)
+    works = done.returncode == 0 and not done.stdout and not done.stderr
+    write(f"a hook works: {f'yes, in {milliseconds:.0f} ms' if works else 'no'}\n")
+    write(f"tools: {'yes, by the MCP server' if _has_mcp() else _NO_MCP}\n")
+    return 0 if works else 1
+
+
+def _report(options: argparse.Namespace) -> int:
+    from rehydrate.integrations.claude_code import Home, Records
+
+    home = Home.of()
+    rows: list[CompactionRow] = []
+    if home.records.exists():
+        with Records(home) as records:
+            rows = records.list(options.session)
+    rows = rows[-options.last :] if options.last else rows
+    if not (rows or options.json):
+        say("no compaction was seen yet")
+    shown = [{**row._asdict(), "compacted": row.compacted._asdict()} for row in rows]
+    answer(options, shown, lambda terminal: _report_lines(rows, terminal))
+    return 0
+
+
+def _report_lines(rows: Sequence[CompactionRow], terminal: Terminal) -> Iterator[str]:
+    for row in rows:
+        first, *more = map(terminal.safe, described(row))
+        yield first
+        yield from (f"  {line}" for line in more)
+
+
+def described(row: CompactionRow) -> list[str]:
+    """Return what the hooks saw of one compaction, a line each."""
+    seen = row.compacted
+    back = set(seen.put_back)
+    out = [name for name in seen.lost if name not in back]
+    more = f" and {len(out) - _SHOWN_NAMES} more" if len(out) > _SHOWN_NAMES else ""
+    if seen.summary_chars:
+        lost = (
+            f"{seen.summary_chars} characters, without {len(seen.lost)} of {len(seen.names)} names"
+        )
+    else:
+        lost = "not told by the agent"
+    returned = f"{seen.returned_chars} characters" if seen.returned_chars else "nothing yet"
+    held = f", {len(back)} of those names" if seen.summary_chars else ""
+    return [
+        f"{datetime.fromtimestamp(row.at).astimezone():%Y-%m-%d %H:%M} {row.session} "
+        f"({seen.trigger or 'no trigger'}, {seen.milliseconds:.0f} ms) {row.project}",
+        f"kept      {seen.before_tokens}->{seen.after_tokens} tokens of the last turns, "
+        f"{seen.covered_pct:.0f}% dropped as memory-covered, {seen.distilled} new memories",
+        f"summary   {lost}",
+        f"put back  {returned}{held}",
+        *([f"still out {', '.join(out[:_SHOWN_NAMES])}{more}"] if out else []),
+        *(f"problem   {problem}" for problem in seen.problems),
+    ]
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    from rehydrate.errors import StoreError, UnknownHandleError, UnknownThreadError
+    from rehydrate.integrations.claude_code import Home
+    from rehydrate.integrations.claude_code.home import project_of
+    from rehydrate.integrations.claude_code.sessions import Session
+
+    home, project = Home.of(), project_of(os.getcwd())  # noqa: PTH109  the same as a hook's cwd
+    if home.threads.exists():
+        sessions = [options.session] if options.session else _sessions(home, project)
+        for session in sessions:
+            try:
+                write(Session(home, project, session, "claude_code").whole(options.handle))
+            except (UnknownHandleError, UnknownThreadError):
+                continue
+            except StoreError as error:
+                raise Failure(str(error)) from None
+            return 0
+    raise Failure(
+        f"no session of {project} has {options.handle!r}; copy the handle from its notice, and "
+        "call this in the project's folder"
+    )
+
+
+def _sessions(home: Any, project: str) -> list[str]:
+    with home.open_threads(project) as threads:
+        return [info.name for info in threads.list()]
+
+
+def _claude_mcp(_options: argparse.Namespace) -> int:
+    from rehydrate.integrations.claude_code import Home
+    from rehydrate.integrations.claude_code.home import project_of
+    from rehydrate.integrations.mcp_server import Stores
+
+    home = Home.of()
+    home.make()
+    project = project_of(os.getcwd())  # noqa: PTH109
+    stores = Stores(memory=home.memory, threads=home.threads, namespace=project)
+    compacts_nothing = [name for name in TOOLS if name != "compact_context"]
+    return serve(stores, compacts_nothing)
+
+
+def _hook(options: argparse.Namespace) -> int:
+    from rehydrate.integrations.claude_code.hook import main
+
+    main([options.event, options.agent], time.monotonic())
+    return 0
+
+
+def _has_mcp() -> bool:
+    return find_spec("mcp") is not None
+
+
+def _installation(options: argparse.Namespace) -> Installation:
+    from rehydrate.integrations.claude_code import Installation
+
+    return Installation(options.way)
+
+
+# The doctor's checks
+
+
+ADAPTERS = {
+    "agent-framework": ["agent_framework"],
+    "anthropic": ["memory_tool"],
+    "claude-agent-sdk": ["claude_agent_sdk"],
+    "google-adk": ["google_adk"],
+    "langchain": ["langchain", "langgraph"],
+    "litellm": ["litellm"],
+    "llama-index": ["llama_index"],
+    "mcp": ["mcp_server"],
+    "openai-agents": ["openai_agents"],
+    "pydantic-ai": ["pydantic_ai"],
+    "ray": ["ray_data"],
+    "spark": ["spark"],
+}
+"""Packages of `rehydrate.integrations`, by the extra that brings their host."""
+
+_REQUIREMENT = re.compile(
+    r"^(?P<package>[\w.-]+)(\[[\w,-]+\])?(?P<bounds>[^;]*);.*extra == ['\"](?P<extra>[^'\"]+)"
+)
+_BOUND = re.compile(r"(>=|<)\s*([\d.]+)")
+
+
+class Host(NamedTuple):
+    """A host that is installed."""
+
+    extra: str
+    package: str
+    version: str
+    bounds: str
+    """Which versions its adapter is made for, as pip writes them."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the adapter is made for this version."""
+        here = _numbers(self.version)
+        return all(
+            here >= _numbers(bound) if sign == ">=" else here < _numbers(bound)
+            for sign, bound in _BOUND.findall(self.bounds)
+        )
+
+    @property
+    def remedy(self) -> str:
+        """How to get a version that the adapter is made for."""
+        return f'python -m pip install "rehydrate[{self.extra}]"'
+
+
+def installed_hosts() -> list[Host]:
+    """Return the hosts that are installed, of those with an adapter."""
+    from importlib import metadata  # 20 ms that only this command needs
+
+    try:
+        required = metadata.requires("rehydrate-hosts") or []
+    except metadata.PackageNotFoundError:
+        return []  # another check says that the distributions are not installed as packages
+    found = []
+    for line in required:
+        asked = _REQUIREMENT.match(line)
+        if asked is None or asked["extra"] not in ADAPTERS:
+            continue
+        try:
+            version = metadata.version(asked["package"])
+        except metadata.PackageNotFoundError:
+            continue
+        found.append(Host(asked["extra"], asked["package"], version, asked["bounds"].strip()))
+    return sorted(found)
+
+
+def check_hosts() -> Found:
+    """Check the versions of the hosts that are installed; nothing is loaded."""
+    hosts = installed_hosts()
+    if not hosts:
+        return "ok", f"none with an adapter is installed: {', '.join(ADAPTERS)}"
+    shown = [f"{host.package} {host.version}" for host in hosts]
+    strange = [host for host in hosts if not host.is_known]
+    if strange:
+        wanted = "; ".join(
+            f"the adapter of {each.package} is for {each.bounds}" for each in strange
+        )
+        return "warn", f"{', '.join(shown)}; {wanted}", strange[0].remedy
+    return "ok", ", ".join(shown)
+
+
+def load_hosts() -> Iterator[Check]:
+    """Yield a check for each adapter whose host is installed: it is loaded with all its names."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # LiteLLM asks the network else
+    for host in installed_hosts():
+        for adapter in ADAPTERS[host.extra]:
+            yield _loaded(host, adapter)
+
+
+def _loaded(host: Host, adapter: str) -> Check:
+    try:
+        front = import_module(f"rehydrate.integrations.{adapter}")
+        names = [name for name in front.__all__ if getattr(front, name) is not None]
+    except Exception as error:
+        about = f"does not load with {host.package} {host.version}: {error_text(error)}"
+        return Check(adapter, "fail", about, host.remedy)
+    return Check(adapter, "ok", f"{host.package} {host.version}: {', '.join(names)}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version; what follows them does not count.
+
+    >>> _numbers("2.68.0rc1") >= _numbers("2.68")
+    True
+    """
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def check_agents() -> Found:
+    """Tell where the hooks of Claude Code and Codex are."""
+    from rehydrate.errors import InvalidArgumentError
+    from rehydrate.integrations.claude_code import WAYS, Installation
+
+    found: dict[str, str] = {}
+    try:
+        for way in WAYS:
+            installation = Installation(way)
+            if events := installation.events:
+                found[way] = f"{len(events)} hooks in {installation.target}"
+    except InvalidArgumentError as error:
+        return "warn", str(error), "without it no hook of that file runs"
+    if not found:
+        return "ok", "no hooks are installed in Claude Code or Codex"
+    if {"plugin", "settings"} <= found.keys():
+        remedy = "each hook runs twice: rehydrate claude uninstall --settings"
+        return "warn", "; ".join(found.values()), remedy
+    return "ok", "; ".join(found.values())

@@ -1,0 +1,202 @@
+"""ContextFacts: what a `Context` says of itself; ContextUsage: its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from operator import eq
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate._check import check_type
+from rehydrate.context.history import Same
+from rehydrate.context.prompt_builder import PromptBuilder
+from rehydrate.context.thread import ModelView, Thread, ToolHandler
+from rehydrate.cost.prefix import PrefixReport
+from rehydrate.embedding.choice import Choice
+from rehydrate.messages import Provider
+from rehydrate.prompt.counting import prompt_tokens, upper_bound
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.originals import Originals
+from rehydrate.prompt.request import Budget, ContextRequest
+
+if TYPE_CHECKING:
+    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.prompt.sources import Given
+
+
+class ContextUsage(NamedTuple):
+    """Figures of a context. Tokens are in its counter's unit."""
+
+    tokens: int
+    """Of the last prompt."""
+    upper_bound_tokens: int
+    """The most that a provider may count for it; the budgets are compared with this."""
+    soft_tokens: int
+    hard_tokens: int
+    """Of one request."""
+    job_tokens: int
+    """The new tokens that this job has sent: of each prompt, those after the prefix it shares with
+    the one before, since the cache has the rest."""
+    max_job_tokens: int | None
+    """None: no limit."""
+    prompts: int
+    compactions: int
+    entries: int
+    """Added so far."""
+    visible_entries: int
+    """In the last prompt."""
+    sections: int
+    """In the last prompt."""
+
+    @property
+    def soft_share(self) -> float:
+        """The share of the soft budget in use; above 1.0 the next prompt is compacted."""
+        return self.upper_bound_tokens / self.soft_tokens
+
+    @property
+    def hard_share(self) -> float:
+        """The share of the hard budget in use; above 1.0 the prompt is refused."""
+        return self.upper_bound_tokens / self.hard_tokens
+
+    @property
+    def job_share(self) -> float | None:
+        """The share of the job's budget that is spent; None where it has none."""
+        limit = self.max_job_tokens
+        return None if limit is None else self.job_tokens / limit
+
+
+class ContextFacts:
+    """The read side of a `Context`; its budget alone can be set."""
+
+    _thread: Thread
+    _builder: PromptBuilder
+    _model_view: ModelView
+    """For `ContextJIT` alone."""
+
+    @property
+    def store(self) -> ContextStore:
+        """The continuous context store: what was laid down, decided, changed and left open.
+
+        >>> from rehydrate import Context
+        >>> context = Context()
+        >>> context.add({"role": "user", "content": "Always use French. Which berth is free?"})
+        >>> [item.text for item in context.store.items("User Preferences")]
+        ['Always use French.']
+        """
+        with self._thread.reading():
+            self._thread.update_store()
+            return self._thread.store
+
+    def left_out(self) -> tuple[History, list[datetime]]:
+        """Return the entries that the last prompt does not show, and when each was said."""
+        return self._model_view.left_out()
+
+    @property
+    def room_tokens(self) -> int:
+        """The tokens that the running turn has room for, within the job's limit."""
+        return self._model_view.room_tokens()
+
+    @property
+    def request(self) -> ContextRequest:
+        """The request that all its prompts share: strategy, budget, thread and namespace."""
+        return self._builder.request
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of its prompts; set another one at any time, for the prompts to come.
+
+        >>> from rehydrate import Context
+        >>> context = Context()
+        >>> context.budget = Budget(soft_tokens=100_000, max_job_tokens=2_000_000)
+        >>> context.usage.soft_tokens
+        100000
+        """
+        return self._builder.budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        check_type("budget", budget, Budget, "pass a Budget, as in Budget(soft_tokens=100_000)")
+        with self._thread.lock:
+            self._builder.limit(budget)
+
+    @property
+    def sources(self) -> Given:
+        """The sources asked once a user turn."""
+        return self._builder.sources
+
+    @property
+    def provider(self) -> Provider:
+        """The provider its prompts are compiled for."""
+        return self._builder.provider
+
+    @property
+    def format(self) -> str:
+        """The format of what is added, and of `history`."""
+        return self._thread.entries.format
+
+    @property
+    def turn(self) -> int | None:
+        """The index in `history` of the last user turn."""
+        return self._thread.entries.turn
+
+    @property
+    def history(self) -> list[Any]:
+        """Everything that was added, in order: the very objects, whatever a prompt left out."""
+        # Without the lock: it must be there at once, also while a prompt waits for its sources.
+        return self._thread.history()
+
+    def shared_with(self, entries: Sequence[Any], since: int = 0, same: Same = eq) -> int:
+        """Return with how many of its entries, those from the index ``since`` on, a list begins."""
+        return self._thread.entries.shared_with(entries, since, same)
+
+    @property
+    def ir(self) -> PromptIR | None:
+        """The IR of the last prompt; None before the first."""
+        return self._thread.state.ir
+
+    @property
+    def prefix(self) -> PrefixReport | None:
+        """Whether the last prompt extends the one before; None before the second."""
+        return self._thread.state.prefix
+
+    @property
+    def originals(self) -> Originals:
+        """The store of the whole texts of what was shortened: ``originals.get(handle)``."""
+        return self._builder.originals
+
+    @property
+    def embedder(self) -> Choice:
+        """The model by which its messages are compared with a query."""
+        return self._builder.embedder
+
+    @property
+    def jit(self) -> ToolHandler | None:
+        """The last `ContextJIT` made for it, or another `offer` handler; None: there is none."""
+        return self._thread.tool_handler
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call on it is under way at this moment, which another would wait for."""
+        return self._thread.lock.is_held
+
+    @property
+    def usage(self) -> ContextUsage:
+        """How full the window is, and what the job has spent; as of the last prompt where one is
+        being made."""
+        # Without the lock, as `history` is: a server asks for it on its event loop.
+        budget, state = self._builder.budget, self._thread.state
+        tokens = prompt_tokens(state.ir) if state.ir else 0
+        return ContextUsage(
+            tokens=tokens,
+            upper_bound_tokens=upper_bound(tokens, self.provider),
+            soft_tokens=budget.soft_tokens,
+            hard_tokens=budget.hard_tokens,
+            job_tokens=state.job_tokens,
+            max_job_tokens=budget.max_job_tokens,
+            prompts=state.prompts,
+            compactions=state.compactions,
+            entries=len(self._thread.entries),
+            visible_entries=len(state.ir.history.entries) if state.ir else 0,
+            sections=len(state.ir.sections) if state.ir else 0,
+        )

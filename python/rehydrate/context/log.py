@@ -1,0 +1,415 @@
+"""Log: writes what changed in a thread to its store, and takes back what nobody received.
+
+What it keeps besides entries, by handle: EntryOriginals, whole texts of what is shown in part, and
+Remainders, what an answer had no room for.
+
+The record of a state names only what is new besides the one before, so a turn's record does not
+grow with the conversation.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import compress, count
+from operator import is_not, ne
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate.context.records import Kind, Record, header
+from rehydrate.errors import StoreClosedError, UnknownHandleError
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.originals import About, HeldOriginals, handle_of_text
+from rehydrate.prompt.section import Section
+from rehydrate.prompt.serialize import plain
+
+if TYPE_CHECKING:
+    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context.history import Entries, PromptState, Waiting
+    from rehydrate.memory.store import ThreadStore
+    from rehydrate.prompt.ir import CompiledPrompt
+
+
+class Logged(Protocol):
+    """What is written of a `Thread`."""
+
+    entries: Entries
+    state: PromptState
+    waiting: Waiting
+    store: ContextStore
+    remainders: Remainders
+
+
+class LogMark(NamedTuple):
+    """The end of a log at one time, and what was written then."""
+
+    records: int
+    entries: int
+    state: PromptState
+    waiting: Waiting
+    operations: int
+    """Of the context store."""
+
+
+def _mark_of(thread: Logged, records: int) -> LogMark:
+    operations = len(thread.store.operations)
+    return LogMark(records, len(thread.entries), thread.state, thread.waiting, operations)
+
+
+class Log:
+    """The log of one stored thread. Hold the thread's lock to use it.
+
+    `save` writes all that is new in one transaction, so that a kill at any point leaves the thread
+    as it was before a call or after it. Where another process wrote to the thread meanwhile, it
+    raises StoreConflictError and writes nothing.
+    """
+
+    def __init__(
+        self,
+        store: ThreadStore,
+        namespace: str,
+        name: str,
+        thread: Logged,
+        records: int,
+        *,
+        originals: EntryOriginals | None,
+        saves_entries: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        """Go on from what the store has of the thread, in so many records.
+
+        With ``saves_entries`` each `Context.add` is on disk when it returns, otherwise each turn.
+        """
+        self.namespace = namespace
+        self.name = name
+        self.saves_entries = saves_entries
+        self.store = store
+        self._mark = _mark_of(thread, records)
+        self._originals = originals
+        self._clock = clock
+        self._header = None if records else header(thread.entries.format)
+        self._rows: list[tuple[int, float, str]] = []
+        """The last records that were to be written."""
+        self.is_closed = False
+        self._doubt: LogMark | None = None
+        """Where the thread is, after a call that failed or was interrupted: the store may have
+        more."""
+
+    @property
+    def mark(self) -> LogMark:
+        """The end of what is written."""
+        return self._mark if self._doubt is None else self._doubt
+
+    def save(self, thread: Logged) -> None:
+        """Write what is new since the last call: all of it, or nothing.
+
+        Raises StoreError, and UnreadableIRError for an entry that JSON cannot hold.
+        """
+        self._check_open()
+        self._settle_doubt()
+        mark, now = self._mark, self._clock()
+        entries, state, waiting, store = thread.entries, thread.state, thread.waiting, thread.store
+        records = [] if self._header is None else [self._header]
+        for index in range(mark.entries, len(entries)):
+            entry, at, tokens = entries.stored_at(index)
+            content = {"entry": plain(entry, f"history[{index}]"), "tokens": tokens}
+            records.append(Record(Kind.ENTRY, at, content))
+        originals = {} if self._originals is None else self._originals.unsaved()
+        for handle, text in originals.items():
+            records.append(Record(Kind.ORIGINAL, now, {"handle": handle, "text": text}))
+        remainders = thread.remainders.unsaved()
+        for handle, sections in remainders.items():
+            content = {"handle": handle, "sections": plain(sections, handle)}
+            records.append(Record(Kind.REMAINDER, now, content))
+        if state is not mark.state:
+            records.append(state_record(state, mark.state, entries, now))
+        if waiting != mark.waiting:
+            content = {"waiting": plain(waiting, "waiting")}
+            records.append(Record(Kind.WAITING, now, content))
+        operations = [one.to_dict() for one in store.operations[mark.operations :]]
+        if operations:
+            content = {"operations": operations, "seen": store.seen}
+            records.append(Record(Kind.OPERATIONS, now, content))
+        if len(records) == (self._header is not None):
+            return
+        written = self._append(records)
+        self._mark = _mark_of(thread, written)
+        if self._originals is not None:
+            self._originals.note_saved(originals)
+        thread.remainders.note_saved(remainders)
+
+    def close(self) -> None:
+        """Write nothing more: whatever comes is refused, so that another `Context` may go on."""
+        self.is_closed = True
+
+    def save_summary(self, content: dict[str, Any]) -> None:
+        """Write a summary that is ready to be swapped in."""
+        self._check_open()
+        self._settle_doubt()
+        written = self._append([Record(Kind.SUMMARY, self._clock(), content)])
+        self._mark = self._mark._replace(records=written)
+
+    def undo(self, mark: LogMark) -> None:
+        """Take back all that was written since the mark."""
+        self.doubt(mark)
+        self._settle_doubt()
+
+    def doubt(self, mark: LogMark) -> None:
+        """Note that the thread is as it was at the mark, whatever was written since."""
+        if self._doubt is None:
+            self._doubt = mark
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise StoreClosedError(
+                self.store.path,
+                f"the Context of thread {self.name!r} was closed",
+                "open it again with Context(threads=..., thread=...)",
+            )
+
+    def _settle_doubt(self) -> None:
+        """Take back what was written since the mark in doubt, if it was."""
+        mark, known = self._doubt, self._mark.records
+        if mark is None:
+            return
+        found = self.store.thread(self.namespace, self.name)
+        has = 0 if found is None else found[3]
+        if has > mark.records:
+            since = self.store.records(self.namespace, self.name, start=mark.records)
+            if has == known or since == self._rows:
+                self._header = None
+                self._mark = mark._replace(records=has)
+                undo = Record(Kind.UNDO, self._clock(), {"to": max(mark.records, 1)})
+                mark = mark._replace(records=self._append([undo]))
+        # Where others wrote, the next record is refused.
+        self._mark, self._doubt = mark, None
+
+    def _append(self, records: list[Record]) -> int:
+        """Write the records, and return how many the thread has then."""
+        self._rows = [record.row for record in records]
+        number = self._mark.records
+        self.store.append_records(self.namespace, self.name, number, self._rows)
+        self._header = None
+        return number + len(records)
+
+
+LISTS = ("sections", "tools", "late_bound")
+"""Fields of a state that only grow."""
+COUNTS = ("seen", "turn", "job_tokens", "prompts", "compactions")
+"""Fields of a state that are numbers."""
+
+
+def state_record(state: PromptState, before: PromptState, entries: Entries, time: float) -> Record:
+    """Return the record of a state, compared with the one that was recorded before it.
+
+    The trace of the passes is left out: nothing goes on from it.
+    Raises UnreadableIRError for content that JSON cannot hold.
+    """
+    ir, old = state.shown, before.shown
+    lists = {name: _new_of(getattr(ir, name), getattr(old, name), name) for name in LISTS}
+    content = {
+        **{name: getattr(state, name) for name in COUNTS},
+        "missing_hot": None if state.missing_hot is None else sorted(state.missing_hot),
+        "has_ir": state.ir is not None,
+        "sent": None if state.sent is None else _sent(state, before),
+        "request": _changed(plain(ir.request, "request"), plain(old.request, "request")),
+        "counter": ir.counter,
+        "breakpoints": list(ir.breakpoints),
+        "meta": {
+            **plain(replace(ir.meta, dropped=(), trace=()), "meta"),
+            "dropped": _new_of(ir.meta.dropped, old.meta.dropped, "meta.dropped"),
+        },
+        "history": _new_of_history(ir.history, old.history, entries),
+        **lists,
+    }
+    return Record(Kind.STATE, time, content)
+
+
+def _changed(now: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not what they were."""
+    return {name: value for name, value in now.items() if value != old[name]}
+
+
+def _sent(state: PromptState, before: PromptState) -> dict[str, Any] | str:
+    """Return what identifies the prompt that was sent; "before": it is the one sent before."""
+    sent = state.sent
+    if sent is None or sent is before.sent:
+        return "before"
+    return {"provider": sent.provider, "model": sent.model, "digest": digest_of(sent)}
+
+
+def digest_of(prompt: CompiledPrompt) -> str:
+    """Return 128 bits of all that a provider is sent, hexadecimal."""
+    hashed = blake2b(digest_size=16)
+    for segment in prompt.segments:
+        hashed.update(segment.digest.encode())
+    return hashed.hexdigest()
+
+
+def _new_of(now: Sequence[Any], old: Sequence[Any], path: str) -> list[Any]:
+    """Return how many items at the beginning are those of before, and the others as JSON."""
+    same = _shared(now, old)
+    return [same, plain(now[same:], path)]
+
+
+def _shared(now: Sequence[Any], old: Sequence[Any]) -> int:
+    return min(len(now), len(old), _first_true(map(is_not, now, old)))
+
+
+def _first_true(flags: Iterable[bool]) -> int:
+    return next(compress(count(), flags), sys.maxsize)
+
+
+def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, Any]:
+    """Return how many entries at the beginning are those of before; of each other one the index,
+    the tokens, and, where it is not shown as it was added, what is shown."""
+    is_now = now.indices
+    same = min(_shared(now.entries, old.entries), _first_true(map(ne, is_now, old.indices)))
+    rest: list[list[Any]] = []
+    for position in range(same, len(now.entries)):
+        index, entry = is_now[position], now.entries[position]
+        row = [index, now.tokens[position]]
+        if not (index < len(entries) and entry is entries.at(index)):
+            row.append(plain(entry, f"history[{index}]"))
+        rest.append(row)
+    return {"same": same, "rest": rest}
+
+
+PREFIX = "rest_"
+MAX_REMAINDERS = 16
+"""The oldest go first. What is in them can be found again by asking again."""
+
+
+class Remainders:
+    """Sections by handle."""
+
+    def __init__(self, stored: Mapping[str, tuple[Section, ...]] | None = None) -> None:
+        """Start with those that the thread's log has, the oldest first."""
+        self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict(stored or {})
+        self._drop_oldest()
+        self._saved = set(self._kept)
+
+    def put(self, sections: Sequence[Section]) -> str:
+        """Keep sections in their order and return their handle; the same ones have the same.
+
+        >>> Remainders().put([])
+        'rest_7d64c5272e'
+        """
+        named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
+        hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
+        handle = PREFIX + hashed.hexdigest()
+        self._kept.pop(handle, None)  # to the end; a call at the same time misses it at worst
+        self._kept[handle] = tuple(sections)
+        self._drop_oldest()
+        return handle
+
+    def get(self, handle: str) -> tuple[Section, ...]:
+        """Return what is kept under the handle; raises UnknownHandleError."""
+        if handle not in self._kept:
+            raise UnknownHandleError(handle, "remainders")
+        return self._kept[handle]
+
+    def take(self, others: Remainders) -> None:
+        """Keep those of others too."""
+        self._kept |= others._kept
+        self._drop_oldest()
+
+    def unsaved(self) -> dict[str, tuple[Section, ...]]:
+        """Return what a log must have for these handles to work after a restart."""
+        return {name: kept for name, kept in self._kept.items() if name not in self._saved}
+
+    def note_saved(self, handles: Iterable[str]) -> None:
+        """Note that the log has them."""
+        self._saved = {*self._saved, *handles} & self._kept.keys()
+
+    def _drop_oldest(self) -> None:
+        while len(self._kept) > MAX_REMAINDERS:
+            self._kept.popitem(last=False)
+
+
+_LEAST_CHARACTERS = 64
+"""No text so short is shown in part."""
+
+
+class EntryOriginals:
+    """The originals of one stored thread, for any number of threads of the process.
+
+    Most texts that are shortened are texts of the thread's own entries. They are not stored again:
+    they are found by their hashes, which are made when somebody asks for one. Any other text is
+    `unsaved` until the thread's log has it.
+    """
+
+    def __init__(self, entries: Entries, stored: Mapping[str, str]) -> None:
+        """Take the entries, and the texts that the log has, by handle."""
+        self._entries = entries
+        self._stored = dict(stored)
+        self._held = HeldOriginals()
+        self._unsaved: dict[str, str] = {}
+        self._hashed = 0
+        self._places: dict[str, tuple[int, int]] = {}
+        """Of an entry's text, by its handle: the entry's index and the number among its texts."""
+        self._lock = ForkSafeLock()
+
+    def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: B008
+        """Keep the text and return its handle; the same text has the same handle."""
+        handle = self._held.put(text, about=about)
+        with self._lock:
+            if handle not in self._stored:
+                self._unsaved[handle] = text
+        return handle
+
+    def get(self, handle: str, /) -> str:
+        """Return the text, byte for byte; raises UnknownHandleError for a handle not given out."""
+        try:
+            return self._held.get(handle)
+        except UnknownHandleError:  # of an earlier process, or it had to make room
+            pass
+        with self._lock:
+            text = self._stored.get(handle) or self._unsaved.get(handle)
+            if text is None:
+                self._hash_new_entries()
+                text = self._text_of_entry(handle)
+        if text is None:
+            raise UnknownHandleError(handle, "originals")
+        return text
+
+    def unsaved(self) -> dict[str, str]:
+        """Return the texts that a log must have for their handles to work after a restart."""
+        with self._lock:
+            if self._unsaved:
+                self._hash_new_entries()
+                for handle in self._unsaved.keys() & self._places.keys():
+                    del self._unsaved[handle]
+            return dict(self._unsaved)
+
+    def note_saved(self, saved: Mapping[str, str]) -> None:
+        """Note that the log has these texts."""
+        with self._lock:
+            self._stored |= saved
+            for handle in saved:
+                self._unsaved.pop(handle, None)
+
+    def _hash_new_entries(self) -> None:
+        if self._hashed > len(self._entries):  # a prompt that nobody received was undone
+            self._places.clear()
+            self._hashed = 0
+        for index in range(self._hashed, len(self._entries)):
+            for number, text in enumerate(self._texts_of(index)):
+                self._places.setdefault(handle_of_text(text), (index, number))
+        self._hashed = len(self._entries)
+
+    def _text_of_entry(self, handle: str) -> str | None:
+        place = self._places.get(handle)
+        if place is None:
+            return None
+        index, number = place
+        return next(text for at, text in enumerate(self._texts_of(index)) if at == number)
+
+    def _texts_of(self, index: int) -> Iterator[str]:
+        for message in self._entries.at_indices([index]).messages:
+            for piece in message.pieces:
+                if len(piece.text) >= _LEAST_CHARACTERS:
+                    yield piece.text

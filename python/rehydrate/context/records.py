@@ -1,0 +1,342 @@
+"""Records of a thread on disk: what each kind holds, which count, lines of an export, redaction.
+
+A thread is an append-only log. Its first record says what its entries are. Each entry is a record;
+so is each change of what the next prompt extends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate import formats
+from rehydrate._text import as_json
+from rehydrate.context.context_store.operations import MAX_KEY, Span, digest, key_of
+from rehydrate.errors import InvalidArgumentError, RehydrateError, UnreadableIRError
+from rehydrate.prompt.originals import handle_of_text
+
+if TYPE_CHECKING:
+    from rehydrate.memory.store import ThreadStore
+
+
+VERSION = 1
+"""The version of the records. A reader takes this one and older ones."""
+
+
+class Kind(IntEnum):
+    """What a record holds."""
+
+    HEADER = 0
+    """The format of the entries, and where a fork is from."""
+    ENTRY = 1
+    STATE = 2
+    """What the next prompt extends, and what was spent."""
+    WAITING = 3
+    """Sections in answers to tool calls whose results no prompt has shown yet: all of them."""
+    ORIGINAL = 4
+    """A text by its handle that is not a text of an entry."""
+    REMAINDER = 5
+    """What an answer had no room for, by its handle."""
+    OPERATIONS = 7
+    """Operations of the context store, and how many entries it has read then."""
+    SUMMARY = 8
+    """A summary that is ready and not swapped in yet."""
+    UNDO = 6
+    """The number of a record: it and all after it do not count, since nobody received them."""
+
+
+class Record(NamedTuple):
+    """One step of a thread."""
+
+    kind: Kind
+    time: float
+    """In seconds since 1970."""
+    content: dict[str, Any]
+
+    @property
+    def body(self) -> str:
+        """Its content as JSON."""
+        return as_json(self.content)
+
+    @property
+    def row(self) -> tuple[int, float, str]:
+        """Its columns in a store."""
+        return int(self.kind), self.time, self.body
+
+
+_FIELDS: dict[Kind, dict[str, type]] = {
+    Kind.HEADER: {"format": str},
+    Kind.ENTRY: {"entry": object, "tokens": int},
+    Kind.STATE: dict.fromkeys(("seen", "job_tokens", "prompts", "compactions"), int),
+    Kind.WAITING: {"waiting": dict},
+    Kind.ORIGINAL: {"handle": str, "text": str},
+    Kind.REMAINDER: {"handle": str, "sections": list},
+    Kind.OPERATIONS: {"operations": list, "seen": int},
+    Kind.SUMMARY: {"until": int, "compactions": int, "tokens": int, "text": str},
+    Kind.UNDO: {"to": int},
+}
+"""What a record of each kind says at least: a store may come from somebody else."""
+_MOST = 1 << 53
+"""No count of ours is larger, and sums of them are exact in every number."""
+
+
+def read_record(kind: int, time: float, body: str) -> Record:
+    """Read a record from its columns; raises UnreadableIRError for what none of ours says."""
+    try:
+        return checked_record(Kind(kind), time, json.loads(body))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableIRError(
+            "record", f"is of kind {kind} or no JSON ({error})", "upgrade rehydrate to read it"
+        ) from None
+
+
+def checked_record(kind: Kind, time: float, content: Any) -> Record:
+    """Return the record of a content; raises UnreadableIRError for one without its fields."""
+    fields = content if isinstance(content, dict) else {}
+    for name, form in _FIELDS[kind].items():
+        value = fields.get(name)
+        is_count = type(value) is int and 0 <= value < _MOST
+        if name not in fields or (form is int and not is_count):
+            problem = f"is of kind {kind.name.lower()} and has no {name!r}"
+        elif not isinstance(value, form):
+            problem = f"is of kind {kind.name.lower()} and its {name!r} is {type(value).__name__}"
+        else:
+            continue
+        raise UnreadableIRError("record", problem, _REMEDY, [name])
+    return Record(kind, time, content)
+
+
+_REMEDY = "restore the store from a copy or an export"
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise UnreadableIRError where records do not fit each other, or say what none of ours does.
+
+    Their hashes say that they are as somebody wrote them, not who.
+    """
+    try:
+        yield
+    except RehydrateError:
+        raise
+    except (
+        *(KeyError, TypeError, ValueError, AttributeError, IndexError),
+        *(OverflowError, RecursionError),
+    ) as error:
+        problem = f"says what no thread does ({type(error).__name__}: {error})"
+        raise UnreadableIRError("the thread", problem, _REMEDY) from error
+
+
+_PAGE = 4_096
+
+
+def records_of(store: ThreadStore, namespace: str, name: str) -> list[Record]:
+    """Return all records of a thread, in order; [] where there is no such thread."""
+    records: list[Record] = []
+    while True:
+        page = store.records(namespace, name, start=len(records), limit=_PAGE)
+        records += [read_record(*row) for row in page]
+        if len(page) < _PAGE:
+            return records
+
+
+def header(format: str, **more: Any) -> Record:  # noqa: A002  the field's word
+    """Return the first record of a thread."""
+    return Record(Kind.HEADER, 0.0, {"version": VERSION, "format": format, **more})
+
+
+def effective(records: Iterable[Record]) -> list[Record]:
+    """Return the records that count, in order.
+
+    >>> one, two = Record(Kind.ENTRY, 0.0, {"entry": 1}), Record(Kind.ENTRY, 0.0, {"entry": 2})
+    >>> effective([header("plain"), one, Record(Kind.UNDO, 0.0, {"to": 1}), two])[1:] == [two]
+    True
+    """
+    return [record for _, record in numbered(records)]
+
+
+def numbered(records: Iterable[Record]) -> list[tuple[int, Record]]:
+    """Return the records that count, each with its number in the log."""
+    counting: list[tuple[int, Record]] = []
+    for number, record in enumerate(records):
+        if record.kind is Kind.UNDO:
+            while counting and counting[-1][0] >= record.content["to"]:
+                counting.pop()
+        else:
+            counting.append((number, record))
+    return counting
+
+
+_SEEING = (Kind.STATE, Kind.OPERATIONS)
+"""Kinds that say how many entries they were made from."""
+_PASSING = (Kind.WAITING, Kind.SUMMARY)
+"""Kinds that hold for the end of a thread only."""
+
+
+def first_entries(records: Sequence[Record], count: int) -> list[Record]:
+    """Return the records of a thread that ends after so many entries.
+
+    What the next prompt extends is the last prompt that was made from no more.
+    """
+    kept, entries = [], 0
+    for record in records:
+        if record.kind is Kind.ENTRY:
+            entries += 1
+            if entries > count:
+                continue
+        elif record.kind in _PASSING or (record.kind in _SEEING and record.content["seen"] > count):
+            continue
+        kept.append(record)
+    if entries < count:
+        raise InvalidArgumentError(
+            f"entries is {count:,}, and the thread has {entries:,}; pass at most that"
+        )
+    return kept
+
+
+# Lines of an export
+
+_FORMAT = "rehydrate thread"
+
+
+def to_lines(records: Iterable[Record], namespace: str, thread: str) -> Iterable[str]:
+    """Yield an export's lines, without their ends: a header, then a record each."""
+    yield as_json({"format": _FORMAT, "version": VERSION, "namespace": namespace, "thread": thread})
+    for record in records:
+        yield as_json({"kind": record.kind.name.lower(), "time": record.time, **record.content})
+
+
+def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
+    """Return the thread's name and its records; raises InvalidArgumentError, with the line's
+    number, for anything that `to_lines` did not write."""
+    name, records = "", []
+    for number, line in enumerate(lines, 1):
+        try:
+            read = json.loads(line)
+            if number == 1:
+                if read.pop("format") != _FORMAT or read["version"] > VERSION:
+                    raise ValueError(f"it is no {_FORMAT!r} of version {VERSION} or older")
+                name = read["thread"]
+                continue
+            kind, time = Kind[read.pop("kind").upper()], float(read.pop("time"))
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"line {number} is no line of an exported thread "
+                f"({type(error).__name__}: {error}); pass a file that an export wrote"
+            ) from None
+        records.append(checked_record(kind, time, read))
+    return name, records
+
+
+# Redaction: texts that must go, wherever they are in a thread's records. The operations of the
+# context store hold no texts, but spans of entries, which move with what goes before them, and
+# keys, which are texts in small letters.
+
+REDACTED = "[redacted]"
+
+
+def redacted(value: Any, texts: Sequence[str]) -> Any:
+    """Return JSON values without these texts, in keys too.
+
+    >>> redacted({"content": ["the key is hunter2"]}, ["hunter2"])
+    {'content': ['the key is [redacted]']}
+    """
+    if isinstance(value, str):
+        for text in texts:
+            value = value.replace(text, REDACTED)
+        return value
+    if isinstance(value, dict):
+        return {redacted(key, texts): redacted(one, texts) for key, one in value.items()}
+    if isinstance(value, list):
+        return [redacted(one, texts) for one in value]
+    return value
+
+
+def redacted_records(records: Sequence[Record], texts: Sequence[str]) -> list[Record]:
+    """Return all records of a thread without these texts."""
+    format = records[0].content["format"]  # noqa: A001
+    after: list[Record] = []
+    entries: list[int] = []
+    """The numbers of the records of the entries there are."""
+    for number, record in enumerate(records):
+        content = record.content
+        if record.kind is Kind.ENTRY:
+            entries.append(number)
+        elif record.kind is Kind.UNDO:
+            entries = [each for each in entries if each < content["to"]]
+        elif record.kind is Kind.OPERATIONS:
+            operations = []
+            for operation in content["operations"]:
+                if "span" not in operation:
+                    operations.append(operation)
+                    continue
+                at = entries[operation["span"][0]]
+                was = list(_texts_of(records[at].content["entry"], format))
+                now = list(_texts_of(after[at].content["entry"], format))
+                operations.append(_moved(operation, was, now, texts))
+            content = {**content, "operations": operations}
+        after.append(record._replace(content=redacted(content, texts)))
+    return after
+
+
+def _moved(
+    operation: dict[str, Any], was: Sequence[str], now: Sequence[str], texts: Sequence[str]
+) -> dict[str, Any]:
+    """Return an operation with its span where its text is now, and with its key."""
+    span, key = Span(*operation["span"]), operation["key"]
+    if was == now or span.piece >= min(len(was), len(now)):
+        return {**operation, "key": _key_without(key, texts)}
+    old, new = was[span.piece], now[span.piece]
+    said = old[span.start : span.end]
+    if redacted(old, texts) == new:
+        start = _shared(redacted(old[: span.start], texts), new)
+        end = len(new) - _shared(redacted(old[span.end :], texts)[::-1], new[::-1])
+    else:  # within JSON a text is written in other characters
+        start = max(0, new.find(redacted(said, texts)))
+        end = start + len(redacted(said, texts))
+    text = new[start:end]
+    if key in (said, key_of(said)):
+        key = text if key == said else key_of(text)
+    moved = Span(span.entry, span.piece, start, end, digest(text))
+    return {**operation, "span": list(moved), "key": _key_without(key, texts)}
+
+
+def _key_without(key: str, texts: Sequence[str]) -> str:
+    """Return a key without these texts, also where its end has only the beginning of one."""
+    for text in texts:
+        gone = key_of(text)
+        key = key.replace(gone, REDACTED)
+        if len(key) == MAX_KEY:
+            cut = next((n for n in range(len(gone), 3, -1) if key.endswith(gone[:n])), 0)
+            key = key[: len(key) - cut]
+    return key
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def texts_after_redaction(records: Sequence[Record], texts: Sequence[str]) -> list[Record]:
+    """Return the records of what the handles of entries' texts lead to after the redaction."""
+    format = records[0].content["format"]  # noqa: A001
+    more = []
+    for record in records:
+        if record.kind is not Kind.ENTRY:
+            continue
+        for text in _texts_of(record.content["entry"], format):
+            after = redacted(text, texts)
+            if after != text:
+                content = {"handle": handle_of_text(text), "text": after}
+                more.append(Record(Kind.ORIGINAL, record.time, content))
+    return more
+
+
+def _texts_of(entry: Any, format: str) -> Iterator[str]:  # noqa: A002  the field's word
+    for message in formats.parse([entry], format).messages:
+        for piece in message.pieces:
+            yield piece.text

@@ -1,0 +1,223 @@
+"""Stored: a thread as its records have it, and the `Thread` that goes on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.context.context_store.operations import Span
+from rehydrate.context.context_store.store import ContextStore, text_at
+from rehydrate.context.history import Entries, PromptState, StoredEntry
+from rehydrate.context.log import COUNTS, LISTS, Remainders, digest_of
+from rehydrate.context.records import VERSION, Kind, Record, effective, reading, records_of
+from rehydrate.context.thread import Thread
+from rehydrate.errors import InvalidArgumentError, UnreadableIRError
+from rehydrate.prompt.compiler import render_prompt
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.request import ContextRequest
+from rehydrate.prompt.section import Section
+from rehydrate.prompt.serialize import IR_KIND, VERSION as IR_VERSION, document, plain
+from rehydrate.prompt.target import Target
+
+if TYPE_CHECKING:
+    from rehydrate.memory.store import ThreadStore
+    from rehydrate.prompt.target import RenderCache
+
+
+NOT_THE_SAME = (
+    "thread: this version renders its last prompt in other bytes than those that were sent; the "
+    "next prompt starts a new prefix"
+)
+
+
+def read_stored(
+    store: ThreadStore,
+    namespace: str,
+    name: str,
+    format: str,  # noqa: A002  the field's word
+) -> tuple[Stored, int]:
+    """Return a thread, an empty one where there is none, and how many records it has.
+
+    Raises InvalidArgumentError where its entries are in another format, and StoreError.
+    """
+    records = records_of(store, namespace, name)
+    stored = Stored.of(effective(records)) if records else Stored(format)
+    if stored.format != format:
+        raise InvalidArgumentError(
+            f"thread {name!r} has entries in the format {stored.format!r}, not {format!r}; "
+            f"pass format={stored.format!r}"
+        )
+    return stored, len(records)
+
+
+@dataclass(slots=True)
+class Stored:
+    """A thread as its records tell it."""
+
+    format: str
+    entries: list[StoredEntry] = field(default_factory=list)
+    state: dict[str, Any] | None = None
+    """The last state, whole."""
+    sent: dict[str, Any] | None = None
+    """The state of the last prompt that was sent, whole."""
+    waiting: dict[str, list[Any]] = field(default_factory=dict)
+    originals: dict[str, str] = field(default_factory=dict)
+    remainders: dict[str, list[Any]] = field(default_factory=dict)
+    operations: list[dict[str, Any]] = field(default_factory=list)
+    seen: int = 0
+    """How many entries the context store has read."""
+    summary: dict[str, Any] | None = None
+
+    @classmethod
+    @reading()
+    def of(cls, records: Sequence[Record]) -> Stored:
+        """Read the records that count; raises UnreadableIRError for a later version's."""
+        first = records[0].content if records and records[0].kind is Kind.HEADER else {}
+        version = first.get("version")
+        if type(version) is not int or not 1 <= version <= VERSION:
+            raise UnreadableIRError(
+                "version",
+                f"is {version!r}, and this package reads up to {VERSION}",
+                "upgrade rehydrate to read the thread",
+            )
+        stored = cls(first["format"])
+        for kind, at, content in records:
+            if kind is Kind.ENTRY:
+                entry = StoredEntry(content["entry"], at, content["tokens"])
+                stored.entries.append(entry)
+            elif kind is Kind.STATE:
+                stored._take_state(content)
+            elif kind is Kind.WAITING:
+                stored.waiting = content["waiting"]
+            elif kind is Kind.ORIGINAL:
+                stored.originals[content["handle"]] = content["text"]
+            elif kind is Kind.REMAINDER:
+                stored.remainders[content["handle"]] = content["sections"]
+            elif kind is Kind.OPERATIONS:
+                stored.operations += content["operations"]
+                stored.seen = content["seen"]
+            elif kind is Kind.SUMMARY:
+                stored.summary = content
+        return stored
+
+    def _take_state(self, content: Mapping[str, Any]) -> None:
+        empty = {"history": [], "meta": {"dropped": []}, "request": plain(ContextRequest())}
+        old = self.state or empty
+        state = {**content, "request": {**old["request"], **content["request"]}}
+        for name in LISTS:
+            same, rest = content[name]
+            state[name] = [*old.get(name, ())[:same], *rest]
+        same, rest = content["meta"]["dropped"]
+        state["meta"] = {**content["meta"], "dropped": [*old["meta"]["dropped"][:same], *rest]}
+        history = content["history"]
+        state["history"] = [*old["history"][: history["same"]], *history["rest"]]
+        self.state = state
+        if isinstance(content["sent"], dict):
+            self.sent = state
+
+    # Threads
+
+    @reading()
+    def thread(self, render_cache: RenderCache) -> Thread:
+        """Return the thread, for the context that goes on from it."""
+        entries = self._entries()
+        return Thread(
+            entries,
+            state=self._state(entries, render_cache),
+            waiting=self._section_lists(self.waiting),
+            store=self._context_store(entries),
+            remainders=Remainders(self._section_lists(self.remainders)),
+        )
+
+    @reading()
+    def unseen_thread(self) -> Thread:
+        """Return the thread, for a model that sees none of its entries."""
+        entries = self._entries()
+        remainders = Remainders(self._section_lists(self.remainders))
+        return Thread(entries, state=PromptState(seen=len(entries)), remainders=remainders)
+
+    @reading()
+    def entries_and_store(self) -> tuple[Entries, ContextStore]:
+        """Return the entries and the context store, which has read all of them."""
+        entries = self._entries()
+        thread = Thread(entries, store=self._context_store(entries))
+        thread.update_store()
+        return entries, thread.store
+
+    def _entries(self) -> Entries:
+        entries = Entries(self.format)
+        entries.restore(self.entries)
+        return entries
+
+    def _context_store(self, entries: Entries) -> ContextStore:
+        messages = entries.at_indices(range(self.seen)).messages
+        by_entry = {message.index: message for message in messages}
+        turn = min(entries.turn or 0, self.seen)
+
+        def text_of(span: Span) -> str:
+            message = by_entry.get(span.entry)
+            return "" if message is None else text_at(span, message) or ""
+
+        store = ContextStore()
+        recent = [message for message in messages if message.index >= turn]
+        store.replay(self.operations, self.seen, text_of, recent)
+        return store
+
+    def _state(self, entries: Entries, render_cache: RenderCache) -> PromptState:
+        state = self.state
+        if state is None:
+            return PromptState()
+        ir = _ir_of(state, entries) if state["has_ir"] else None
+        sent = None
+        if self.sent is not None:
+            shown = ir
+            if self.sent is not state:
+                shown = _ir_of(self.sent, entries) if self.sent["has_ir"] else None
+            if shown is not None:
+                sent = _sent_again(shown, self.sent["sent"], render_cache)
+            if sent is None and ir is not None:
+                degraded = (*ir.meta.degraded, NOT_THE_SAME)
+                ir = ir.replace(meta=replace(ir.meta, degraded=degraded))
+        missing = state["missing_hot"]
+        return PromptState(
+            ir,
+            sent,
+            missing_hot=None if missing is None else frozenset(missing),
+            **{name: state[name] for name in COUNTS},
+        )
+
+    def _section_lists(self, lists: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Section, ...]]:
+        """Read the sections of each key."""
+        read = {}
+        for key, sections in lists.items():
+            whole = {"sections": sections, "history": [], "late_bound": [], "tools": []}
+            read[key] = _ir_of(whole, Entries(self.format)).sections
+        return read
+
+
+_IR_FIELDS = ("request", "sections", "tools", "late_bound", "counter", "breakpoints", "meta")
+
+
+def _ir_of(state: Mapping[str, Any], entries: Entries) -> PromptIR:
+    """Return the IR of a whole state; entries that are shown as they were added are those given."""
+    fields = {name: state[name] for name in _IR_FIELDS if name in state}
+    ir = PromptIR.from_dict({**document(IR_KIND), "version": IR_VERSION, **fields})
+    shown = state["history"]
+    history = History(
+        tuple([each[2] if len(each) > 2 else entries.at(each[0]) for each in shown]),
+        entries.format,
+        tuple([each[1] for each in shown]),
+        tuple([each[0] for each in shown]),
+    )
+    return ir.replace(history=history)
+
+
+def _sent_again(
+    ir: PromptIR, sent: dict[str, Any], render_cache: RenderCache
+) -> CompiledPrompt | None:
+    """Return the prompt that was sent; None where it does not come out byte for byte."""
+    target = Target(sent["provider"], sent["model"], render_cache=render_cache)
+    rendered = render_prompt(ir, target, ir.history)
+    return replace(rendered, ir=ir) if digest_of(rendered) == sent["digest"] else None
