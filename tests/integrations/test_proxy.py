@@ -16,9 +16,7 @@ import anthropic
 import httpx
 import openai
 import pytest
-
-uvicorn = pytest.importorskip("uvicorn")
-pytest.importorskip("starlette")
+import uvicorn
 
 from rehydrate.context.threads import Threads
 from rehydrate.integrations import loopback_http
@@ -231,6 +229,18 @@ class ResponsesClient(ChatClient):
 CLIENTS = [AnthropicClient, ChatClient, ResponsesClient]
 
 
+@contextmanager
+def talking(
+    client_type: Any = AnthropicClient, *, streams: bool = False, **settings: Any
+) -> Iterator[tuple[StrictProvider, Served, Any]]:
+    with (
+        StrictProvider(harbour.reply, **settings) as provider,
+        served(provider.url) as proxy,
+        closing(client_type(proxy.url, streams=streams)) as client,
+    ):
+        yield provider, proxy, client
+
+
 def found(arguments: Mapping[str, Any]) -> str:
     return harbour.looked_up(arguments["query"])
 
@@ -238,10 +248,9 @@ def found(arguments: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("client_type", CLIENTS)
 def test_requests_extend_one_another_between_compactions(client_type: Any, streams: bool) -> None:
-    with StrictProvider(harbour.reply) as provider, served(provider.url) as proxy:
-        with closing(client_type(proxy.url, streams=streams)) as client:
-            for number in range(25):
-                client.turn(number)
+    with talking(client_type, streams=streams) as (provider, proxy, client):
+        for number in range(25):
+            client.turn(number)
         metrics = proxy.get("/rehydrate/metrics").text
     assert provider.refusals == provider.overflows == []
     lists = sent_lists(provider.requests)
@@ -257,11 +266,7 @@ def test_requests_extend_one_another_between_compactions(client_type: Any, strea
 
 
 def test_thinking_is_accepted_by_models_that_bind_it_to_its_prefix() -> None:
-    with (
-        StrictProvider(harbour.reply, binds_thinking=None) as provider,
-        served(provider.url) as proxy,
-        closing(AnthropicClient(proxy.url)) as client,
-    ):
+    with talking(binds_thinking=None) as (provider, _, client):
         client.model = "claude-opus-5-5"
         for number in range(30):
             client.turn(number)
@@ -487,35 +492,32 @@ def test_an_upstream_that_is_gone_is_an_error_that_the_sdks_read(client_type: An
 
 
 def test_a_stream_that_the_provider_cuts_is_cut_for_the_client() -> None:
-    with StrictProvider(harbour.reply) as provider, served(provider.url) as proxy:
+    with talking(streams=True) as (provider, _, client):
         provider.drop_next(midway=True)
-        with closing(AnthropicClient(proxy.url, streams=True)) as client:
-            with pytest.raises(Exception, match="incomplete chunked read"):
-                client.turn(0)
-            client.messages.clear()
-            client.turn(0)  # the proxy goes on
+        with pytest.raises(Exception, match="incomplete chunked read"):
+            client.turn(0)
+        client.messages.clear()
+        client.turn(0)  # the proxy goes on
     assert provider.refusals == []
 
 
 def test_errors_of_the_provider_pass_as_they_are() -> None:
-    with StrictProvider(harbour.reply) as provider, served(provider.url) as proxy:
+    with talking() as (provider, _, client):
         provider.rate_limit_next(retry_after=7)
-        with closing(AnthropicClient(proxy.url)) as client:
-            with pytest.raises(anthropic.RateLimitError) as caught:
-                client.turn(0)
+        with pytest.raises(anthropic.RateLimitError) as caught:
+            client.turn(0)
     assert caught.value.response.headers["retry-after"] == "7"
 
 
 def test_a_count_is_of_what_would_be_sent() -> None:
-    with StrictProvider(harbour.reply) as provider, served(provider.url) as proxy:
-        with closing(AnthropicClient(proxy.url)) as client:
-            for number in range(16):
-                client.turn(number)
-            client.messages.append({"role": "user", "content": harbour.question(16)})
-            request = client.request()
-            del request["max_tokens"]
-            counted = client._client.messages.count_tokens(**request).input_tokens
-            client.ask()
+    with talking() as (provider, proxy, client):
+        for number in range(16):
+            client.turn(number)
+        client.messages.append({"role": "user", "content": harbour.question(16)})
+        request = client.request()
+        del request["max_tokens"]
+        counted = client._client.messages.count_tokens(**request).input_tokens
+        client.ask()
     assert provider.refusals == []
     count, request_sent = provider.requests[-2:]
     assert count.path.endswith("/count_tokens")
@@ -526,16 +528,15 @@ def test_a_count_is_of_what_would_be_sent() -> None:
 
 def test_branches_of_a_conversation_share_its_prefix() -> None:
     """As the side questions of Claude Code, which extend the messages and are left again."""
-    with StrictProvider(harbour.reply) as provider, served(provider.url) as proxy:
-        with closing(AnthropicClient(proxy.url)) as client:
-            while not proxy.proxy.totals.prefixes["compacted"]:
-                client.turn(len(client.messages))
-            for _ in range(3):
-                before = list(client.messages)
-                client.messages.append({"role": "user", "content": "Say it shorter."})
-                client.ask()
-                client.messages = before
-                client.turn(len(client.messages))
+    with talking() as (provider, proxy, client):
+        while not proxy.proxy.totals.prefixes["compacted"]:
+            client.turn(len(client.messages))
+        for _ in range(3):
+            before = list(client.messages)
+            client.messages.append({"role": "user", "content": "Say it shorter."})
+            client.ask()
+            client.messages = before
+            client.turn(len(client.messages))
     assert provider.refusals == []
     assert proxy.proxy.totals.prefixes["compacted"] == 1
     assert proxy.proxy.totals.prefixes["new"] == 1
@@ -549,12 +550,14 @@ def test_a_restart_keeps_the_prefix_where_plans_are_stored(tmp_path: Path) -> No
         for _ in range(2):
             with Threads.open(place) as threads:
                 shortener = Shortener(budget_tokens=BUDGET, threads=threads)
-                with served(provider.url, shortener, is_storing=True) as proxy:
-                    with closing(AnthropicClient(proxy.url)) as client:
-                        client.messages = messages
-                        begun = len(provider.requests)
-                        while len(provider.requests) < begun + 31:
-                            client.turn(len(messages))
+                with (
+                    served(provider.url, shortener, is_storing=True) as proxy,
+                    closing(AnthropicClient(proxy.url)) as client,
+                ):
+                    client.messages = messages
+                    begun = len(provider.requests)
+                    while len(provider.requests) < begun + 31:
+                        client.turn(len(messages))
             assert proxy.proxy.totals.failures == 0
         lists = sent_lists(provider.requests)
         assert harbour.breaks(lists[:begun]) > 0  # before the restart
@@ -568,7 +571,7 @@ def test_a_store_that_fails_is_logged_and_the_request_is_compacted(tmp_path: Pat
     threads.close()
     body = chat_body(900)
     shortener = Shortener(budget_tokens=BUDGET, threads=threads)
-    with echoing(shortener=shortener, is_storing=True) as (echo, proxy):
+    with echoing(shortener=shortener, is_storing=True) as (_, proxy):
         answer = proxy.post("/v1/chat/completions", body)
     assert answer.headers["x-rehydrate"].endswith("prefix=compacted")
     assert proxy.proxy.totals.failures > 0
@@ -612,9 +615,11 @@ def test_a_hundred_clients_at_once_keep_their_conversations() -> None:
         ) as client:
             await asyncio.gather(*[talk(client, f"client {n}") for n in range(100)])
 
-    with StrictProvider(lambda request, wire: "Berth 4.") as provider:
-        with served(provider.url, Shortener(budget_tokens=200)) as proxy:
-            asyncio.run(all_of_them(proxy.url))
+    with (
+        StrictProvider(lambda request, wire: "Berth 4.") as provider,
+        served(provider.url, Shortener(budget_tokens=200)) as proxy,
+    ):
+        asyncio.run(all_of_them(proxy.url))
     assert provider.refusals == []
     assert len(provider.requests) == 300
     assert proxy.proxy.totals.prefixes["new"] + proxy.proxy.totals.prefixes["compacted"] >= 100
@@ -632,6 +637,8 @@ def test_the_async_client_of_openai_streams_through() -> None:
             )
             return "".join([each.choices[0].delta.content or "" async for each in stream])
 
-    with StrictProvider(lambda request, wire: "Berth 4 is free.") as provider:
-        with served(provider.url) as proxy:
-            assert asyncio.run(ask(proxy.url)) == "Berth 4 is free."
+    with (
+        StrictProvider(lambda request, wire: "Berth 4 is free.") as provider,
+        served(provider.url) as proxy,
+    ):
+        assert asyncio.run(ask(proxy.url)) == "Berth 4 is free."
