@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib import import_module
 
 from rehydrate.integrations.proxy.shortening import Conversation, Outcome
 from rehydrate.prompt.ir import PromptIR
@@ -107,6 +108,6 @@ def _links(number: int, compactions: Sequence[PromptIR]) -> Iterator[str]:
 def compaction_page(ir: PromptIR, number: int, index: int) -> str:
     """Return the page of one compaction: what stayed, what went and why. Raises MissingPackageError
     without the lab's pages."""
-    from rehydrate.page import inspector_page
-
-    return inspector_page(ir, title=f"conversation {number}, compaction {index + 1}")
+    inspector_page = import_module("rehydrate.page").inspector_page  # of another distribution
+    page: str = inspector_page(ir, title=f"conversation {number}, compaction {index + 1}")
+    return page
