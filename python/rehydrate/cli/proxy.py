@@ -60,16 +60,9 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until the process is told to stop."""
-    try:
-        from rehydrate.integrations import loopback_http
-        from rehydrate.integrations.proxy import app
-        from rehydrate.integrations.proxy.shortening import LOGGER, Shortener
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("rehydrate"):
-            raise
-        raise Failure(
-            f"the package {error.name} is not installed; python -m pip install 'rehydrate[proxy]'"
-        ) from None
+    from rehydrate.integrations.proxy import app
+    from rehydrate.integrations.proxy.shortening import LOGGER, Shortener
+
     upstreams = app.upstreams_of(options.upstream or [])
     threads = _opened(options.threads)
     _log(LOGGER, options.quiet)
@@ -78,21 +71,17 @@ def run(options: argparse.Namespace) -> int:
         shortener, upstreams, is_dry_run=options.dry_run, is_storing=threads is not None
     )
     try:
-        bound = loopback_http.bound_socket(options.port, options.host)
+        bound = app.bound_socket(options.port, options.host)
     except OSError as error:
         raise Failure(
             f"{options.host} port {options.port} cannot be used: {error.strerror}; pass another"
         ) from None
-    import uvicorn
-
-    config = loopback_http.config_of(
-        proxy.app, log_level="critical", server_header=False, date_header=False, ws="none"
-    )
-    number = bound.getsockname()[1]
-    write(f"url: http://{options.host}:{number}\n")
-    say(f"pages: http://{options.host}:{number}/rehydrate/")
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    url = f"http://{host}:{bound.getsockname()[1]}"
+    write(f"url: {url}\n")
+    say(f"pages: {url}/rehydrate/")
     try:
-        uvicorn.Server(config).run(sockets=[bound])
+        proxy.server().run(sockets=[bound])
     finally:
         if threads is not None:
             threads.close()

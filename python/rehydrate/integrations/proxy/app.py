@@ -17,25 +17,34 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
-from starlette.types import Message, Receive, Scope, Send
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import COMPUTING, STORING
 from rehydrate._text import safe_error_text
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
-from rehydrate.integrations.loopback_http import LOOPBACK, MAX_BODY_BYTES
-from rehydrate.integrations.proxy.reports import Totals, compaction_page, overview_page
 from rehydrate.integrations.proxy.shortening import LOGGER, Outcome, Shortener, UntouchedError
 from rehydrate.messages import Provider
 
 try:
     import httpx
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, PlainTextResponse, Response
+    from starlette.routing import Mount, Route
+    from starlette.types import Message, Receive, Scope, Send
+
+    from rehydrate.integrations.loopback_http import (
+        LOOPBACK,
+        MAX_BODY_BYTES,
+        bound_socket,
+        config_of,
+    )
+    from rehydrate.integrations.proxy.reports import Totals, compaction_page, overview_page
 except ImportError:
-    raise MissingPackageError("rehydrate[proxy]", "brings the client of the proxy") from None
+    raise MissingPackageError("rehydrate[proxy]", "brings the server of the proxy") from None
+
+__all__ = ["Proxy", "bound_socket", "upstreams_of"]
 
 HEADER = b"x-rehydrate"
 UPSTREAMS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
@@ -161,6 +170,11 @@ class Proxy:
             ],
             lifespan=self._lifespan,
         )
+
+    def server(self) -> uvicorn.Server:
+        """Return what serves the application; the headers of answers are the provider's."""
+        bare = {"server_header": False, "date_header": False, "log_level": "critical"}
+        return uvicorn.Server(config_of(self.app, ws="none", **bare))
 
     def warn_once(self, cause: str) -> None:
         """Log a failure, the first time that it has this cause."""
@@ -304,11 +318,7 @@ class Proxy:
         if conversation is None or index >= len(conversation.compactions):
             return PlainTextResponse("there is none of this number any more\n", status_code=404)
         ir = conversation.compactions[index]
-        try:
-            page = await hand_over(lambda: compaction_page(ir, number, index))
-        except MissingPackageError as missing:
-            return PlainTextResponse(f"{missing}\n", status_code=501)
-        return HTMLResponse(page)
+        return HTMLResponse(await hand_over(lambda: compaction_page(ir, number, index)))
 
 
 class _GoneError(Exception):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
-from importlib import import_module
 
 from rehydrate.integrations.proxy.shortening import Conversation, Outcome
+from rehydrate.page.html import render
+from rehydrate.page.inspector import inspector_page
 from rehydrate.prompt.ir import PromptIR
 
 
@@ -60,54 +60,18 @@ def _metric(name: str, words: str, value: float | Counter[str], label: str = "")
         yield f"rehydrate_{name} {value}"
 
 
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;
-color-scheme:light dark}
-table{border-collapse:collapse;width:100%}
-th,td{text-align:right;padding:.3rem .6rem;border-bottom:1px solid #8884}
-th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}
-"""
-
-
 def overview_page(totals: Totals, conversations: Sequence[Conversation], is_dry_run: bool) -> str:
-    """Return the page of all conversations: no script, nothing loaded, all escaped."""
-    saved = totals.before - totals.after
-    share = f" ({saved / totals.before:.0%})" if totals.before else ""
-    rows = "".join(map(_row, reversed(conversations)))
-    kind = "would have been" if is_dry_run else "were"
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>rehydrate proxy</title>"
-        f"<style>{_STYLE}</style><h1>rehydrate proxy</h1>"
-        f"<p>{totals.prefixes.total():,} requests. {saved:,} of {totals.before:,} tokens{share} "
-        f"{kind} left out. <a href=/rehydrate/metrics>Metrics</a></p>"
-        "<table><tr><th>#<th>model<th>requests<th>last, as written<th>last, as sent"
-        f"<th>left out in all<th>compactions</tr>{rows}</table></html>"
+    """Return the page of all conversations, the last one first."""
+    return render(
+        "proxy.html",
+        title="conversations",
+        totals=totals,
+        saved=totals.before - totals.after,
+        conversations=conversations[::-1],
+        is_dry_run=is_dry_run,
     )
-
-
-def _row(conversation: Conversation) -> str:
-    number = conversation.number
-    links = " ".join(_links(number, conversation.compactions))
-    cells: Iterable[object] = (
-        number,
-        escape(conversation.model),
-        f"{conversation.requests:,}",
-        f"{conversation.before:,}",
-        f"{conversation.after:,}",
-        f"{conversation.saved:,}",
-        links or "-",
-    )
-    return "<tr>" + "".join(f"<td>{cell}" for cell in cells) + "</tr>"
-
-
-def _links(number: int, compactions: Sequence[PromptIR]) -> Iterator[str]:
-    for index in range(len(compactions)):
-        yield f"<a href=/rehydrate/{number}/{index}>{index + 1}</a>"
 
 
 def compaction_page(ir: PromptIR, number: int, index: int) -> str:
-    """Return the page of one compaction: what stayed, what went and why. Raises MissingPackageError
-    without the lab's pages."""
-    inspector_page = import_module("rehydrate.page").inspector_page  # of another distribution
-    page: str = inspector_page(ir, title=f"conversation {number}, compaction {index + 1}")
-    return page
+    """Return the page of one compaction: what stayed, what went and why."""
+    return inspector_page(ir, title=f"conversation {number}, compaction {index + 1}")
