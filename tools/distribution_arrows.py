@@ -8,7 +8,7 @@ from importlinter import Contract, ContractCheck, output
 
 from tools.distributions import CORE, homes
 
-OF_LAB = tuple(f"rehydrate.integrations.{name}." for name in ("ray_data", "spark", "proxy"))
+OF_LAB = tuple(f"rehydrate.integrations.{name}" for name in ("ray_data", "spark", "proxy"))
 """Run the lab's batches and make its pages; their extras bring the lab."""
 
 

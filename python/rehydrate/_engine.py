@@ -101,18 +101,19 @@ class Excerpting(NamedTuple):
 def prepare(
     conversation: Conversation,
     *,
-    weight_of: Callable[[str], float],
-    pinned: Sequence[bool],
     counter: str | CustomCounter,
-    embed: bool,
-    calibrated: bool,
-    coverage: bool,
+    weight_of: Callable[[str], float] = lambda _role: 1.0,
+    pinned: Sequence[bool] = (),
+    embed: bool = False,
+    calibrated: bool = False,
+    coverage: bool = False,
     asked: bool = False,
     recalled: bool = False,
     excerpting: Excerpting | None = None,
 ) -> _native.Prepared:
     """Count and analyse a conversation; texts seen before come from the cache.
 
+    `weight_of` is the weight of a role, `pinned` are the units that are always kept; () for none.
     `asked` says that messages will be compared with a query, `recalled` with memories. Without
     either, only the newest text is embedded, and only the names of a query are searched. With
     `excerpting`, long texts are divided into blocks, which may be kept one by one.
@@ -121,7 +122,7 @@ def prepare(
         conversation=conversation,
         structural=[weight_of(role) for role in conversation.roles],
         media_tokens=MEDIA_TOKENS,
-        pinned=pinned,
+        pinned=pinned or [False] * conversation.unit_count,
         counter=counter if isinstance(counter, str) else "chars",
         counts=None
         if isinstance(counter, str)
@@ -135,17 +136,13 @@ def prepare(
     )
 
 
-def message_tokens(messages: Sequence[Message], counter: str | CustomCounter) -> list[int]:
+def message_tokens(
+    messages: Conversation | Sequence[Message], counter: str | CustomCounter
+) -> list[int]:
     """Return the tokens of each message, media included."""
-    return prepare(
-        Conversation("", tuple(messages)),
-        weight_of=lambda _role: 1.0,
-        pinned=[False] * len(messages),
-        counter=counter,
-        embed=False,
-        calibrated=False,
-        coverage=False,
-    ).message_tokens
+    if not isinstance(messages, Conversation):
+        messages = Conversation("", tuple(messages))
+    return prepare(messages, counter=counter).message_tokens
 
 
 def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None:

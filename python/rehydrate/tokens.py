@@ -9,7 +9,6 @@ from rehydrate import _engine, formats
 from rehydrate._check import check_list
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation
 
 
 def count_tokens(
@@ -65,18 +64,4 @@ def _tokens(content: Any, counter: str, tools: Iterable[Mapping[str, Any]], form
     schemas = sum(_engine.count(compact_json(tool), counter) for tool in tools)
     if isinstance(content, str):
         return schemas + _engine.count(content, counter)
-    conversation = formats.parse(content, format)
-    return schemas + sum(_message_tokens(conversation, counter))
-
-
-def _message_tokens(conversation: Conversation, counter: str) -> list[int]:
-    prepared = _engine.prepare(
-        conversation,
-        weight_of=lambda _role: 1.0,
-        pinned=[False] * len(conversation.units),
-        counter=counter,
-        embed=False,
-        calibrated=False,
-        coverage=False,
-    )
-    return prepared.message_tokens
+    return schemas + sum(_engine.message_tokens(formats.parse(content, format), counter))

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import compact_context
 from rehydrate.compact import Archive
-from rehydrate.compact.novel import kind_of
+from rehydrate.compact.archive import kind_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import Memory
 from tests.compact.cases import FixedMemory, talk

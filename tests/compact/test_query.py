@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rehydrate import compact_context
-from rehydrate.compact.query import MAX_QUERY_CHARS, last_user_text, weighted_query
+from rehydrate.compact.scoring import MAX_QUERY_CHARS, last_user_text, weighted_query
 from rehydrate.formats import read
 
 QUESTION = "What did Amira say about the lighthouse keeper's wedding?"

@@ -33,9 +33,9 @@ from rehydrate.prompt import (
 )
 from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.counting import counted
+from rehydrate.prompt.ir import RenderCache
 from rehydrate.prompt.laying_out import Layout
 from rehydrate.prompt.passes.echo import remove_echoes
-from rehydrate.prompt.target import RenderCache
 from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
 from tests.sizes import sized

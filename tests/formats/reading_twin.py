@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from rehydrate.formats import anthropic, claude_code, openai_chat, plain
-from rehydrate.messages import Conversation, Message, Unit
+from rehydrate.errors import InvalidMessageError
+from rehydrate.formats import claude_code
+from rehydrate.formats._reading import (
+    as_entry,
+    as_list,
+    as_role,
+    check_no_chat_calls,
+    tool_input_text,
+    transcript_branch,
+)
+from rehydrate.formats.openai_chat import function_id, state_blocks
+from rehydrate.formats.thinking import THINKING_BLOCKS, is_thinking
+from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+from tests.formats.blocks_twin import Draft, Notes, as_content, has_only_results, readable_texts
 
-LINKED = {"anthropic": anthropic, "openai_chat": openai_chat, "plain": plain}
+_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
+_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 
 
 def read_slowly(name: str, entries: Sequence[Any]) -> Conversation:
-    """Read a list by the format's own reader of one entry, without columns."""
+    """Read a list entry by entry, without columns."""
+    notes = Notes()
     if name == "claude_code":
-        messages, links, ignored = claude_code.read_slowly(entries)
+        messages, links, ignored = _read_lines(entries, notes)
         units = group(messages, links)
-        return Conversation(name, tuple(messages), units, tuple(ignored), user_first=True)
+        made = Conversation(name, tuple(messages), units, tuple(ignored), user_first=True)
+        return notes.added_to(made)
     messages, links = [], []
     before: int | None = None  # the thought or the calls that the next message may belong to
     roles: list[str] = []
     for index, entry in enumerate(entries):
-        message, is_linked = LINKED[name]._read_entry(entry, index)
+        message, is_linked = _READERS[name](entry, index, notes)
         messages.append(message)
         if name == "anthropic" and {*roles} - {"system"}:
             is_amid = message.role == "system"
@@ -42,7 +57,265 @@ def read_slowly(name: str, entries: Sequence[Any]) -> Conversation:
     user_first = name == "anthropic" or (name == "plain" and others[:1] == ["user"])
     bound = _opening_thought(entries, messages) if name == "anthropic" else ()
     units = group(messages, links)
-    return Conversation(name, tuple(messages), units, (), user_first, bound)
+    made = Conversation(name, tuple(messages), units, (), user_first)
+    return notes.added_to(made, bound=bound, opening=bound)
+
+
+class _Call(NamedTuple):
+    id: str | None
+    text: str
+
+
+def _read_content(content: object, index: int, notes: Notes) -> Draft:
+    draft = Draft(index)
+    draft.add_content(content, _TEXT, ())
+    notes.take(draft)
+    return draft
+
+
+def _message(draft: Draft, role: str, is_turn: bool) -> Message:
+    ids = tuple(draft.calls), tuple(draft.answers)
+    return Message(draft.index, role, tuple(draft.pieces), draft.images, *ids, is_turn)
+
+
+def _read_anthropic(raw: object, index: int, notes: Notes) -> tuple[Message, bool]:
+    """Read a message of any shape; return also whether it ends in a thought.
+
+    A thought at the end of a message belongs to the assistant's next message: the API joins the
+    two, and refuses a message that ends in a thought.
+    """
+    entry = as_entry(raw, index)
+    role = as_role(entry, index)
+    content = as_content(entry, index)
+    check_no_chat_calls(entry, index)
+    draft = _read_content(content, index, notes)
+    if role == "user" and has_only_results(content):
+        role = "tool"
+    message = _message(draft, role, role == "user")
+    return message, role == "assistant" and _ends_in_thought(content)
+
+
+def _ends_in_thought(content: object) -> bool:
+    if not content or not isinstance(content, (list, tuple)):
+        return False
+    last = content[-1]
+    if type(last) is not dict and not isinstance(last, Mapping):
+        return False
+    kind = last.get("type")
+    return isinstance(kind, str) and kind in THINKING_BLOCKS
+
+
+def _read_chat(raw: object, index: int, notes: Notes) -> tuple[Message, bool]:
+    """Read a message of any shape; return also whether it makes calls, to which tool messages
+    without an id belong."""
+    entry = as_entry(raw, index)
+    role = as_role(entry, index)
+    thoughts = _thoughts(entry, role)
+    draft = _chat_content(entry, index, _TOOL_RESULT if role == "tool" else _TEXT)
+    made: list[_Call] = []
+    answers: tuple[str, ...] = ()
+    if role == "tool":
+        answer = _answer_id(entry)
+        answers = () if answer is None else (answer,)
+    elif len(entry) > 2 or "content" not in entry:  # more than role and content
+        _read_extras(entry, draft)
+        made = _calls(entry, index)
+        for call in made:
+            draft.add(call.text, _TOOL_INPUT)
+    notes.take(draft)
+    if role == "user" and has_only_results(entry.get("content")):
+        role = "tool"
+    calls = (*draft.calls, *[call.id for call in made if call.id is not None])
+    pieces = (*thoughts, *draft.pieces)
+    answers = (*answers, *draft.answers)
+    message = Message(index, role, pieces, draft.images, calls, answers, role == "user")
+    return message, bool(made)
+
+
+def _thoughts(entry: Mapping[str, Any], role: str) -> list[Piece]:
+    for key in ("reasoning_content", "reasoning") if role == "assistant" else ():
+        reasoning = entry.get(key)
+        if reasoning and isinstance(reasoning, str):
+            return [Piece(reasoning, _THINKING)]
+    return []
+
+
+def _chat_content(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Draft:
+    """Read a content as pieces of `kind`; raises InvalidMessageError."""
+    draft = Draft(index)
+    draft.add_content(as_content(entry, index), kind, ("content",))
+    draft.add_pictures(entry)
+    return draft
+
+
+def _read_extras(entry: Mapping[str, Any], draft: Draft) -> None:
+    """Read the assistant's fields beside its content; speech without words is a medium."""
+    draft.add(entry.get("refusal"), _TEXT)
+    audio = entry.get("audio")
+    if isinstance(audio, Mapping) and audio:
+        before = len(draft.pieces)
+        draft.add_readable(audio.get("transcript"), _TEXT)
+        draft.images += len(draft.pieces) == before
+    if blocks := state_blocks(entry):
+        draft.has_state = True
+        draft.add_readable(blocks, _TEXT)
+
+
+def _calls(entry: Mapping[str, Any], index: int) -> list[_Call]:
+    """Return the tool calls of a message, the deprecated single one included."""
+    made = []
+    tool_calls = entry.get("tool_calls")
+    if tool_calls is not None:
+        for part_index, raw in enumerate(as_list(tool_calls, index, "tool_calls")):
+            call = as_entry(raw, index, f"tool_calls[{part_index}]")
+            call_id = call.get("id")
+            made.append(_Call(call_id if isinstance(call_id, str) else None, _call_text(call)))
+    function_call = entry.get("function_call")
+    if function_call is not None:
+        function = as_entry(function_call, index, "function_call")
+        name = function.get("name")
+        call_id = function_id(name) if isinstance(name, str) else None
+        made.append(_Call(call_id, tool_input_text(name, function.get("arguments"))))
+    return made
+
+
+def _call_text(call: Mapping[str, Any]) -> str:
+    function = call.get("function")
+    if isinstance(function, Mapping):
+        return tool_input_text(function.get("name"), function.get("arguments"))
+    custom = call.get("custom")
+    if isinstance(custom, Mapping):
+        return tool_input_text(custom.get("name"), custom.get("input"))
+    return " ".join(readable_texts(call))
+
+
+def _answer_id(entry: Mapping[str, Any]) -> str | None:
+    answer = entry.get("tool_call_id")
+    if isinstance(answer, str):
+        return answer
+    answers = entry.get("tool_call_ids")
+    if isinstance(answers, (list, tuple)) and answers and isinstance(answers[0], str):
+        return answers[0]
+    name = entry.get("name")
+    if entry["role"] == "function" and isinstance(name, str):
+        return function_id(name)
+    return None
+
+
+def _read_plain(raw: object, index: int, notes: Notes) -> tuple[Message, bool]:
+    """Read a message of any shape; it belongs to no other."""
+    entry = as_entry(raw, index)
+    role = as_role(entry, index)
+    kind = _TOOL_RESULT if role == "tool" else _TEXT
+    draft = _plain_content(entry, index, kind)
+    notes.take(draft)
+    if role == "user" and has_only_results(entry.get("content")):
+        role = "tool"
+    ids = tuple(draft.calls), tuple(draft.answers)
+    return Message(index, role, tuple(draft.pieces), draft.images, *ids, role == "user"), False
+
+
+def _plain_content(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Draft:
+    """Read a message's texts, and the pictures that Ollama keeps beside them."""
+    draft = Draft(index)
+    draft.add_content(as_content(entry, index), kind, ("content",))
+    draft.add_pictures(entry)
+    return draft
+
+
+def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[claude_code._Line], list[int]]:
+    """Return the lines of the conversation in its order, and the indices of all others."""
+    lines: list[claude_code._Line] = []
+    sidechain: list[claude_code._Line] = []
+    ignored: list[int] = []
+    seen: set[object] = set()
+    for index, raw in enumerate(entries):
+        entry = raw if type(raw) is dict else as_entry(raw, index)
+        kind = entry.get("type")
+        if not claude_code.is_seen(entry):
+            if not isinstance(kind, str):
+                remedy = "pass only the lines of one transcript"
+                raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
+            ignored.append(index)
+            continue
+        uuid = entry.get("uuid")
+        if isinstance(uuid, str):
+            if uuid in seen:
+                ignored.append(index)
+                continue
+            seen.add(uuid)
+        message = entry.get("message")
+        if kind != "attachment" and not isinstance(message, Mapping):
+            remedy = f"a '{kind}' line needs its message; leave the line out"
+            raise InvalidMessageError(index, "message", message, "a mapping", remedy)
+        content = claude_code.content_of(entry)
+        if is_empty(content):  # Claude Code leaves it out when it sends
+            ignored.append(index)
+            continue
+        role = "assistant" if kind == "assistant" else "user"
+        message_id = message.get("id") if role == "assistant" and message is not None else None
+        if not isinstance(message_id, str):
+            message_id = None
+        line = claude_code._Line(index, role, content, message_id, entry)
+        # The SDK's stream names the subagent's call where the file has isSidechain.
+        is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
+        (sidechain if is_sidechain else lines).append(line)
+    if not lines:
+        lines, sidechain = sidechain, []
+    ignored += [line.index for line in sidechain]
+    branch = transcript_branch(list(entries))
+    if branch is None:
+        lines = claude_code._calls_first(lines)
+    else:
+        by_index = {line.index: line for line in lines}
+        lines = [by_index.pop(index) for index in branch if index in by_index]
+        ignored += by_index
+    return lines, sorted(ignored)
+
+
+def is_empty(content: object) -> bool:
+    if not content:
+        return content is None or isinstance(content, (str, list))
+    if isinstance(content, str):
+        return content.isspace()
+    return isinstance(content, list) and all(
+        isinstance(block, Mapping) and claude_code._is_whitespace(block) for block in content
+    )
+
+
+def _read_lines(
+    entries: Sequence[Any], notes: Notes
+) -> tuple[list[Message], list[tuple[int, int]], list[int]]:
+    """Read lines of any shape; return also the positions of messages that belong together, and the
+    indices of what is no message."""
+    lines, ignored = slow_spoken_lines(entries)
+    lines.sort(key=lambda line: line.index)
+    messages: list[Message] = []
+    links: list[tuple[int, int]] = []
+    first_lines: dict[str, int] = {}  # message id -> number of its first line
+    callers: dict[str, int] = {}  # call id -> number of its line
+    for number, line in enumerate(lines):
+        index, role, content, message_id, entry = line
+        draft = _read_content(content, index, notes)
+        if role == "assistant":
+            if message_id is not None:
+                first_line = first_lines.setdefault(message_id, number)
+                if first_line != number:
+                    links.append((first_line, number))
+            for call in draft.calls:
+                callers[call] = number
+        elif has_only_results(content):
+            role = "tool"
+        # Text that a tool adds to its result (as a skill) means nothing without the call.
+        source = entry.get("sourceToolUseID")
+        if isinstance(source, str) and source in callers:
+            links.append((callers[source], number))
+        is_user_turn = role == "user" and claude_code.is_of_the_user(entry)
+        messages.append(_message(draft, role, is_user_turn))
+    return messages, links, ignored
+
+
+_READERS = {"anthropic": _read_anthropic, "openai_chat": _read_chat, "plain": _read_plain}
 
 
 def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tuple[int, ...]:
@@ -54,8 +327,9 @@ def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tup
             break
     if first is None or first is messages[-1]:
         return ()
-    begins = anthropic._begins_with_thought(entries[first.index])
-    has_piece = any(piece.kind == anthropic._THINKING for piece in first.pieces)
+    content = entries[first.index].get("content")
+    begins = isinstance(content, (list, tuple)) and bool(content) and is_thinking(content[0])
+    has_piece = any(piece.kind == _THINKING for piece in first.pieces)
     before = [first.index - 1] if first.index else []
     return (*before, first.index) if begins and not has_piece else ()
 
@@ -359,7 +633,7 @@ def _is_root(entry: dict[str, Any]) -> bool:
 def _is_spoken(entry: dict[str, Any]) -> bool:
     if not claude_code.is_seen(entry):
         return False
-    return not claude_code._is_empty(claude_code.content_of(entry))
+    return not is_empty(claude_code.content_of(entry))
 
 
 def _is_attached(entry: dict[str, Any]) -> bool:

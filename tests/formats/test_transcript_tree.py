@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from rehydrate import Context, compact_context, count_tokens, lint, validate
 from rehydrate._native import transcript_branch
 from rehydrate.formats import parse
-from rehydrate.formats.claude_code_writing import merged_lines
+from rehydrate.formats.claude_code import merged_lines
 from rehydrate.retention import read_session
 from tests.formats.reading_twin import branch
 

@@ -30,8 +30,12 @@ with warnings.catch_warnings():
         tool,
     )
 
-from rehydrate.integrations.agent_framework import RehydrateProvider, RehydrateWarning
-from rehydrate.integrations.agent_framework.provider import entries_of, picked
+from rehydrate.integrations.agent_framework import (
+    RehydrateProvider,
+    RehydrateWarning,
+    entries_of,
+    picked,
+)
 from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
 from tests.integrations.odd_fields import ODD

@@ -156,7 +156,7 @@ def test_a_hook_that_takes_too_long_is_not_waited_for(tmp_path, monkeypatch):
 
     ends = threading.Event()
     monkeypatch.setattr(
-        "rehydrate.integrations.claude_agent_sdk.hooks.answer", lambda *_, **__: ends.wait(60)
+        "rehydrate.integrations.claude_agent_sdk.answer", lambda *_, **__: ends.wait(60)
     )
     hooks = RehydrateHooks(cwd=tmp_path, folder=tmp_path / "data", timeout=0.05)
     with pytest.warns(RehydrateWarning, match="the hook for PreCompact did nothing"):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+import rehydrate.integrations
 from rehydrate import Budget, Context, PromptIR, compile
-from rehydrate.integrations import HostThread, PrefixThreads, RehydrateWarning
+from rehydrate.integrations import AdapterOptions, HostThread, PrefixThreads, RehydrateWarning
 from rehydrate.integrations.host_thread import Shown, shown_messages
+from rehydrate.integrations.openai_agents import RehydrateFilter
 from rehydrate.prompt import BEGINNING, History
 from tests.integrations import harbour
 
@@ -210,3 +216,30 @@ def test_arguments_of_a_call_may_be_json_and_wrong() -> None:
     assert "query is empty" in thread.answer("request_context", '{"query": ""}', "c1")
     assert "no JSON" in thread.answer("request_context", "{", "c2")
     assert "there is nothing to ask" in HostThread(chat).answer("request_context", {}, "c3")
+
+
+def _taking_options() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield each function of the adapters that takes the options of a TypedDict, by its name."""
+    for file in Path(rehydrate.integrations.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.args.kwarg is not None:
+                kind = ast.unparse(node.args.kwarg.annotation or node)
+                if kind.startswith("Unpack["):
+                    yield kind.removeprefix("Unpack[").removesuffix("]"), node
+
+
+def test_adapters_show_each_option_by_name() -> None:
+    found = list(_taking_options())
+    assert len(found) >= 16
+    for options, function in found:
+        shown = [ast.unparse(each) for each in function.decorator_list]
+        assert any(f"_options({options}" in each for each in shown), ast.unparse(function)[:200]
+
+
+def test_help_shows_an_option_with_its_type_and_its_default() -> None:
+    shown = inspect.signature(RehydrateFilter).parameters
+    assert not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in shown.values())
+    assert (shown["max_threads"].annotation, shown["max_threads"].default) == ("int", 1_024)
+    assert shown["budget"].default == Budget()
+    assert shown["asks_back"].default is True
+    assert set(AdapterOptions.__annotations__) < set(shown)

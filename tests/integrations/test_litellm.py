@@ -20,8 +20,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own imports
     litellm = pytest.importorskip("litellm", reason="litellm is not installed")
 
-from rehydrate.integrations.litellm import RehydrateHook, RehydrateProxyHook, RehydrateWarning
-from rehydrate.integrations.litellm.hooks import Conversation
+from rehydrate.integrations.litellm import (
+    Conversation,
+    RehydrateHook,
+    RehydrateProxyHook,
+    RehydrateWarning,
+)
 from tests.integrations import harbour
 from tests.provider import StrictProvider
 

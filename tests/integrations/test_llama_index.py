@@ -33,10 +33,10 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.bridge.pydantic import PrivateAttr
 
 from rehydrate.integrations.host_thread import Shown
-from rehydrate.integrations.llama_index import RehydrateMemory, RehydrateWarning
-from rehydrate.integrations.llama_index.memory import chat_of, picked
+from rehydrate.integrations.llama_index import RehydrateMemory, RehydrateWarning, entries_of, picked
 from tests.integrations import harbour
 from tests.integrations.odd_fields import ODD
+from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
 from tests.sizes import sized
 
@@ -321,20 +321,12 @@ MESSAGES = [
     ChatMessage(role="user", content="And?"),
     ChatMessage(role="assistant", blocks=[TextBlock(text="Four."), TextBlock(text="Or five.")]),
 ]
-CHATS = list(map(chat_of, MESSAGES))
-
-
-def shown_of(*indices: int | str, **changed: Any) -> list[Shown]:
-    return [
-        Shown(None, {"role": "user", "content": index})
-        if isinstance(index, str)
-        else Shown(index, {**CHATS[index], **changed.get(f"e{index}", {})})
-        for index in indices
-    ]
+ENTRIES = entries_of(MESSAGES)
+CHATS = [entry.chat for entry in ENTRIES]
 
 
 def pick(*indices: int | str, **changed: Any) -> list[ChatMessage]:
-    return picked(MESSAGES, CHATS, shown_of(*indices, **changed))
+    return picked(MESSAGES, ENTRIES, shown_of(ENTRIES, *indices, **changed))
 
 
 def test_messages_become_chat_dicts() -> None:
@@ -355,16 +347,20 @@ def test_files_of_any_block_count_once_and_never_as_text() -> None:
     words = CitableBlock(title="T", source="s", content=[TextBlock(text="The ferry is free.")])
     for role in ("user", "assistant", "tool"):
         for block in (pdf, citable, ImageBlock(image=b"png" * 50_000)):
-            chat = chat_of(ChatMessage(role=role, blocks=[block]))
-            assert 1_600 <= count_tokens([chat]) < 1_640
-        chat = chat_of(ChatMessage(role=role, blocks=[words]))
-        assert 5 <= count_tokens([chat]) < 20
+            (entry,) = entries_of([ChatMessage(role=role, blocks=[block])])
+            assert 1_600 <= count_tokens([entry.chat]) < 1_640
+        (entry,) = entries_of([ChatMessage(role=role, blocks=[words])])
+        assert 5 <= count_tokens([entry.chat]) < 20
 
 
 def test_calls_beside_the_blocks_are_calls() -> None:
     made = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
     message = ChatMessage(role="assistant", additional_kwargs={"tool_calls": [made]})
-    assert chat_of(message) == {"role": "assistant", "content": None, "tool_calls": [made]}
+    assert entries_of([message])[0].chat == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [made],
+    }
 
 
 def test_whole_messages_are_the_very_objects() -> None:
@@ -393,18 +389,18 @@ def test_what_is_shown_in_part_is_a_copy() -> None:
 
 
 def test_thinking_that_a_prompt_drops_is_dropped() -> None:
-    shown = shown_of(2)
+    shown = shown_of(ENTRIES, 2)
     for key in ("thinking_blocks", "reasoning_content"):
         del shown[0].message[key]
-    (made,) = picked(MESSAGES, CHATS, shown)
+    (made,) = picked(MESSAGES, ENTRIES, shown)
     assert made.blocks == MESSAGES[2].blocks[1:]
 
 
 def test_what_was_thinking_alone_is_left_out() -> None:
     alone = ChatMessage(role="assistant", blocks=[ThinkingBlock(content="Hm.")])
-    chat = chat_of(alone)
-    assert picked([alone], [chat], [Shown(0, chat)]) == [alone]
-    assert picked([alone], [chat], [Shown(0, {"role": "assistant", "content": ""})]) == []
+    entries = entries_of([alone])
+    assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
+    assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
 
 
 def test_a_message_that_cannot_be_read_is_passed_on_with_a_warning() -> None:
@@ -437,7 +433,7 @@ def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
         answer,
         ChatMessage(role="assistant", content="", additional_kwargs=beside),
     ]
-    chats = [chat_of(message) for message in messages]
+    chats = [entry.chat for entry in entries_of(messages)]
     for made in (chats[1]["tool_calls"][0], chats[3]["tool_calls"][0]):
         assert made["id"] == chats[2]["tool_call_id"]
         assert {type(each) for each in (made["id"], *made["function"].values())} == {str}
@@ -448,4 +444,4 @@ def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
 def test_a_message_without_blocks_says_nothing() -> None:
     message = ChatMessage(role="assistant", content="")
     message.blocks = None
-    assert chat_of(message) == {"role": "assistant", "content": ""}
+    assert entries_of([message])[0].chat == {"role": "assistant", "content": ""}

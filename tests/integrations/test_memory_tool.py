@@ -19,7 +19,7 @@ from rehydrate.context import Threads
 from rehydrate.errors import InvalidArgumentError, StoreClosedError
 from rehydrate.integrations.memory_tool import FileLimits, MemoryFiles
 from rehydrate.integrations.memory_tool.commands import MAX_VIEW_CHARS
-from rehydrate.integrations.memory_tool.file_log import FileLog
+from rehydrate.integrations.memory_tool.memory_files import FileLog
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.sizes import PATIENCE_SECONDS
 

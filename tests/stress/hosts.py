@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate import Budget, Context
-from rehydrate.integrations.host_thread import Shown, shown_messages
+from rehydrate.integrations.chat_dicts import Codec
+from rehydrate.integrations.host_thread import shown_messages
 from tests.stress.mutations import PIXELS
 
 
@@ -16,18 +17,17 @@ class Host(NamedTuple):
     turn: Callable[[str], list[Any]]
     """A user turn with a tool loop, as plain values; the text makes its ids its own."""
     load: Callable[[list[Any]], Sequence[Any]]
-    """Raises what it likes for what are no messages of the framework."""
-    chats: Callable[[Sequence[Any]], tuple[Any, list[dict[str, Any]]]]
-    """The adapter's entries, and their chat dicts."""
-    picked: Callable[[Sequence[Any], Any, list[Shown]], Sequence[Any]]
+    """Raises what it likes for what are not messages of the framework."""
+    codec: Codec[Any]
 
 
 def through(host: Host, messages: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
     """Return the chat dicts that an adapter makes of its host's messages, and what it sends."""
-    entries, chats = host.chats(messages)
+    entries = host.codec.entries_of(messages)
+    chats = [entry.chat for entry in entries]
     context = Context(provider="openai_chat", budget=Budget(soft_tokens=1_500))
     context.add(*chats)
-    return chats, host.picked(messages, entries, shown_messages(context.prompt()))
+    return chats, host.codec.picked(messages, entries, shown_messages(context.prompt()))
 
 
 def hosts() -> dict[str, Host]:
@@ -45,7 +45,7 @@ def hosts() -> dict[str, Host]:
 def _pydantic_ai() -> Host:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-    from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
+    from rehydrate.integrations.pydantic_ai.messages import CODEC
 
     def turn(name: str) -> list[Any]:
         call = {"part_kind": "tool-call", "tool_name": "look", "tool_call_id": f"c_{name}"}
@@ -91,17 +91,13 @@ def _pydantic_ai() -> Host:
             },
         ]
 
-    def chats(messages: Sequence[Any]) -> tuple[Any, list[dict[str, Any]]]:
-        entries = entries_of(messages)
-        return entries, [entry.chat for entry in entries]
-
-    return Host(turn, ModelMessagesTypeAdapter.validate_python, chats, picked)
+    return Host(turn, ModelMessagesTypeAdapter.validate_python, CODEC)
 
 
 def _google_adk() -> Host:
     from google.genai.types import Content
 
-    from rehydrate.integrations.google_adk.contents import entries_of, picked
+    from rehydrate.integrations.google_adk.contents import CODEC
 
     def turn(name: str) -> list[Any]:
         blob = {"data": PIXELS, "mime_type": "image/png"}
@@ -133,20 +129,16 @@ def _google_adk() -> Host:
             },
         ]
 
-    def chats(messages: Sequence[Any]) -> tuple[Any, list[dict[str, Any]]]:
-        entries = entries_of(messages)
-        return entries, [entry.chat for entry in entries]
-
     def load(values: list[Any]) -> list[Any]:
         return [Content.model_validate(each) for each in values]
 
-    return Host(turn, load, chats, picked)
+    return Host(turn, load, CODEC)
 
 
 def _llama_index() -> Host:
     from llama_index.core.llms import ChatMessage
 
-    from rehydrate.integrations.llama_index.memory import chat_of, picked
+    from rehydrate.integrations.llama_index import CODEC
 
     def turn(name: str) -> list[Any]:
         call = {"block_type": "tool_call", "tool_name": "look"}
@@ -184,20 +176,16 @@ def _llama_index() -> Host:
             },
         ]
 
-    def chats(messages: Sequence[Any]) -> tuple[Any, list[dict[str, Any]]]:
-        made = [chat_of(message) for message in messages]
-        return made, made
-
     def load(values: list[Any]) -> list[Any]:
         return [ChatMessage.model_validate(each) for each in values]
 
-    return Host(turn, load, chats, picked)
+    return Host(turn, load, CODEC)
 
 
 def _agent_framework() -> Host:
     from agent_framework import Message
 
-    from rehydrate.integrations.agent_framework.provider import entries_of, picked
+    from rehydrate.integrations.agent_framework import CODEC
 
     def turn(name: str) -> list[Any]:
         def call(number: str) -> dict[str, Any]:
@@ -241,11 +229,7 @@ def _agent_framework() -> Host:
             },
         ]
 
-    def chats(messages: Sequence[Any]) -> tuple[Any, list[dict[str, Any]]]:
-        entries = entries_of(messages)
-        return entries, [entry.chat for entry in entries]
-
     def load(values: list[Any]) -> list[Any]:
         return [Message.from_dict(each) for each in values]
 
-    return Host(turn, load, chats, picked)
+    return Host(turn, load, CODEC)

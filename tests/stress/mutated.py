@@ -236,7 +236,7 @@ class Run:
                 self.counts[f"{name} passed through"] += 1
                 return
             if not rehydrate.validate(before, "openai_chat"):
-                after, _ = host.chats(sent)[1], None
+                after = [entry.chat for entry in host.codec.entries_of(sent)]
                 _must_be_valid(after, "openai_chat", is_open=True)
 
         self._run(name, number, run)

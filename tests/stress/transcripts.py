@@ -407,15 +407,16 @@ def _hosts(t: Transcript) -> None:
     chats = _chats(t, with_system=False)
     for name, host in hosts().items():
         made = host.load(HOST_MESSAGES[name](chats))
-        entries, read = host.chats(made)
+        entries = host.codec.entries_of(made)
+        read = [entry.chat for entry in entries]
         same(f"{name}: the texts", _words(read), _words(chats))
         valid(name, read, "openai_chat", t.violations, is_open=True)
         for soft in (10 * t.tokens + 4_000, max(600, t.tokens // 3)):
             budget = Budget(soft_tokens=soft, hard_tokens=20 * t.tokens + 100_000)
             context = Context(provider="openai_chat", budget=budget)
             context.add(*read)
-            picked = host.picked(made, entries, shown_messages(context.prompt()))
-            sent = host.chats(picked)[1]
+            picked = host.codec.picked(made, entries, shown_messages(context.prompt()))
+            sent = [entry.chat for entry in host.codec.entries_of(picked)]
             valid(f"{name}: what is sent", sent, "openai_chat", t.violations, is_open=True)
 
 

@@ -57,7 +57,7 @@ from rehydrate.errors import (
     InvalidConversationError,
     ProviderError,
 )
-from rehydrate.formats._grouping import user_message
+from rehydrate.formats._reading import user_message
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.request import TimeRange

@@ -196,7 +196,7 @@ def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
 def _serve_stdio(server: Any) -> None:
     import anyio
 
-    from rehydrate.integrations.mcp_server.stdio import serve_stdio
+    from rehydrate.integrations.mcp_server.server import serve_stdio
 
     if _is_typed("messages"):
         say("an MCP client starts this command and speaks to it; end with Ctrl-D")
@@ -341,7 +341,7 @@ def _fetch(options: argparse.Namespace) -> int:
     from rehydrate.errors import StoreError, UnknownHandleError, UnknownThreadError
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
-    from rehydrate.integrations.claude_code.sessions import Session
+    from rehydrate.integrations.claude_code.transcript import Session
 
     home, project = Home.of(), project_of(os.getcwd())  # noqa: PTH109  the same as a hook's cwd
     if home.threads.exists():

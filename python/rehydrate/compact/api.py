@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate.compact.arguments import checked_arguments
+from rehydrate.compact.options import checked_arguments
 from rehydrate.compact.pipeline import compact
 from rehydrate.compact.result import Compaction
 

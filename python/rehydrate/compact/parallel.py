@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.lazy import lazy_property
+from rehydrate.compact.report import lazy_property
 from rehydrate.formats import anthropic, claude_code, openai_chat
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.openai_responses import program_of

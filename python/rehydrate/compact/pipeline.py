@@ -12,14 +12,13 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.arguments import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.excerpts import DivisibleTexts, Excerpts
-from rehydrate.compact.outline import Outline
-from rehydrate.compact.outline_plan import OutlinePlan
+from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
+from rehydrate.compact.outline import Outline, OutlinePlan
 from rehydrate.compact.parallel import Parted, PartedReasons
-from rehydrate.compact.query import WeightedQuery, weighted_query
 from rehydrate.compact.report import Decision, Report
 from rehydrate.compact.result import Compaction, NovelMemories, Reasons, Stats
+from rehydrate.compact.scoring import WeightedQuery, weighted_query
 from rehydrate.compact.signals import (
     COVERED,
     ExternalSignals,
@@ -37,8 +36,7 @@ from rehydrate.compact.thinking import (
     without_stale_thinking,
 )
 from rehydrate.formats._foreign import check_speakers
-from rehydrate.formats._grouping import user_message
-from rehydrate.formats._reading import as_sequence
+from rehydrate.formats._reading import as_sequence, user_message
 from rehydrate.messages import Conversation, Message, problems_of
 
 if TYPE_CHECKING:

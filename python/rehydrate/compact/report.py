@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rehydrate import _engine
-from rehydrate.compact.lazy import lazy_property
 from rehydrate.compact.result import BlockReport, Dropped, Explanation, UnitReport
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import COVERED
@@ -30,6 +29,29 @@ class DroppedUnit(NamedTuple):
     unit: int
     tokens: int
     coverage: float
+
+
+T = TypeVar("T")
+
+
+class lazy_property(Generic[T]):  # noqa: N801 - a decorator
+    """`functools.cached_property` without the lock that it holds up to Python 3.11.
+
+    All instances share that lock: threads wait for each other, and a child process that is forked
+    meanwhile waits for ever. Two threads may compute the same value; both get an equal one.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        """Keep the method."""
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        """Compute the value; from then on the instance's own attribute hides this descriptor."""
+        value = self._compute(instance)
+        instance.__dict__[self._name] = value
+        return value
 
 
 class Decision:

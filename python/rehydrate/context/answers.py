@@ -13,7 +13,7 @@ from datetime import datetime, tzinfo
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from rehydrate.compact.query import WeightedQuery
+from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.log import Remainders
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.thread import ANSWER_WORDS_TOKENS, ModelView

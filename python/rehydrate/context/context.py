@@ -30,16 +30,15 @@ from rehydrate.context.stored import Stored, read_stored
 from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._grouping import user_message
+from rehydrate.formats._reading import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.counting import upper_bound
-from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache
 from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
 from rehydrate.prompt.stale_thinking import checked_policy
-from rehydrate.prompt.target import Pass, RenderCache
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Durability, Threads

@@ -23,7 +23,7 @@ from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, RenderCache
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
@@ -32,16 +32,14 @@ from rehydrate.prompt.section import Meta, Outcome, Section, Stability, ToolDef
 from rehydrate.prompt.sources import check_names, sources_of, with_documents
 from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items, with_items
-from rehydrate.prompt.target import RenderCache
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.embedding.choice import Choice
-    from rehydrate.prompt.ir import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt, Pass
     from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
-    from rehydrate.prompt.target import Pass
 
 
 _FIRST_ONLY = ("system", "tools")

@@ -15,15 +15,14 @@ from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError, UnreadableIRError
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Target
 from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import IR_KIND, VERSION as IR_VERSION, document, plain
-from rehydrate.prompt.target import Target
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
-    from rehydrate.prompt.target import RenderCache
+    from rehydrate.prompt.ir import RenderCache
 
 
 NOT_THE_SAME = (

@@ -20,7 +20,7 @@ from rehydrate.context.context_store.proposals import (
     transcript,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._grouping import user_message
+from rehydrate.formats._reading import user_message
 from rehydrate.prompt.compiler import compile as compile_ir
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.ir import PromptIR, ProviderSummary

@@ -33,7 +33,7 @@ from rehydrate.formats._reading import (
 )
 from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
-from rehydrate.formats.langchain_chat import langchain_to_openai, openai_to_langchain
+from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
 from rehydrate.messages import PROVIDER_OF, Conversation, FormatName
 

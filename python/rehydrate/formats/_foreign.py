@@ -11,8 +11,7 @@ from reprlib import Repr
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, Violation
-from rehydrate.formats._reading import PROOF, is_langchain_message, type_of
-from rehydrate.formats.blocks import as_content
+from rehydrate.formats._reading import PROOF, as_content, is_langchain_message, type_of
 from rehydrate.formats.thinking import THINKING_BLOCKS
 from rehydrate.messages import Conversation, normal_role
 

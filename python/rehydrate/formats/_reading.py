@@ -3,44 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
 from typing import Any
 
 from rehydrate._native import (
+    Draft,
+    as_content,
+    chat_answer,
+    chat_calls,
+    check_no_chat_calls,
+    check_pair,
     first_telling,
+    line_content,
+    line_is_seen,
+    line_is_users,
     read_entries,
+    read_places,
     read_transcript,
+    readable_texts,
+    spoken_lines,
     transcript_branch,
 )
-from rehydrate.errors import InvalidMessageError
-from rehydrate.messages import normal_role
+from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.messages import PieceKind, normal_role
 
-__all__ = [
-    "HINT",
-    "NONE",
-    "PROOF",
-    "Path",
-    "Places",
-    "as_entry",
-    "as_list",
-    "as_parts",
-    "as_role",
-    "as_sequence",
-    "compact_json",
+__all__ = [  # and all that is defined here
+    "Draft",
+    "as_content",
+    "chat_answer",
+    "chat_calls",
+    "check_no_chat_calls",
+    "check_pair",
     "first_telling",
-    "is_langchain_message",
-    "json_object",
+    "line_content",
+    "line_is_seen",
+    "line_is_users",
     "read_entries",
+    "read_places",
     "read_transcript",
-    "replace_texts",
-    "tool_input_text",
+    "readable_texts",
+    "spoken_lines",
     "transcript_branch",
-    "type_of",
-    "wrong_content",
 ]
-
 
 # The result of `detect` for one entry: how strongly it shows the format of the whole list.
 NONE, HINT, PROOF = 0, 1, 2
@@ -157,6 +163,37 @@ def type_of(block: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+"""Anthropic's blocks that call a tool."""
+
+STATE_BLOCKS = frozenset({"compaction", "compaction_summary"})
+"""Summaries that a provider itself wrote: it ignores all before the last one."""
+
+MEDIA_BLOCKS = frozenset(
+    {
+        *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
+        *("file", "container_upload", "input_file", "computer_screenshot", "media"),
+    }
+)
+"""Pictures and files of any provider or gateway; each costs a constant."""
+
+
+def is_call(kind: str) -> bool:
+    """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
+    its own name."""
+    return kind in CALLS or kind.endswith("_tool_use")
+
+
+def misplaced_pairs(entry: Mapping[str, Any], index: int) -> Iterator[Violation]:
+    """Yield a violation where blocks of a content are calls or results, as Anthropic has them: no
+    other provider takes them there."""
+    draft = Draft(index)
+    draft.add_content(as_content(entry, index), PieceKind.TEXT, ("content",))
+    if draft.has_pair:
+        what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'"
+        yield Violation(index, "misplaced_block", what)
+
+
 def as_list(value: object, index: int, part: str) -> Sequence[Any]:
     """Return a list inside an entry; raises InvalidMessageError for anything else."""
     if isinstance(value, (list, tuple)):
@@ -234,3 +271,51 @@ def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
     for step, below in inner.items():
         copy[step] = replace_texts(copy[step], below)
     return tuple(copy) if isinstance(entry, tuple) else copy
+
+
+class Ledger:
+    """The call ids made and answered so far; the validators pair calls and results with it."""
+
+    __slots__ = ("_answered", "_unanswered")
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, int] = {}
+        self._answered: set[str] = set()
+
+    def call(self, call: str) -> bool:
+        """Record a call; return whether its id was called before."""
+        is_repeated = call in self._unanswered
+        self._unanswered[call] = self._unanswered.get(call, 0) + 1
+        return is_repeated
+
+    def answer(self, answer: str) -> bool:
+        """Record a result; return whether it is one too many for its id."""
+        if self._unanswered.get(answer):
+            self._unanswered[answer] -= 1
+            self._answered.add(answer)
+            return False
+        return answer in self._answered
+
+    def knows(self, call: object) -> bool:
+        """Return whether this id was called."""
+        return isinstance(call, str) and call in self._unanswered
+
+
+def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noqa: A002
+    """Return a user's message in a format. `is_turn=False`: text that Rehydrate adds in the user's
+    role, marked as no turn of the user where the format has such a mark.
+
+    >>> user_message("hello", "anthropic")
+    {'role': 'user', 'content': 'hello'}
+    """
+    if format == "langchain":
+        from langchain_core.messages import HumanMessage
+
+        return HumanMessage(text)
+    message = {"role": "user", "content": text}
+    if format == "codex":
+        return {"type": "response_item", "payload": {"type": "message", **message}}
+    if format != "claude_code":
+        return message
+    line = {"type": "user", "message": message}
+    return line if is_turn else {**line, "isMeta": True}

@@ -6,52 +6,51 @@ and to the assistant's that follows. Blocks that a client cannot pair or read (s
 tools, compaction, unknown ones) are counted as text, pass through unchanged and never fail. A
 server tool's result is usually in the assistant's own message. Where it follows in a later one,
 both are one unit.
+
+`write` makes the messages of a request; `mark` sets a cache mark on the last fit block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
+    CALLS,
     HINT,
     NONE,
     PROOF,
+    Draft,
     Path,
     Places,
+    as_content,
     as_entry,
     as_role,
+    check_no_chat_calls,
+    check_pair,
+    is_call,
     read_entries,
     replace_texts,
     type_of,
     wrong_content,
 )
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules, system_rules
-from rehydrate.formats.blocks import (
-    CALLS,
-    Draft,
-    Notes,
-    as_content,
-    check_pair,
-    has_only_results,
-    is_anthropic,
-    is_call,
-)
 from rehydrate.formats.calls import Input, Inputs, is_signed
-from rehydrate.formats.thinking import (
-    THINKING_BLOCKS,
-    Nothing,
-    content_without_thinking,
-    is_thinking,
+from rehydrate.formats.neutral import (
+    Call,
+    Media,
+    NeutralMessage,
+    Part,
+    RenderedMessage,
+    Result,
+    Text,
 )
-from rehydrate.messages import Conversation, Message, Piece, PieceKind
+from rehydrate.formats.thinking import THINKING_BLOCKS, Nothing, content_without_thinking
+from rehydrate.messages import Conversation, PieceKind
 
 NAME = "anthropic"
 replace = replace_texts
-
-_TEXT, _THINKING = PieceKind.TEXT, PieceKind.THINKING
 
 THOUGHT_ONLY = "(Nothing but thinking.)"
 """What is left of such a message where there must be one."""
@@ -66,16 +65,6 @@ _NATIVE_BLOCKS = CALLS | {
     "compaction",
     "container_upload",
 }
-
-
-class Body(NamedTuple):
-    """The contents of a message, by the field names of `Message`."""
-
-    pieces: tuple[Piece, ...] = ()
-    images: int = 0
-    calls: tuple[str, ...] = ()
-    answers: tuple[str, ...] = ()
-    only_results: bool = False
 
 
 def detect(entry: Mapping[str, Any]) -> int:
@@ -97,50 +86,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Anthropic messages; raises InvalidMessageError for an entry that is no message."""
-    notes = Notes()
-    read = read_entries(NAME, entries, partial(_read_entry, notes=notes))
-    opening = _opening_thought(entries, read)
-    return notes.added_to(read, user_first=True, bound=opening, opening=opening)
-
-
-def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
-    """Read a message of any shape; return also whether it ends in a thought.
-
-    A thought at the end of a message belongs to the assistant's next message: the API joins the
-    two, and refuses a message that ends in a thought.
-    """
-    entry = as_entry(raw, index)
-    role = as_role(entry, index)
-    content = as_content(entry, index)
-    _check_no_chat_calls(entry, index)
-    body = read_content(content, index, notes)
-    if role == "user" and body.only_results:
-        role = "tool"
-    message = Message(index, role, *body[:4], role == "user")
-    return message, role == "assistant" and _ends_in_thought(content)
-
-
-def _check_no_chat_calls(entry: Mapping[str, Any], index: int) -> None:
-    """Raise InvalidMessageError for OpenAI chat's calls and results, which pair with no block."""
-    for key in ("tool_calls", "tool_call_id", "function_call"):
-        if value := entry.get(key):
-            remedy = "pass format='openai_chat', or convert it to Anthropic's blocks"
-            raise InvalidMessageError(index, key, value, "no call of OpenAI chat's", remedy)
-
-
-def _opening_thought(entries: Sequence[Any], read: Conversation) -> tuple[int, ...]:
-    """Return the index of the message that begins the open tool loop, if it begins with a thought
-    without text (redacted, or not displayed); no piece shows such a thought. And that of the
-    message before it: without the user's turn an earlier reply would begin the loop.
-
-    With thinking enabled the API refuses a loop that does not begin with a thought.
-    """
-    first = read.loop_opening()
-    if first is None or first == read.message_count - 1 or not _begins_with_thought(entries[first]):
-        return ()
-    if any(piece.kind is _THINKING for piece in read.message(first).pieces):
-        return ()
-    return tuple(range(max(first - 1, 0), first + 1))
+    return read_entries(NAME, entries)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -150,7 +96,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
         entry = as_entry(raw, index)
         role = as_role(entry, index)
         as_content(entry, index)
-        _check_no_chat_calls(entry, index)
+        check_no_chat_calls(entry, index)
         blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
         messages.append(Spoken(index, role, blocks, entry.get("content") is None))
     rules = broken_rules([each for each in messages if each.role != "system"])
@@ -169,28 +115,10 @@ def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
                 continue
             part = f"content[{part_index}]"
             found = as_entry(block, index, part)
-            if not is_anthropic(found):
-                check_pair(found, index, part)
+            check_pair(found, index, part)
             yield found
     elif content is not None:
         raise wrong_content(content, index)
-
-
-def read_content(content: object, index: int, notes: Notes | None = None) -> Body:
-    """Read a message's content: a string, a list of blocks or nothing.
-
-    Reads every shape and reports what is wrong; the native reader reads the common shapes faster.
-    """
-    draft = _read(content, index, ())
-    if notes is not None:
-        notes.take(draft)
-    return Body(
-        tuple(draft.pieces),
-        draft.images,
-        tuple(draft.calls),
-        tuple(draft.answers),
-        has_only_results(content),
-    )
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
@@ -205,8 +133,10 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
 
 
 def places_in(content: object, index: int, path: Path) -> Places:
-    """Return the paths of the pieces that `read_content` reads of the content at `path`."""
-    return _read(content, index, path).places
+    """Return the paths of the pieces that are read of the content at `path`."""
+    draft = Draft(index)
+    draft.add_content(content, PieceKind.TEXT, path)
+    return draft.places
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
@@ -275,23 +205,134 @@ def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any]
     return None if rest is Nothing else {**entry, "content": rest}
 
 
-def _read(content: object, index: int, path: Path) -> Draft:
-    """Read the content at `path` of an entry; raises InvalidMessageError."""
-    draft = Draft(index)
-    draft.add_content(content, _TEXT, path)
-    return draft
+MARK = {"type": "ephemeral"}
+_UNFIT = frozenset({"thinking", "redacted_thinking"})
 
 
-def _begins_with_thought(entry: Mapping[str, Any]) -> bool:
-    content = entry.get("content")
-    return isinstance(content, (list, tuple)) and bool(content) and is_thinking(content[0])
+def system(text: str) -> dict[str, Any]:
+    """Return a system block."""
+    return {"type": "text", "text": text}
 
 
-def _ends_in_thought(content: object) -> bool:
-    if not content or not isinstance(content, (list, tuple)):
+def user(text: str) -> dict[str, Any]:
+    """Return a message for a text of Rehydrate's own."""
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+
+def own(entry: Any) -> Any:
+    """Return a message with role and content only; the API refuses other keys.
+
+    >>> own({"role": "assistant", "content": "hi", "tool_calls": None})
+    {'role': 'assistant', 'content': 'hi'}
+    """
+    return entry if len(entry) == 2 else {key: entry.get(key) for key in ("role", "content")}
+
+
+def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``client.messages.create``."""
+    return {
+        **({"tools": tools} if tools else {}),
+        **({"system": system} if system else {}),
+        "messages": messages,
+    }
+
+
+def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
+    """Return messages; a system entry amid them becomes a user message that says it is one, and so
+    does a document of the assistant's, which the API takes from the user only (2026-10-21)."""
+    sent: list[RenderedMessage] = []
+    for each in messages:
+        if each.role == "system":
+            text = f"[system]\n{each.text}"
+            sent += [RenderedMessage(user(text), each.sources)] if each.text else []
+        elif each.entry is not None:
+            sent.append(RenderedMessage(each.entry, each.sources))
+        else:
+            blocks = [block for part in each.parts for block in _blocks(part)]
+            role = "assistant" if each.role == "assistant" else "user"
+            documents = [block for block in blocks if block["type"] == "document"]
+            if documents and role == "assistant":
+                blocks = [block for block in blocks if block["type"] != "document"]
+                content = [{"type": "text", "text": "[assistant]"}, *documents]
+                sent.append(RenderedMessage({"role": "user", "content": content}, each.sources))
+            if blocks:
+                sent.append(RenderedMessage({"role": role, "content": blocks}, each.sources))
+    return sent
+
+
+def mark(message: Any) -> Any | None:
+    """Return a shallow copy with a cache mark on the last fit block.
+
+    None if no block can: thinking and empty texts cannot.
+
+    >>> mark({"role": "user", "content": "hi"})["content"][0]["cache_control"]
+    {'type': 'ephemeral'}
+    """
+    if "role" not in message:
+        return message if _is_marked(message) else {**message, "cache_control": MARK}
+    content = message["content"]
+    if isinstance(content, str):
+        block = {"type": "text", "text": content, "cache_control": MARK}
+        return {**message, "content": [block]} if content.strip() else None
+    for index in range(len(content) - 1, -1, -1):
+        block = content[index]
+        if _is_fit(block) and _is_marked(block):
+            return message  # the caller's own mark, which may have another time to live
+        if _is_fit(block):
+            marked = [*content]
+            block = {"type": "text", "text": block} if isinstance(block, str) else block
+            marked[index] = {**block, "cache_control": MARK}
+            return {**message, "content": marked}
+    return None
+
+
+def marks_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the cache marks of a tool, a block or a content."""
+    if isinstance(value, Mapping):
+        own = [value["cache_control"]] if _is_marked(value) else []
+        return own + (marks_in(value.get("content")) if value.get("type") == "tool_result" else [])
+    if isinstance(value, (list, tuple)):
+        return [mark for inner in value for mark in marks_in(inner)]
+    return []
+
+
+def _is_marked(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("cache_control") is not None
+
+
+def _is_fit(block: Any) -> bool:
+    if isinstance(block, str):
+        return bool(block.strip())
+    if not isinstance(block, Mapping) or type_of(block) in _UNFIT:
         return False
-    last = content[-1]
-    if type(last) is not dict and not isinstance(last, Mapping):
-        return False
-    kind = last.get("type")
-    return isinstance(kind, str) and kind in THINKING_BLOCKS
+    return type_of(block) != "text" or bool(str(block.get("text") or "").strip())
+
+
+def _blocks(part: Part) -> list[dict[str, Any]]:
+    if isinstance(part, Text):
+        return [{"type": "text", "text": part.text}]
+    if isinstance(part, Media):
+        return [_media(part)]
+    if isinstance(part, Call):
+        value = part.input if isinstance(part.input, Mapping) else {"input": part.input}
+        return [{"type": "tool_use", "id": part.id, "name": part.name, "input": value}]
+    return [_result(part)]
+
+
+def _result(result: Result) -> dict[str, Any]:
+    content: Any = [block for part in result.parts for block in _blocks(part)]
+    if len(content) == 1 and "text" in content[0]:
+        content = content[0]["text"]
+    block = {"type": "tool_result", "tool_use_id": result.id, "content": content}
+    return {**block, "is_error": True} if result.is_error else block
+
+
+def _media(media: Media) -> dict[str, Any]:
+    kind = "image" if media.kind == "image" else "document"
+    head, comma, data = media.url.partition(",")
+    if media.url.startswith("data:") and comma and head.endswith(";base64"):
+        media_type = head[5:-7].partition(";")[0]
+        source = {"type": "base64", "media_type": media_type, "data": data}
+    else:
+        source = {"type": "url", "url": media.url}
+    return {"type": kind, "source": source}

@@ -15,8 +15,7 @@ from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
-from rehydrate.formats._grouping import Ledger
-from rehydrate.formats._reading import type_of
+from rehydrate.formats._reading import Ledger, type_of
 
 __all__ = ["Spoken", "broken_rules", "system_rules"]
 

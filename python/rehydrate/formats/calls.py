@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from rehydrate._check import check_choice
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._reading import Path, type_of
-from rehydrate.formats.blocks import is_call
+from rehydrate.formats._reading import Path, is_call, type_of
 
 __all__ = [
     "Input",

@@ -23,28 +23,29 @@ notification) are user messages that the model sees, but no turns of the user.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
     Places,
-    as_entry,
+    line_content,
+    line_is_seen,
+    line_is_users,
     read_transcript,
     replace_texts,
+    spoken_lines,
     transcript_branch,
     type_of,
 )
-from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
+from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
-from rehydrate.formats.blocks import Notes
 from rehydrate.formats.calls import Inputs, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
-from rehydrate.messages import Conversation, Message
+from rehydrate.messages import Conversation
 
 NAME = "claude_code"
 replace = replace_texts
@@ -72,46 +73,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
-    notes = Notes()
-    found = read_transcript(entries, partial(read_content, notes=notes))
-    if found is None:
-        notes = Notes()
-        messages, links, skipped = read_slowly(entries, notes)
-        found = Conversation.grouped(NAME, tuple(messages), links), skipped
-    read, ignored = found
-    return notes.added_to(read, ignored=ignored, user_first=True)
-
-
-def read_slowly(
-    entries: Sequence[Any], notes: Notes | None = None
-) -> tuple[list[Message], list[tuple[int, int]], list[int]]:
-    """Read lines of any shape; return also the positions of messages that belong together, and the
-    indices of what is no message."""
-    lines, ignored = spoken_lines(entries)
-    lines.sort(key=lambda line: line.index)
-    messages: list[Message] = []
-    links: list[tuple[int, int]] = []
-    first_lines: dict[str, int] = {}  # message id -> number of its first line
-    callers: dict[str, int] = {}  # call id -> number of its line
-    for number, line in enumerate(lines):
-        index, role, content, message_id, entry = line
-        body = read_content(content, index, notes)
-        if role == "assistant":
-            if message_id is not None:
-                first_line = first_lines.setdefault(message_id, number)
-                if first_line != number:
-                    links.append((first_line, number))
-            for call in body.calls:
-                callers[call] = number
-        elif body.only_results:
-            role = "tool"
-        # Text that a tool adds to its result (as a skill) means nothing without the call.
-        source = entry.get("sourceToolUseID")
-        if isinstance(source, str) and source in callers:
-            links.append((callers[source], number))
-        is_user_turn = role == "user" and is_of_the_user(entry)
-        messages.append(Message(index, role, *body[:4], is_user_turn))
-    return messages, links, ignored
+    return read_transcript(entries)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -120,7 +82,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     Lines are merged as Claude Code merges them when it sends: blocks of one message id together,
     consecutive user lines together with their results first, whitespace-only texts left out.
     """
-    lines, _ = spoken_lines(entries)
+    lines = _lines_of(entries)
     spoken: list[Spoken] = []
     by_id: dict[str, Spoken] = {}
     for line in lines:
@@ -177,54 +139,11 @@ def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None if rest is Nothing else {**entry, "message": {**message, "content": rest}}
 
 
-def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
-    """Return the lines of the conversation in its order, and the indices of all others."""
-    lines: list[_Line] = []
-    sidechain: list[_Line] = []
-    ignored: list[int] = []
-    seen: set[object] = set()
-    for index, raw in enumerate(entries):
-        entry = raw if type(raw) is dict else as_entry(raw, index)
-        kind = entry.get("type")
-        if not is_seen(entry):
-            if not isinstance(kind, str):
-                remedy = "pass only the lines of one transcript"
-                raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
-            ignored.append(index)
-            continue
-        uuid = entry.get("uuid")
-        if isinstance(uuid, str):
-            if uuid in seen:
-                ignored.append(index)
-                continue
-            seen.add(uuid)
-        message = entry.get("message")
-        if kind != _QUEUED and not isinstance(message, Mapping):
-            remedy = f"a '{kind}' line needs its message; leave the line out"
-            raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        content = content_of(entry)
-        if _is_empty(content):  # Claude Code leaves it out when it sends
-            ignored.append(index)
-            continue
-        role = "assistant" if kind == "assistant" else "user"
-        message_id = message.get("id") if role == "assistant" and message is not None else None
-        if not isinstance(message_id, str):
-            message_id = None
-        line = _Line(index, role, content, message_id, entry)
-        # The SDK's stream names the subagent's call where the file has isSidechain.
-        is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
-        (sidechain if is_sidechain else lines).append(line)
-    if not lines:
-        lines, sidechain = sidechain, []
-    ignored += [line.index for line in sidechain]
-    branch = transcript_branch([_outline_of(entry) for entry in entries])
-    if branch is None:
-        lines = _calls_first(lines)
-    else:
-        by_index = {line.index: line for line in lines}
-        lines = [by_index.pop(index) for index in branch if index in by_index]
-        ignored += by_index
-    return lines, sorted(ignored)
+def _lines_of(entries: Sequence[Any]) -> list[_Line]:
+    """Return the lines of the conversation in its order."""
+    found, is_ordered = spoken_lines(entries)
+    lines = list(map(_Line._make, found))
+    return lines if is_ordered else _calls_first(lines)
 
 
 def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
@@ -304,7 +223,7 @@ def taken_back(entries: Sequence[Any]) -> frozenset[int]:
     frozenset({0})
     """
     lines = {n: entry for n, entry in enumerate(entries) if isinstance(entry, Mapping)}
-    branch = transcript_branch([_outline_of(entry) for entry in lines.values()])
+    branch = transcript_branch(list(lines.values()))
     if branch is None:
         return frozenset()
     numbers = list(lines)
@@ -330,94 +249,14 @@ def repeated(entries: Sequence[Any]) -> frozenset[int]:
     return frozenset(found)
 
 
-_QUEUED = "attachment"
-
-
-def is_seen(entry: Mapping[str, Any]) -> bool:
-    """Return whether the model may have seen a line: by its type, on whatever branch it is."""
-    kind = entry.get("type")
-    if entry.get("isApiErrorMessage"):
-        return False
-    if kind == _QUEUED:
-        attachment = entry.get("attachment")
-        return isinstance(attachment, Mapping) and attachment.get("type") == "queued_command"
-    return isinstance(kind, str) and kind in _SPEAKERS
-
-
-def content_of(entry: Mapping[str, Any]) -> Any:
-    """Return the content of a line that the model saw.
-
-    >>> content_of({"type": "user", "message": {"role": "user", "content": "Fix the login."}})
-    'Fix the login.'
-    """
-    around, key = _path_of(entry)
-    found = entry.get(around)
-    return found.get(key) if isinstance(found, Mapping) else None
+is_seen = line_is_seen
+content_of = line_content
+is_of_the_user = line_is_users
 
 
 def _path_of(entry: Mapping[str, Any]) -> tuple[str, str]:
-    return (_QUEUED, "prompt") if entry.get("type") == _QUEUED else ("message", "content")
-
-
-def is_of_the_user(entry: Mapping[str, Any]) -> bool:
-    """Return whether the user wrote a line of the user's role, and not the harness."""
-    source = entry
-    if entry.get("type") == _QUEUED:
-        source = entry[_QUEUED]
-        if source.get("commandMode", "prompt") not in ("prompt", None):
-            return False
-    origin = source.get("origin")
-    kind = origin.get("kind") if isinstance(origin, Mapping) else None
-    if isinstance(kind, str) and kind != "human":
-        return False
-    return not (entry.get("isMeta") or entry.get("isCompactSummary"))
-
-
-_TREE_KEYS = (
-    *("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp"),
-    *("isSidechain", "parent_tool_use_id", "isApiErrorMessage", "isMeta", "isCompactSummary"),
-    "sourceToolUseID",
-)
-
-
-def _outline_of(entry: Any) -> dict[str, Any]:
-    """Return a line as the tree reads it; what the tree asks of it, where its shape is odd."""
-    is_common = type(entry) is dict and type(entry.get("type")) is str
-    if is_common and type(content_of(entry)) in (str, list, type(None)):
-        whole: dict[str, Any] = entry
-        return whole
-    made: dict[str, Any] = {key: _plain(entry[key]) for key in _TREE_KEYS if key in entry}
-    around, key = _path_of(entry)
-    found = entry.get(around)
-    if isinstance(found, Mapping):
-        content = found.get(key)
-        if isinstance(content, (list, tuple)):
-            content = [
-                {name: _plain(value) for name, value in block.items() if name in _BLOCK_KEYS}
-                if isinstance(block, Mapping)
-                else _plain(block)
-                for block in content
-            ]
-        of = {"type": _plain(found.get("type")), "id": _plain(found.get("id"))}
-        made[around] = {**of, key: _plain(content)}
-    return made
-
-
-_BLOCK_KEYS = frozenset({"type", "id", "tool_use_id", "text"})
-
-
-def _plain(value: Any) -> Any:
-    return str.__str__(value) if isinstance(value, str) else value
-
-
-def _is_empty(content: object) -> bool:
-    if not content:
-        return content is None or isinstance(content, (str, list))
-    if isinstance(content, str):
-        return content.isspace()
-    return isinstance(content, list) and all(
-        isinstance(block, Mapping) and _is_whitespace(block) for block in content
-    )
+    is_queued = entry.get("type") == "attachment"
+    return ("attachment", "prompt") if is_queued else ("message", "content")
 
 
 def _is_whitespace(block: Mapping[str, Any]) -> bool:
@@ -427,3 +266,78 @@ def _is_whitespace(block: Mapping[str, Any]) -> bool:
 
 def _is_no_result(numbered: tuple[int, Mapping[str, Any]]) -> bool:
     return numbered[1].get("type") != "tool_result"
+
+
+class Merged(NamedTuple):
+    """A message, and the indices of its lines."""
+
+    message: dict[str, Any]
+    sources: tuple[int, ...]
+
+
+def merged_lines(entries: Sequence[Any]) -> list[Merged]:
+    """Merge the lines into messages; their blocks are the same objects as in the transcript.
+
+    The lines of one message id become one assistant message. Of neighbouring user lines all results
+    come first, in one message; other user content follows line by line, so that a line added later
+    changes no message before it.
+    """
+    lines = _lines_of(entries)
+    turns: list[_Turn] = []
+    by_id: dict[str, _Turn] = {}
+    for line in lines:
+        turn = by_id.get(line.message_id) if line.message_id is not None else None
+        if turn is None and line.role == "user" and turns and turns[-1].role == "user":
+            turn = turns[-1]
+        if turn is None:
+            turn = _Turn(line.role, [])
+            turns.append(turn)
+            if line.message_id is not None:
+                by_id[line.message_id] = turn
+        turn.lines.append((line.index, line.content))
+    return [message for turn in turns for message in turn.messages()]
+
+
+class _Turn(NamedTuple):
+    """Consecutive lines of one role: indices and contents."""
+
+    role: str
+    lines: list[tuple[int, object]]
+
+    def messages(self) -> list[Merged]:
+        """Return one assistant message; for the user the results, then the rest line by line."""
+        if self.role == "assistant":
+            return _merged("assistant", [(n, list(_blocks(said, n))) for n, said in self.lines])
+        answers: list[tuple[int, list[Any]]] = []
+        spoken: list[Merged] = []
+        for index, content in self.lines:
+            if isinstance(content, str):
+                spoken.append(Merged({"role": "user", "content": content}, (index,)))
+                continue
+            blocks = list(_blocks(content, index))
+            results = [block for block in blocks if _is_result(block)]
+            if results:
+                answers.append((index, results))
+            rest = [block for block in blocks if not _is_result(block)]
+            spoken += _merged("user", [(index, rest)])
+        return _merged("user", answers) + spoken
+
+
+def _merged(role: str, parts: Sequence[tuple[int, list[Any]]]) -> list[Merged]:
+    content = [block for _, blocks in parts for block in blocks]
+    sources = tuple([index for index, _ in parts])
+    return [Merged({"role": role, "content": content}, sources)] if content else []
+
+
+def _blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
+    """Return the blocks of a content without blank ones, which are not sent."""
+    return (block for block in iter_blocks(content, index) if not _is_blank(block))
+
+
+def _is_result(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "tool_result"
+
+
+def _is_blank(block: Mapping[str, Any]) -> bool:
+    text = block.get("text")
+    return block.get("type") == "text" and isinstance(text, str) and not text.strip()

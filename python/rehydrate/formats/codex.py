@@ -15,8 +15,15 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import openai_responses
-from rehydrate.formats._reading import NONE, PROOF, Places, as_entry, replace_texts, type_of
-from rehydrate.formats.blocks import STATE_BLOCKS
+from rehydrate.formats._reading import (
+    NONE,
+    PROOF,
+    STATE_BLOCKS,
+    Places,
+    as_entry,
+    replace_texts,
+    type_of,
+)
 from rehydrate.formats.calls import Inputs
 from rehydrate.messages import Conversation
 

@@ -12,32 +12,36 @@ require it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.errors import InvalidMessageError, MissingPackageError, Violation
 from rehydrate.formats import openai_chat
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
+    Draft,
     Path,
+    Places,
     as_entry,
+    as_list,
     as_parts,
+    as_role,
+    as_sequence,
     is_langchain_message,
+    json_object,
     replace_texts,
-    tool_input_text,
     type_of,
 )
-from rehydrate.formats.blocks import Draft, Notes
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.formats.thinking import Nothing, content_without_thinking
-from rehydrate.messages import Conversation, Message, PieceKind, normal_role
+from rehydrate.messages import Conversation, PieceKind, normal_role
 
 NAME = "langchain"
 
-_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
-_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+_TEXT, _TOOL_RESULT, _THINKING = PieceKind.TEXT, PieceKind.TOOL_RESULT, PieceKind.THINKING
 
 _ROLES = {"human": "user", "ai": "assistant"}
 _PARTIAL_BLOCKS = frozenset({"input_json_delta", "tool_call_chunk"})
@@ -53,11 +57,10 @@ def detect(entry: object) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read LangChain messages; raises InvalidMessageError for anything else."""
-    messages: list[Message] = []
+    rows: list[tuple[Draft, str, list[str], tuple[str, ...], bool]] = []
     links: list[tuple[int, int]] = []
     ignored: list[int] = []
     caller: int | None = None  # index of the calls that tool messages without an id answer
-    notes = Notes()
     for index, raw in enumerate(entries):
         entry = as_message(raw, index)
         if entry.type == "remove":
@@ -66,21 +69,18 @@ def parse(entries: Sequence[Any]) -> Conversation:
         role = role_of(entry)
         calls = calls_of(entry)
         draft = _read(entry, index, role, calls)
-        notes.take(draft)
         answers = _answers(entry, role)
-        number = len(messages)
+        number = len(rows)
         if role != "tool":
             caller = number if calls else None
         elif not answers and caller is not None:
             links.append((caller, number))
         if role == "user" and answers and len(answers) == len(entry.content):
             role = "tool"  # nothing but results
-        ids = tuple([call.id for call in calls if call.id is not None])
-        messages.append(
-            Message(index, role, tuple(draft.pieces), draft.images, ids, answers, role == "user")
-        )
-    read = Conversation.grouped(NAME, tuple(messages), links)
-    return notes.added_to(read, ignored=ignored, user_first=read.begins_with_user())
+        ids = [call.id for call in calls if call.id is not None]
+        rows.append((draft, role, ids, answers, role == "user"))
+    read = Conversation.drafted(NAME, rows, links, ignored=ignored)
+    return read.replace(user_first=read.begins_with_user())
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -98,7 +98,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     ]
 
 
-def places(entry: Any, index: int) -> list[Path | None]:
+def places(entry: Any, index: int) -> Places:
     """Return the path of each text that `parse` reads of this message; None: it must not change."""
     message = as_message(entry, index)
     return _read(message, index, role_of(message), calls_of(message)).places
@@ -188,7 +188,7 @@ def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
     if isinstance(audio, Mapping):
         draft.add_readable(audio.get("transcript", audio), _TEXT)
     for call in calls:
-        draft.add(tool_input_text(call.name, call.input), _TOOL_INPUT)
+        draft.add_input(call.name, call.input)
     return draft
 
 
@@ -390,3 +390,121 @@ def _as_openai_sent(entry: Any) -> Iterator[Call]:
 
 def _id(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+_DEVELOPER = "__openai_role__"  # LangChain's note that a system message is the developer's
+_SPEAKS_OTHERWISE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
+_EXTRAS = ("refusal", "reasoning_content", "audio", "function_call")
+
+
+def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """Convert LangChain message objects to OpenAI chat dicts; LangChain need not be installed.
+
+    Texts, blocks, tool calls (invalid ones too), results, ids, names and refusals are kept. Fields
+    that no provider is sent are dropped: a message's own id, its metadata, a tool's artifact.
+    Raises InvalidMessageError with the index for an entry that is no message or cannot be in a
+    request.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> langchain_to_openai([HumanMessage("hi")])
+    [{'role': 'user', 'content': 'hi'}]
+    """
+    return [_to_openai(as_message(raw, i), i) for i, raw in enumerate(as_sequence(messages))]
+
+
+def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
+    """Convert OpenAI chat dicts to LangChain message objects, made by langchain-core.
+
+    Arguments of a call that are no JSON object become an invalid tool call, which keeps their text.
+    Raises MissingPackageError without langchain-core, InvalidMessageError for an entry that is no
+    message.
+
+    >>> openai_to_langchain([{"role": "user", "content": "hi"}])[0].content
+    'hi'
+    """
+    entries = [as_entry(raw, index) for index, raw in enumerate(as_sequence(messages))]
+    for index, entry in enumerate(entries):
+        as_role(entry, index)
+    try:
+        from langchain_core.messages import convert_to_messages
+    except ImportError:
+        raise MissingPackageError("langchain-core", "makes LangChain's messages") from None
+    converted = []
+    for index, entry in enumerate(entries):
+        calls = _calls_for_langchain(entry, index)
+        # LangChain's own parser of calls refuses arguments that are no JSON, as models write them.
+        rest = {key: entry[key] for key in entry if key != "tool_calls" and entry[key] is not None}
+        try:
+            (message,) = convert_to_messages([{"content": "", **rest}])
+        except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+            remedy = f"LangChain says: {str(error).splitlines()[0]}"
+            raise InvalidMessageError(index, "", entry, "an OpenAI chat message", remedy) from error
+        converted.append(message.model_copy(update=calls) if any(calls.values()) else message)
+    return converted
+
+
+def _to_openai(entry: Any, index: int) -> dict[str, Any]:
+    role = role_of(entry)
+    if entry.type == "remove":
+        remedy = "it is an order to a graph's state; leave it out"
+        raise InvalidMessageError(index, "", entry, "a message that is sent", remedy)
+    extras = extras_of(entry)
+    message: dict[str, Any] = {"role": extras.get(_DEVELOPER, role), "content": _content(entry)}
+    if isinstance(getattr(entry, "tool_call_id", None), str):
+        message["tool_call_id"] = entry.tool_call_id
+    elif role == "tool":
+        message["role"] = "function"
+    if entry.name is not None:
+        message["name"] = entry.name
+    message |= {key: extras[key] for key in _EXTRAS if key in extras}
+    calls = [call for call in calls_of(entry) if not call.by_server]
+    if calls and "function_call" not in message:
+        message["tool_calls"] = [_call_for_openai(call) for call in calls]
+    if message["content"] in ("", []) and not _SPEAKS_OTHERWISE.isdisjoint(message):
+        message["content"] = None
+    return message
+
+
+def _content(entry: Any) -> Any:
+    if not isinstance(entry.content, list):
+        return entry.content
+    # Calls among the blocks are moved into `tool_calls`, which holds all of them.
+    client_calls = CALL_BLOCKS.keys() - SERVER_BLOCKS
+    return [
+        block
+        for block in entry.content
+        if not (isinstance(block, Mapping) and type_of(block) in client_calls)
+    ]
+
+
+def _call_for_openai(call: Call) -> dict[str, Any]:
+    arguments = call.input
+    if not isinstance(arguments, str):
+        given = {} if arguments is None else arguments
+        arguments = json.dumps(given, ensure_ascii=False, default=str)
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def _calls_for_langchain(entry: Mapping[str, Any], index: int) -> dict[str, list[Any]]:
+    """Return the fields of an AIMessage that hold these calls."""
+    calls: list[Any] = []
+    invalid: list[Any] = []
+    for part_index, raw in enumerate(as_list(entry.get("tool_calls") or [], index, "tool_calls")):
+        part = f"tool_calls[{part_index}]"
+        call = as_entry(raw, index, part)
+        function = call.get("function")
+        if not isinstance(function, Mapping):
+            remedy = "LangChain's messages hold no others; leave its message and its result out"
+            raise InvalidMessageError(index, part, call, "a function call", remedy)
+        arguments = function.get("arguments")
+        made = {"name": function.get("name"), "args": arguments, "id": call.get("id")}
+        parsed = json_object(arguments)
+        if parsed is None:
+            invalid.append(made | {"error": None, "type": "invalid_tool_call"})
+        else:
+            calls.append(made | {"args": parsed, "type": "tool_call"})
+    return {"tool_calls": calls, "invalid_tool_calls": invalid}

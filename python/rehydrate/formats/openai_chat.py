@@ -7,52 +7,55 @@ writes its id as the one of `tool_call_ids`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rehydrate.errors import Violation
-from rehydrate.formats._grouping import Ledger
 from rehydrate.formats._reading import (
     HINT,
     NONE,
     PROOF,
+    Ledger,
     Path,
     Places,
     as_entry,
-    as_list,
     as_role,
+    chat_answer,
+    chat_calls,
+    misplaced_pairs,
     read_entries,
+    read_places,
     replace_texts,
-    tool_input_text,
     type_of,
 )
-from rehydrate.formats.blocks import Draft, Notes, as_content, has_only_results, readable_texts
 from rehydrate.formats.calls import Input, Inputs, inputs_among_blocks, is_signed
+from rehydrate.formats.neutral import (
+    Call,
+    Media,
+    NeutralMessage,
+    RenderedMessage,
+    Result,
+    Text,
+    arguments,
+    one_or_all,
+)
 from rehydrate.formats.thinking import Nothing, content_without_thinking
-from rehydrate.messages import Conversation, Message, Piece, PieceKind
+from rehydrate.messages import Conversation
 
 NAME = "openai_chat"
 replace = replace_texts
-
-_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
-_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 
 _NATIVE_KEYS = (
     *("tool_calls", "tool_call_id", "tool_call_ids", "function_call", "audio", "refusal"),
 )
 _NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_REASONING_KEYS = ("reasoning_content", "reasoning")
-# All of them, also those that gateways add to prove the thought to the provider.
-_THINKING_KEYS = frozenset({*_REASONING_KEYS, "reasoning_details", "thinking_blocks"})
+# Thoughts, and what gateways add to prove a thought to the provider.
+_THINKING_KEYS = frozenset(
+    {"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"}
+)
 # Some gateways write thoughts among the parts of the content.
 _THINKING_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-
-
-class _Call(NamedTuple):
-    id: str | None
-    text: str
 
 
 def detect(entry: Mapping[str, Any]) -> int:
@@ -72,44 +75,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read OpenAI chat messages; raises InvalidMessageError for an entry that is no message."""
-    notes = Notes()
-    return notes.added_to(read_entries(NAME, entries, partial(_read_entry, notes=notes)))
-
-
-def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
-    """Read a message of any shape; return also whether it makes calls, to which tool messages
-    without an id belong."""
-    entry = as_entry(raw, index)
-    role = as_role(entry, index)
-    thoughts = _thoughts(entry, role)
-    draft = _read_content(entry, index, _TOOL_RESULT if role == "tool" else _TEXT)
-    made: list[_Call] = []
-    answers: tuple[str, ...] = ()
-    if role == "tool":
-        answer = _answer_id(entry)
-        answers = () if answer is None else (answer,)
-    elif len(entry) > 2 or "content" not in entry:  # more than role and content
-        _read_extras(entry, draft)
-        made = _calls(entry, index)
-        for call in made:
-            draft.add(call.text, _TOOL_INPUT)
-    if notes is not None:
-        notes.take(draft)
-    if role == "user" and has_only_results(entry.get("content")):
-        role = "tool"
-    calls = (*draft.calls, *[call.id for call in made if call.id is not None])
-    pieces = (*thoughts, *draft.pieces)
-    answers = (*answers, *draft.answers)
-    message = Message(index, role, pieces, draft.images, calls, answers, role == "user")
-    return message, bool(made)
-
-
-def _thoughts(entry: Mapping[str, Any], role: str) -> list[Piece]:
-    for key in _REASONING_KEYS if role == "assistant" else ():
-        reasoning = entry.get(key)
-        if reasoning and isinstance(reasoning, str):
-            return [Piece(reasoning, _THINKING)]
-    return []
+    return read_entries(NAME, entries)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -120,7 +86,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         role = as_role(entry, index)
-        found += _read_content(entry, index, _TEXT).misplaced_pairs()
+        found += misplaced_pairs(entry, index)
         if entry["role"] not in _ROLES:
             what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
             found.append(Violation(index, "unknown_role", what))
@@ -129,27 +95,23 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
             continue
         found += _unanswered(waiting)
         waiting = {}
-        made = _calls(entry, index)
+        made = chat_calls(entry, index)
         found += _content_rules(index, entry, bool(made))
         for call in made:
-            if call.id is None:
+            if call is None:
                 found.append(Violation(index, "missing_id", "a tool call has no id"))
                 continue
-            ledger.call(call.id)
-            if call.id in waiting:
-                what = f"tool call id '{call.id}' stands twice in one message"
+            ledger.call(call)
+            if call in waiting:
+                what = f"tool call id '{call}' stands twice in one message"
                 found.append(Violation(index, "duplicate_id", what))
-            waiting[call.id] = index
+            waiting[call] = index
     return sorted(found, key=lambda violation: violation.index)
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the paths of an entry's texts; reasoning, refusals, calls and inputs do not change."""
-    message, _ = _read_entry(entry, index)
-    before = len(_thoughts(entry, message.role))
-    found = _read_content(entry, index, _TEXT).places
-    after = len(message.pieces) - before - len(found)
-    return [*[None] * before, *found, *[None] * after]
+    return read_places(NAME, entry, index)
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
@@ -199,7 +161,7 @@ def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any]
     if rest is content and not any(entry.get(key) for key in _THINKING_KEYS):
         return entry
     kept = {key: value for key, value in entry.items() if key not in _THINKING_KEYS}
-    acts = _calls(entry, index) or entry.get("refusal") or entry.get("audio")
+    acts = chat_calls(entry, index) or entry.get("refusal") or entry.get("audio")
     if (rest is Nothing or not content) and not acts:
         return None
     if rest is not content:
@@ -211,7 +173,7 @@ def _tool_message_rules(
     index: int, entry: Mapping[str, Any], ledger: Ledger, waiting: dict[str, int]
 ) -> list[Violation]:
     found = []
-    answer = _answer_id(entry)
+    answer = chat_answer(entry)
     if answer is None:
         what = "a tool message has no tool_call_id"
         found.append(Violation(index, "tool_message_without_call", what))
@@ -250,72 +212,10 @@ def _unanswered(waiting: Mapping[str, int]) -> list[Violation]:
     ]
 
 
-def _answer_id(entry: Mapping[str, Any]) -> str | None:
-    answer = entry.get("tool_call_id")
-    if isinstance(answer, str):
-        return answer
-    answers = entry.get("tool_call_ids")
-    if isinstance(answers, (list, tuple)) and answers and isinstance(answers[0], str):
-        return answers[0]
-    name = entry.get("name")
-    if entry["role"] == "function" and isinstance(name, str):
-        return function_id(name)
-    return None
-
-
 def function_id(name: str) -> str:
     """Return the id that pairs the deprecated `function_call` with its `function` message."""
     # No provider makes such a string, so it never equals a real id.
     return f"function_call:{name}"
-
-
-def _calls(entry: Mapping[str, Any], index: int) -> list[_Call]:
-    """Return the tool calls of a message, the deprecated single one included."""
-    made = []
-    tool_calls = entry.get("tool_calls")
-    if tool_calls is not None:
-        for part_index, raw in enumerate(as_list(tool_calls, index, "tool_calls")):
-            call = as_entry(raw, index, f"tool_calls[{part_index}]")
-            call_id = call.get("id")
-            made.append(_Call(call_id if isinstance(call_id, str) else None, _call_text(call)))
-    function_call = entry.get("function_call")
-    if function_call is not None:
-        function = as_entry(function_call, index, "function_call")
-        name = function.get("name")
-        call_id = function_id(name) if isinstance(name, str) else None
-        made.append(_Call(call_id, tool_input_text(name, function.get("arguments"))))
-    return made
-
-
-def _call_text(call: Mapping[str, Any]) -> str:
-    function = call.get("function")
-    if isinstance(function, Mapping):
-        return tool_input_text(function.get("name"), function.get("arguments"))
-    custom = call.get("custom")
-    if isinstance(custom, Mapping):
-        return tool_input_text(custom.get("name"), custom.get("input"))
-    return " ".join(readable_texts(call))
-
-
-def _read_content(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Draft:
-    """Read a content as pieces of `kind`; raises InvalidMessageError."""
-    draft = Draft(index)
-    draft.add_content(as_content(entry, index), kind, ("content",))
-    draft.add_pictures(entry)
-    return draft
-
-
-def _read_extras(entry: Mapping[str, Any], draft: Draft) -> None:
-    """Read the assistant's fields beside its content; speech without words is a medium."""
-    draft.add(entry.get("refusal"), _TEXT)
-    audio = entry.get("audio")
-    if isinstance(audio, Mapping) and audio:
-        before = len(draft.pieces)
-        draft.add_readable(audio.get("transcript"), _TEXT)
-        draft.images += len(draft.pieces) == before
-    if blocks := state_blocks(entry):
-        draft.has_state = True
-        draft.add_readable(blocks, _TEXT)
 
 
 def state_blocks(entry: Mapping[str, Any]) -> Any:
@@ -326,3 +226,88 @@ def state_blocks(entry: Mapping[str, Any]) -> Any:
     """
     fields = entry.get("provider_specific_fields")
     return (fields.get("compaction_blocks") or None) if isinstance(fields, Mapping) else None
+
+
+def system(text: str) -> dict[str, Any]:
+    """Return a system message."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> dict[str, Any]:
+    """Return a message for a text of Rehydrate's own."""
+    return {"role": "user", "content": text}
+
+
+def own(entry: Any) -> Any:
+    """Return a message unchanged: providers that use the chat format have keys of their own."""
+    return entry
+
+
+def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``client.chat.completions.create``."""
+    return {**({"tools": tools} if tools else {}), "messages": [*system, *messages]}
+
+
+def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
+    """Return messages. OpenAI takes media only from the user, so media in a result follow in a user
+    message behind all results of their turn. If a result is missing, they go before the calls."""
+    sent: list[RenderedMessage] = []
+    waiting: set[str | None] = set()
+    for each in messages:
+        made = [each.entry] if each.entry is not None else list(_messages(each))
+        waiting -= {part.id for part in each.parts if isinstance(part, Result)}
+        if waiting and len(made) > 1 and made[-1]["role"] == "user":
+            sent.insert(len(sent) - 1, RenderedMessage(made.pop(), each.sources))
+        sent += [RenderedMessage(message, each.sources) for message in made]
+        waiting = {part.id for part in each.parts if isinstance(part, Call)}
+    return sent
+
+
+def mark(message: Any) -> None:
+    """Return None: OpenAI caches prefixes without marks."""
+    del message
+
+
+def _messages(message: NeutralMessage) -> Iterator[dict[str, Any]]:
+    if message.role == "system":
+        if message.text:
+            yield system(message.text)
+    elif message.role == "assistant":
+        texts = [
+            {"type": "text", "text": part.text} for part in message.parts if type(part) is Text
+        ]
+        calls = [_call(part) for part in message.parts if isinstance(part, Call)]
+        if texts or calls:
+            content = one_or_all(texts, "text") if texts else None
+            tool_calls = {"tool_calls": calls} if calls else {}
+            yield {"role": "assistant", "content": content, **tool_calls}
+    else:
+        shown: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, Result):
+                answer = "\n\n".join(each.text for each in part.parts if isinstance(each, Text))
+                shown += [_media(each) for each in part.parts if isinstance(each, Media)]
+                yield {"role": "tool", "tool_call_id": part.id, "content": answer}
+        for part in message.parts:
+            if isinstance(part, Text):
+                shown.append({"type": "text", "text": part.text})
+            elif isinstance(part, Media):
+                shown.append(_media(part))
+        if shown:
+            yield {"role": "user", "content": one_or_all(shown, "text")}
+
+
+def _call(call: Call) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments(call.input)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _media(media: Media) -> dict[str, Any]:
+    if media.kind == "image":
+        return {"type": "image_url", "image_url": {"url": media.url}}
+    if not media.url.startswith("data:"):
+        return {"type": "text", "text": f"[file: {media.url}]"}  # it takes files by content only
+    return {
+        "type": "file",
+        "file": {"filename": media.name or "file.pdf", "file_data": media.url},
+    }

@@ -17,32 +17,45 @@ turn. The calls that a program makes belong to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     HINT,
+    MEDIA_BLOCKS,
     NONE,
     PROOF,
+    STATE_BLOCKS,
+    Draft,
     Path,
+    Places,
     as_entry,
     as_parts,
     as_role,
+    check_pair,
     replace_texts,
-    tool_input_text,
     type_of,
 )
-from rehydrate.formats.blocks import MEDIA_BLOCKS, STATE_BLOCKS, Draft, Notes, check_pair
 from rehydrate.formats.calls import Input, Inputs, is_signed
+from rehydrate.formats.neutral import (
+    Call,
+    Media,
+    NeutralMessage,
+    Part,
+    RenderedMessage,
+    Result,
+    Text,
+    arguments,
+    one_or_all,
+)
 from rehydrate.formats.openai_responses_rules import Item, broken_rules, is_by_server
-from rehydrate.messages import Conversation, Message, PieceKind
+from rehydrate.messages import Conversation, PieceKind
 
 NAME = "openai_responses"
 replace = replace_texts
 
-_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
-_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+_TEXT, _TOOL_RESULT, _THINKING = PieceKind.TEXT, PieceKind.TOOL_RESULT, PieceKind.THINKING
 
 # Types of calls: the tool's name, where the item does not have it, and the key of its input.
 _CALLS = {
@@ -100,26 +113,20 @@ def read_items(
 ) -> Conversation:
     """Read items of a list in the format `name`: each with its index, and whether it may be a turn
     of the user's own."""
-    messages: list[Message] = []
     turns = _Turns()
-    bound: list[int] = []
-    notes = Notes()
-    for position, (index, raw, may_be_turn) in enumerate(numbered):
-        item = _item(raw, index)
-        draft = _read(item)
+    items = [_item(raw, index) for index, raw, _ in numbered]
+    rows = []
+    for position, (item, (*_, may_be_turn)) in enumerate(zip(items, numbered, strict=True)):
         turns.add(item, position)
-        pieces, role = tuple(draft.pieces), item.role
-        calls = (item.call,) if item.call is not None else ()
-        answers = (item.answer,) if item.answer is not None else ()
-        is_turn = role == "user" and may_be_turn
-        messages.append(Message(index, role, pieces, draft.images, calls, answers, is_turn))
-        notes.take(draft)
-        if item.kind == "item_reference":
-            bound.append(index)
-    called = {call for message in messages for call in message.calls}
-    bound += [message.index for message in messages if not called.issuperset(message.answers)]
-    read = Conversation.grouped(name, tuple(messages), turns.links)
-    return notes.added_to(read, ignored=ignored, bound=bound)
+        calls = [] if item.call is None else [item.call]
+        answers = [] if item.answer is None else [item.answer]
+        is_turn = item.role == "user" and may_be_turn
+        rows.append((_read(item), item.role, calls, answers, is_turn))
+    called = {item.call for item in items} | {None}
+    bound = [
+        each.index for each in items if each.kind == "item_reference" or each.answer not in called
+    ]
+    return Conversation.drafted(name, rows, turns.links, ignored=ignored, bound=bound)
 
 
 class _Turns:
@@ -175,7 +182,7 @@ def broken_rules_of(numbered: Sequence[tuple[int, Any]]) -> list[Violation]:
     return broken_rules(items)
 
 
-def places(entry: Mapping[str, Any], index: int) -> list[Path | None]:
+def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the path of each text that `parse` reads of this entry; None: it must not change."""
     return _read(_item(entry, index)).places
 
@@ -275,7 +282,7 @@ def _read(item: Item) -> Draft:
         value = entry.get(key)
         if value is None and kind == "computer_call":
             value = entry.get("actions")
-        draft.add(tool_input_text(entry.get("name") if name is None else name, value), _TOOL_INPUT)
+        draft.add_input(entry.get("name") if name is None else name, value)
         for key in _OWN_RESULTS:
             _read_own_result(draft, entry.get(key))
     elif kind.endswith("_output") and item.role == "assistant":
@@ -287,10 +294,11 @@ def _read(item: Item) -> Draft:
     elif kind == "reasoning":
         draft.add_readable([entry.get("summary"), entry.get("content")], _THINKING)
     elif kind == "image_generation_call":
-        draft.images += isinstance(entry.get("result"), str)
+        if isinstance(entry.get("result"), str):
+            draft.add_medium()
         draft.add(entry.get("revised_prompt"), _TEXT)
     elif kind in STATE_BLOCKS:
-        draft.has_state = True
+        draft.add_state()
     elif kind in _TYPES or kind.endswith("_output"):
         draft.add_readable(entry, _TOOL_RESULT if item.role == "tool" else _TEXT)
     else:
@@ -302,7 +310,7 @@ def _read_parts(draft: Draft, item: Item, key: str, kind: PieceKind) -> None:
     """Read a content or an output: a string, one part or a list of them."""
     value = item.entry.get(key)
     if key == "output" and isinstance(value, Mapping):  # a screenshot
-        _read_part(draft, value, kind, (key,), key)
+        _read_part(draft, value, item.index, kind, (key,), key)
         return
     if isinstance(value, str):
         draft.add(value, kind, (key,))
@@ -312,17 +320,18 @@ def _read_parts(draft: Draft, item: Item, key: str, kind: PieceKind) -> None:
         if isinstance(part, str):
             draft.add(part, kind, path)
         else:
-            _read_part(draft, as_entry(part, item.index, place), kind, path, place)
+            found = as_entry(part, item.index, place)
+            _read_part(draft, found, item.index, kind, path, place)
 
 
 def _read_part(
-    draft: Draft, part: Mapping[str, Any], kind: PieceKind, path: Path, place: str
+    draft: Draft, part: Mapping[str, Any], index: int, kind: PieceKind, path: Path, place: str
 ) -> None:
     if "stdout" in part and not type_of(part):  # the output of one shell command
         draft.add(part.get("stdout"), kind, (*path, "stdout"))
         draft.add(part.get("stderr"), kind, (*path, "stderr"))
     else:
-        _check_own(part, draft.index, place)
+        _check_own(part, index, place)
         draft.add_block(part, kind, path, place)
 
 
@@ -335,6 +344,98 @@ def _check_own(block: Mapping[str, Any], index: int, part: str) -> None:
 def _read_own_result(draft: Draft, value: object) -> None:
     for part in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(part, Mapping) and type_of(part) in MEDIA_BLOCKS:
-            draft.images += 1
+            draft.add_medium()
         else:
             draft.add_readable(part, _TOOL_RESULT)
+
+
+_CHAT_KEYS = frozenset(
+    {
+        *("name", "tool_calls", "function_call", "refusal", "audio", "annotations"),
+        *("reasoning", "reasoning_content", "reasoning_details"),
+    }
+)
+
+
+def system(text: str) -> dict[str, Any]:
+    """Return a system message."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> dict[str, Any]:
+    """Return a message for a text of Rehydrate's own."""
+    return {"role": "user", "content": text}
+
+
+def own(entry: Any) -> Any:
+    """Return a message without chat's keys beside its content; an item unchanged.
+
+    >>> own({"role": "assistant", "content": "hi", "tool_calls": None})
+    {'role': 'assistant', 'content': 'hi'}
+    """
+    if "role" not in entry or _CHAT_KEYS.isdisjoint(entry):
+        return entry
+    return {key: value for key, value in entry.items() if key not in _CHAT_KEYS}
+
+
+def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``client.responses.create``."""
+    return {**({"tools": tools} if tools else {}), "input": [*system, *messages]}
+
+
+def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
+    """Return the messages as items."""
+    return [
+        RenderedMessage(item, each.sources)
+        for each in messages
+        for item in ([each.entry] if each.entry is not None else _items(each))
+    ]
+
+
+def mark(message: Any) -> None:
+    """Return None: OpenAI caches prefixes without marks."""
+    del message
+
+
+def _items(message: NeutralMessage) -> Iterator[dict[str, Any]]:
+    if message.role == "system":
+        if message.text:
+            yield system(message.text)
+    elif message.role == "assistant":
+        if message.text:
+            yield {"role": "assistant", "content": message.text}
+        for part in message.parts:
+            if isinstance(part, Call):
+                yield {
+                    "type": "function_call",
+                    "call_id": part.id,
+                    "name": part.name,
+                    "arguments": arguments(part.input),
+                }
+    else:
+        for part in message.parts:
+            if isinstance(part, Result):
+                output = _content(part.parts) if part.parts else ""
+                yield {"type": "function_call_output", "call_id": part.id, "output": output}
+        rest = [part for part in message.parts if isinstance(part, (Text, Media))]
+        if rest:
+            yield {"role": "user", "content": _content(rest)}
+
+
+def _content(parts: Sequence[Part]) -> Any:
+    shown: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, Text):
+            shown.append({"type": "input_text", "text": part.text})
+        elif isinstance(part, Media):
+            shown.append(_media(part))
+    return one_or_all(shown, "input_text")
+
+
+def _media(media: Media) -> dict[str, Any]:
+    if media.kind == "image":
+        return {"type": "input_image", "image_url": media.url, "detail": "auto"}
+    if media.url.startswith("data:"):
+        name = media.name or "file.pdf"
+        return {"type": "input_file", "filename": name, "file_data": media.url}
+    return {"type": "input_file", "file_url": media.url}

@@ -8,7 +8,6 @@ and saves the request where it does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from rehydrate.errors import Violation
@@ -17,18 +16,18 @@ from rehydrate.formats._reading import (
     Places,
     as_entry,
     as_role,
+    misplaced_pairs,
     read_entries,
+    read_places,
     replace_texts,
 )
-from rehydrate.formats.blocks import Draft, Notes, as_content, has_only_results
 from rehydrate.formats.calls import Inputs, inputs_among_blocks
-from rehydrate.messages import Conversation, Message, PieceKind
+from rehydrate.messages import Conversation
 
 NAME = "plain"
 replace = replace_texts
 
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
-_TEXT, _TOOL_RESULT = PieceKind.TEXT, PieceKind.TOOL_RESULT
 
 
 def detect(_entry: Mapping[str, Any]) -> int:
@@ -38,31 +37,7 @@ def detect(_entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read role/content messages; raises InvalidMessageError for an entry that is no message."""
-    notes = Notes()
-    read = read_entries(NAME, entries, partial(_read_entry, notes=notes))
-    return notes.added_to(read, user_first=read.begins_with_user())
-
-
-def _read_entry(raw: object, index: int, notes: Notes | None = None) -> tuple[Message, bool]:
-    """Read a message of any shape; it belongs to no other."""
-    entry = as_entry(raw, index)
-    role = as_role(entry, index)
-    kind = _TOOL_RESULT if role == "tool" else _TEXT
-    draft = _read(entry, index, kind)
-    if notes is not None:
-        notes.take(draft)
-    if role == "user" and has_only_results(entry.get("content")):
-        role = "tool"
-    ids = tuple(draft.calls), tuple(draft.answers)
-    return Message(index, role, tuple(draft.pieces), draft.images, *ids, role == "user"), False
-
-
-def _read(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Draft:
-    """Read a message's texts, and the pictures that Ollama keeps beside them."""
-    draft = Draft(index)
-    draft.add_content(as_content(entry, index), kind, ("content",))
-    draft.add_pictures(entry)
-    return draft
+    return read_entries(NAME, entries)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -73,7 +48,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
         if as_role(entry, index) not in _ROLES:
             what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
             found.append(Violation(index, "unknown_role", what))
-        found += _read(entry, index, _TEXT).misplaced_pairs()
+        found += misplaced_pairs(entry, index)
         if entry.get("content") is None:
             found.append(Violation(index, "null_content_without_calls", "content is null"))
     return found
@@ -81,7 +56,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the paths of an entry's texts: any plain text may be excerpted."""
-    return _read(entry, index, _TEXT).places
+    return read_places(NAME, entry, index)
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:

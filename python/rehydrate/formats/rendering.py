@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from rehydrate.formats import (
-    anthropic_writing,
+    anthropic,
     codex,
-    openai_chat_writing,
-    openai_responses_writing,
+    openai_chat,
+    openai_responses,
 )
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.anthropic_rules import can_be_followed_by_system
-from rehydrate.formats.claude_code_writing import merged_lines
+from rehydrate.formats.claude_code import merged_lines
 from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
 from rehydrate.formats.translation import Lost, notes_on, read
 from rehydrate.messages import Provider, normal_role
@@ -48,9 +48,9 @@ class Renderer(Protocol):
 
 
 RENDERERS: Mapping[Provider, Renderer] = {
-    "anthropic": anthropic_writing,
-    "openai_chat": openai_chat_writing,
-    "openai_responses": openai_responses_writing,
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
 }
 
 
@@ -137,7 +137,7 @@ def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
         texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
         if texts:
             text = "[system]\n" + "\n\n".join(texts)
-            messages.append(RenderedMessage(anthropic_writing.user(text), each.sources))
+            messages.append(RenderedMessage(anthropic.user(text), each.sources))
     messages = _in_their_turn(messages)
     if moved := _moved(rest, messages):
         lost[_MOVED] = moved
@@ -246,5 +246,5 @@ def _system_blocks(content: Any) -> list[Any]:
     for block in content or ():
         text = block if isinstance(block, str) else block.get("text")
         if isinstance(text, str) and text.strip():
-            blocks.append(anthropic_writing.system(text) if isinstance(block, str) else block)
+            blocks.append(anthropic.system(text) if isinstance(block, str) else block)
     return blocks

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats._reading import as_parts, json_object, type_of
-from rehydrate.formats.blocks import readable_texts
-from rehydrate.formats.claude_code_writing import merged_lines
+from rehydrate.formats._reading import as_parts, json_object, readable_texts, type_of
+from rehydrate.formats.claude_code import merged_lines
 from rehydrate.formats.codex import items_of
-from rehydrate.formats.langchain_chat import langchain_to_openai
+from rehydrate.formats.langchain import langchain_to_openai
 from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.formats.openai_responses_rules import is_by_server

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate.integrations.adapter import AdapterOptions as AdapterOptions
+    from rehydrate.integrations.adapter import (
+        AdapterOptions as AdapterOptions,
+        PrefixThreads as PrefixThreads,
+    )
     from rehydrate.integrations.host_thread import (
         HostReport as HostReport,
         HostThread as HostThread,
         RehydrateWarning as RehydrateWarning,
     )
-    from rehydrate.integrations.prefix_threads import PrefixThreads as PrefixThreads
 
 __all__, __dir__, __getattr__ = front(__name__)

@@ -1,24 +1,45 @@
-"""What adapters share: their options, and the threads that make a `Context` from them."""
+"""What adapters share: their options, the threads of their conversations, and the loop.
+
+PrefixThreads     the conversations of a host that does not name them: a list of messages goes to
+                  the thread whose messages it begins with; one that goes back, or branches off,
+                  gets a thread of its own
+AdapterThreads    the same, with contexts made from an adapter's options
+Adapter           messages in, the messages that a prompt shows out
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from operator import eq
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate._check import check_type
+from rehydrate._concurrency.async_wrappers import computed
+from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.context.prompt_builder import own_passes
-from rehydrate.integrations.host_thread import MAX_THREADS, HostReport
-from rehydrate.integrations.prefix_threads import PrefixThreads
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.chat_dicts import Codec
+from rehydrate.integrations.host_thread import (
+    MAX_THREADS,
+    HostReport,
+    HostThread,
+    Known,
+    Shown,
+    warn_passed_through,
+)
+from rehydrate.integrations.signatures import shows_options
 from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps, CapToolResults
-from rehydrate.prompt.counting import room
+from rehydrate.prompt.counting import room, text_tokens
+from rehydrate.prompt.ir import Pass
 from rehydrate.prompt.request import Budget
-from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
@@ -34,8 +55,8 @@ CHAT: Provider = "openai_chat"
 _ANTHROPIC = ("claude", "anthropic")
 
 
-class PassiveOptions(TypedDict, total=False):
-    """The options of an adapter that offers no tools: those of each `Context`, and two more."""
+class ContextOptions(TypedDict, total=False):
+    """The options of an adapter's contexts; those without a description are as in `Context`."""
 
     budget: Budget
     """The host's instructions and tools count in it."""
@@ -45,9 +66,8 @@ class PassiveOptions(TypedDict, total=False):
     """Summaries are written meanwhile."""
     caps: Caps | None
     """A tool's result over its cap is shown in part, with a handle of the whole."""
-    max_threads: int
-    """Conversations that are known; the longest unused goes first."""
     provider: Provider
+    """Not of adapters that have a `Codec`: chat dicts are OpenAI's."""
     model: str
     thinking: str
     granularity: str
@@ -64,18 +84,157 @@ class PassiveOptions(TypedDict, total=False):
     threads: Threads | None
 
 
+class PassiveOptions(ContextOptions, total=False):
+    """The options of an adapter that offers no tools."""
+
+    max_threads: int
+    """Conversations that are known; the longest unused goes first."""
+
+
 class AdapterOptions(PassiveOptions, total=False):
-    """The options of an adapter; those without a description are as in `Context`."""
+    """The options of an adapter."""
 
     asks_back: bool
     """The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not
     show. The default is True."""
 
 
-class AdapterThreads(PrefixThreads):
-    """The threads of an adapter's conversations, which make their contexts from its options."""
+shows_adapter_options = partial(
+    shows_options, givers=[Context], asks_back=True, caps=None, max_threads=MAX_THREADS
+)
+"""`shows_options` for a constructor that takes one of these."""
 
-    _tool_format: Provider = "anthropic"
+
+class Prompted(NamedTuple):
+    """What to send, and the thread that made it."""
+
+    thread: HostThread
+    shown: list[Shown]
+    given: Sequence[Any]
+    """The host's messages."""
+    scope: Hashable
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages to send."""
+        return [each.message for each in self.shown]
+
+
+class PrefixThreads:
+    """The threads of a host's conversations, within scopes; the longest unused goes first.
+
+    Two conversations with the same beginning share a thread as long as they say the same. Nothing
+    is shared between scopes: a scope is a user, a model, a conversation's name, or all of them.
+
+    >>> threads = PrefixThreads(lambda scope: Context(provider="openai_chat"))
+    >>> said = [{"role": "user", "content": "Which berth is free?"}]
+    >>> thread = threads.prompt(said).thread
+    >>> said.append({"role": "assistant", "content": "Berth 4."})
+    >>> threads.prompt(said).thread is thread, threads.prompt(said[1:]).thread is thread
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Any], Context],
+        *,
+        asks_back: bool = False,
+        max_threads: int = MAX_THREADS,
+        same: Same = eq,
+    ) -> None:
+        """Take what makes an empty `Context` for a scope."""
+        self._make = make
+        self._asks_back = asks_back
+        self._max_threads = max_threads
+        self._same = same
+        self._lock = RLock()
+        self._threads: list[tuple[Hashable, HostThread]] = []
+        """The last used is the last."""
+        self.last: HostThread | None = None
+        """The thread of the last prompt, whatever became of it."""
+
+    @property
+    def report(self) -> HostReport:
+        """What became of the last list of messages, of any conversation."""
+        return HostReport() if self.last is None else self.last.report
+
+    def find(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread | None:
+        """Return the thread that a list goes on from, the one with the most messages; None: there
+        is none."""
+        return self._found(messages, scope)[0]
+
+    def asking(self, messages: Sequence[Any], scope: Hashable = "") -> Prompted | None:
+        """Return what `answer` needs to know of a conversation that was prompted before; None: no
+        thread knows it."""
+        thread = self.find(messages, scope)
+        return None if thread is None else Prompted(thread, [], tuple(messages), scope)
+
+    def _found(self, messages: Sequence[Any], scope: Hashable) -> tuple[HostThread | None, Known]:
+        with self._lock:
+            threads = list(self._threads)
+        known = [(thread, thread.known_of(messages)) for other, thread in threads if other == scope]
+        thread, most = max(known, key=lambda found: found[1].count, default=(None, Known()))
+        return (thread, most) if most.count else (None, Known())
+
+    def prompt(
+        self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
+    ) -> Prompted:
+        """Return what to send, as `HostThread.prompt` does. It raises nothing."""
+        thread, known = self._found(messages, scope)
+        shown = None
+        if thread is not None:
+            shown = thread.shown_next(messages, known, reserved_tokens=reserved_tokens)
+        if thread is None or shown is None:  # another list went on from it meanwhile
+            thread = self._thread(scope)
+            shown = thread.shown(messages, reserved_tokens=reserved_tokens)
+        self.last = thread
+        self._note(scope, thread)
+        return Prompted(thread, shown, tuple(messages), scope)
+
+    def answer(
+        self, asking: Prompted, name: str, arguments: Mapping[str, Any] | str, call_id: str
+    ) -> str:
+        """Return the answer to a call that a prompt led to, as `HostThread.answer` does, from what
+        its own conversation said and no other."""
+        thread = asking.thread
+        text = thread.answer(name, arguments, call_id)
+        if thread.report.failure or thread.known_of(asking.given).count:
+            return text
+        # Another conversation began with the same words, and has gone on since.
+        alone = self._thread(asking.scope)
+        alone.shown(asking.given)
+        return alone.answer(name, arguments, call_id)
+
+    aprompt = computed(prompt)
+    aanswer = computed(answer)
+
+    def _thread(self, scope: Hashable) -> HostThread:
+        return HostThread(lambda: self._make(scope), asks_back=self._asks_back, same=self._same)
+
+    def _note(self, scope: Hashable, thread: HostThread) -> None:
+        """Keep the thread as the last used; one that failed knows nothing, and is not kept."""
+        with self._lock:
+            kept = [each for each in self._threads if each[1] is not thread]
+            if not thread.report.failure:
+                kept.append((scope, thread))
+            self._threads = kept[-self._max_threads :]
+
+
+class AdapterThreads(PrefixThreads):
+    """The threads of an adapter's conversations, which make their contexts from its options.
+
+    Messages are chat dicts, as a `Codec` makes them. A scope names the model, and the thread where
+    it has one; the options come before it.
+
+    >>> threads, scope = AdapterThreads({}, AgentScope()), AgentScope(model="gpt-5.1")
+    >>> threads.prompt([{"role": "user", "content": "Hello."}], scope).messages
+    [{'role': 'user', 'content': 'Hello.'}]
+    >>> [definition["name"] for definition in threads.definitions]
+    ['request_context', 'fetch_whole']
+    """
+
+    tool_format: Provider = "anthropic"
+    """Of the definitions."""
 
     def __init__(
         self, options: Mapping[str, Any], empty: Any, *, can_ask: bool = True, same: Same = eq
@@ -89,39 +248,12 @@ class AdapterThreads(PrefixThreads):
         max_threads = self._options.pop("max_threads", MAX_THREADS)
         super().__init__(self._context, asks_back=asks_back, max_threads=max_threads, same=same)
         context = self._context(empty)
-        self.definitions = ContextJIT(context).tools(self._tool_format) if asks_back else []
+        self.definitions = ContextJIT(context).tools(self.tool_format) if asks_back else []
         """Of the tools by which a model asks back."""
+        self.own_tools = {definition["name"] for definition in self.definitions}
 
     def _context(self, scope: Any) -> Context:
-        raise NotImplementedError
-
-
-class ChatThreads(AdapterThreads):
-    """The threads of a host whose messages are judged as OpenAI's chat dicts.
-
-    What a scope names (``named``) is given to its `Context`; the options come before it.
-
-    >>> threads, scope = ChatThreads({}, AgentScope()), AgentScope(model="gpt-5.1")
-    >>> threads.prompt([{"role": "user", "content": "Hello."}], scope).messages
-    [{'role': 'user', 'content': 'Hello.'}]
-    >>> [definition["name"] for definition in threads.definitions]
-    ['request_context', 'fetch_whole']
-    """
-
-    def __init__(
-        self,
-        options: Mapping[str, Any],
-        empty: Any,
-        *,
-        named: tuple[str, ...] = ("model",),
-        can_ask: bool = True,
-    ) -> None:
-        """Take the options as `AdapterThreads` does."""
-        self._named = named
-        super().__init__(options, empty, can_ask=can_ask)
-
-    def _context(self, scope: Any) -> Context:
-        named = {name: getattr(scope, name) for name in self._named}
+        named = {key: value for key, value in scope._asdict().items() if key in ("model", "thread")}
         return chat_context({**named, **self._options})
 
 
@@ -136,11 +268,49 @@ class Adapter:
     """What adapters of hosts with many conversations have."""
 
     _threads: AdapterThreads
+    _codec: Codec[Any] | None = None
+    """None: the host's messages are of one of our own formats."""
 
     @property
     def report(self) -> HostReport:
         """What became of the last request's messages, of any conversation."""
         return self._threads.report
+
+    async def _prompted(
+        self, messages: Sequence[Any], scope: Hashable, sent: Iterable[str]
+    ) -> tuple[Prompted, list[Any]]:
+        """Return the prompt of a conversation, and the host's messages that it shows.
+
+        ``sent`` are the texts that the model gets besides the messages: instructions and tools.
+        """
+        codec, reserved = self._codec, sum(text_tokens(list(sent)))
+        if codec is None:
+            prompted = await self._threads.aprompt(messages, scope, reserved_tokens=reserved)
+            return prompted, prompted.messages
+        entries = codec.entries_of(messages)
+        chats = [entry.chat for entry in entries]
+        prompted = await self._threads.aprompt(chats, scope, reserved_tokens=reserved)
+        return prompted, codec.picked(messages, entries, prompted.shown)
+
+
+@contextmanager
+def passing_through() -> Iterator[None]:
+    """Turn a failure into a warning; what it was to change goes on as it is."""
+    try:
+        yield
+    except Exception as error:
+        warn_passed_through(safe_error_text(error, "rehydrate"))
+
+
+def nothing_to_ask(name: str) -> str:
+    """Return the answer of a tool whose conversation nobody knows."""
+    return f"{name}: there is nothing to ask; answer with what you have"
+
+
+def tool_text(tool: Any, parameters: Any) -> str:
+    """Return a host's tool as its model reads it, to be counted."""
+    shown = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return compact_json(shown)
 
 
 def context_of(options: Mapping[str, Any], **fixed: Any) -> Context:

@@ -5,11 +5,16 @@ A host's messages are judged by them and not sent as them, so a picture is only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.host_thread import Shown
+
+M = TypeVar("M")
+"""A host's message."""
 
 
 class Entry(NamedTuple):
@@ -33,11 +38,11 @@ def text_of(value: Any) -> str:
 
 def text_part(text: Any) -> dict[str, Any]:
     """Return a part of a content."""
-    return {"type": "text", "text": text_of(text)}
+    return {"type": TEXT, "text": text_of(text)}
 
 
 def media_part(name: str, media_type: str | None) -> dict[str, Any]:
-    """Return a part that stands for a picture or a file of this name."""
+    """Return a part for a picture or a file of this name."""
     if (media_type or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": f"image:{name}"}}
     return {"type": "file", "file": {"file_id": name}}
@@ -51,6 +56,8 @@ def other_part(value: Any) -> dict[str, Any]:
     return {"type": "server_tool_result", "content": value}
 
 
+TEXT, CALL, THINKING = "text", "function", "thinking"
+"""The types of the parts that a prompt may show in part, or leave out of a reply."""
 STATE_PART = "compaction_summary"
 """The type of a part that the provider itself wrote in place of all before it."""
 
@@ -61,14 +68,14 @@ def content_of(parts: Sequence[dict[str, Any]]) -> Any:
     >>> content_of([text_part("Hello.")])
     'Hello.'
     """
-    is_text = len(parts) == 1 and parts[0]["type"] == "text"
+    is_text = len(parts) == 1 and parts[0]["type"] == TEXT
     return parts[0]["text"] if is_text else list(parts)
 
 
 def call_of(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     """Return a call of a tool; ``arguments`` are JSON, or what is written as JSON."""
     function = {"name": text_of(name), "arguments": text_of({} if arguments is None else arguments)}
-    return {"id": text_of(call_id), "type": "function", "function": function}
+    return {"id": text_of(call_id), "type": CALL, "function": function}
 
 
 def result_of(call_id: Any, content: Any) -> dict[str, Any]:
@@ -78,25 +85,27 @@ def result_of(call_id: Any, content: Any) -> dict[str, Any]:
 
 def thinking_block(text: Any, signature: Any = "") -> dict[str, Any]:
     """Return what the model thought."""
-    return {"type": "thinking", "thinking": text_of(text), "signature": text_of(signature)}
+    return {"type": THINKING, "thinking": text_of(text), "signature": text_of(signature)}
 
 
-def assistant_chat(
-    content: Any, calls: Sequence[dict[str, Any]], thoughts: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """Return the chat dict of a reply.
+def reply_chat(pieces: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the chat dict of a reply: its calls, its thoughts and whatever else it has.
 
-    >>> assistant_chat("", [], [])
+    >>> reply_chat([])
     {'role': 'assistant', 'content': ''}
     """
-    chat: dict[str, Any] = {"role": "assistant", "content": content}
-    if calls and not content:
-        chat["content"] = None
+    kinds: dict[str, list[dict[str, Any]]] = {CALL: [], THINKING: []}
+    said: list[dict[str, Any]] = []
+    for piece in pieces:
+        kinds.get(piece["type"], said).append(piece)
+    calls, thoughts = kinds[CALL], kinds[THINKING]
+    content = reply_content(said)
+    chat = {"role": "assistant", "content": None if calls and not content else content}
     if thoughts:
         chat["reasoning_content"] = "\n\n".join(each["thinking"] for each in thoughts)
-        chat["thinking_blocks"] = list(thoughts)
+        chat["thinking_blocks"] = thoughts
     if calls:
-        chat["tool_calls"] = list(calls)
+        chat["tool_calls"] = calls
     return chat
 
 
@@ -111,7 +120,7 @@ def texts_of(content: Any) -> Iterator[str]:
         yield content
     else:
         for part in content or ():
-            if part["type"] == "text":
+            if part["type"] == TEXT:
                 yield part["text"]
 
 
@@ -124,9 +133,146 @@ def plain_text(content: Any) -> str:
     return "\n\n".join(texts_of(content))
 
 
-def loses_thinking(chat: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Return whether a reply is shown without what the model thought."""
-    return "thinking_blocks" in chat and "thinking_blocks" not in now
+class Codec(ABC, Generic[M]):
+    """How a host's messages become chat dicts, and become messages again where these are shown.
+
+    A message is one entry, or one for each of some of its parts. A host says what its parts are;
+    the rest is the same for all.
+    """
+
+    joins_sections = False
+    """Whether a section of context becomes a part of the user's message that it is before, so that
+    none comes between a call and its result; else it is a message of its own."""
+
+    @abstractmethod
+    def entries(self, messages: Sequence[M]) -> Iterator[Entry]:
+        """Yield the entries of the messages, in order."""
+
+    @abstractmethod
+    def parts(self, message: M) -> Sequence[Any]:
+        """Return the parts of a message."""
+
+    @abstractmethod
+    def pieces(self, part: Any, message: M) -> list[dict[str, Any]]:
+        """Return the parts of a chat dict that a part becomes: one, mostly."""
+
+    @abstractmethod
+    def with_parts(self, message: M | None, parts: list[Any]) -> M | None:
+        """Return a copy of a message with other parts, None where that says nothing; without a
+        message, a new one of the user's."""
+
+    @abstractmethod
+    def section(self, text: str) -> Any:
+        """Return the part that a section of context is."""
+
+    @abstractmethod
+    def changed(
+        self, part: Any, pieces: Sequence[Mapping[str, Any]], text: str | None, lost: bool
+    ) -> Any:
+        """Return a copy of a part with another text, which is what a call is called with where it
+        is a call; None: its own. ``lost``: the model's thinking is not shown."""
+
+    def changed_parts(self, message: M, parts: Sequence[Any], now: Mapping[str, Any]) -> list[Any]:
+        """Return what is shown of the parts of an entry that is not a whole message."""
+        return self._changed(message, parts, now, False)
+
+    def loses_thinking(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+        """Return whether a reply is shown without what the model thought."""
+        del message
+        return "thinking_blocks" in chat and "thinking_blocks" not in now
+
+    def reply(self, message: M) -> dict[str, Any]:
+        """Return the chat dict of a reply."""
+        return reply_chat(p for part in self.parts(message) for p in self.pieces(part, message))
+
+    def entries_of(self, messages: Sequence[M]) -> list[Entry]:
+        """Return the entries of the messages, in order."""
+        return list(self.entries(messages))
+
+    def picked(
+        self, messages: Sequence[M], entries: Sequence[Entry], shown: Sequence[Shown]
+    ) -> list[M]:
+        """Return the messages that a prompt shows, the very objects where all of one is shown.
+
+        ``entries`` are those of the messages.
+        """
+        made: list[M] = []
+        parts: list[Any] = []
+        """Of the message that is being made."""
+        index_of_parts = -1
+        waiting: list[Any] = []
+        """Sections that join the next message of the user's."""
+
+        def close() -> None:
+            nonlocal index_of_parts
+            if parts:
+                whole = messages[index_of_parts] if index_of_parts >= 0 else None
+                made.extend(self._built(whole, parts[:]))
+            parts.clear()
+            index_of_parts = -1
+
+        for index, chat in shown:
+            if index is None:
+                section = self.section(plain_text(chat["content"]))
+                if self.joins_sections:
+                    waiting.append(section)
+                else:
+                    close()
+                    parts.append(section)
+                    close()
+                continue
+            entry = entries[index]
+            message = messages[entry.message]
+            if entry.message != index_of_parts:
+                close()
+            parts += waiting
+            waiting.clear()
+            if entry.part is None:
+                close()
+                made += self.shown(message, entry.chat, chat)
+                continue
+            index_of_parts = entry.message
+            own = self.parts(message)[entry.part]
+            own = own if isinstance(entry.part, slice) else [own]
+            is_whole = chat is entry.chat or chat == entry.chat
+            parts += own if is_whole else self.changed_parts(message, own, chat)
+        parts += waiting
+        close()
+        return made
+
+    def shown(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> list[M]:
+        """Return what is shown of a message that is one entry: it, or nothing where it was
+        thinking alone."""
+        if chat is now or chat == now:
+            return [message]
+        lost = self.loses_thinking(message, chat, now)
+        return self._built(message, self._changed(message, self.parts(message), now, lost))
+
+    def _built(self, message: M | None, parts: list[Any]) -> list[M]:
+        if message is not None and is_same_list(parts, self.parts(message)):
+            return [message]
+        made = self.with_parts(message, parts)
+        return [] if made is None else [made]
+
+    def _changed(
+        self, message: M, parts: Sequence[Any], now: Mapping[str, Any], lost: bool
+    ) -> list[Any]:
+        texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
+        made: list[Any] = []
+        for part in parts:
+            pieces = self.pieces(part, message)
+            changed: str | None = None
+            for piece in pieces:
+                if piece["type"] == CALL:
+                    own, text = piece["function"]["arguments"], next(calls)["function"]["arguments"]
+                elif piece["type"] == TEXT:
+                    own, text = piece["text"], next(texts)
+                else:
+                    continue
+                changed = changed if text == own else text
+            if not (lost and any(piece["type"] == THINKING for piece in pieces)):
+                made.append(self.changed(part, pieces, changed, lost))
+        return made
 
 
 def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:

@@ -6,41 +6,83 @@ worker is one of many on its machine: it has one thread, and a small cache of an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from rehydrate.compact.options import CompactOptions, RetentionOptions
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.process import MIN_LIMIT_BYTES, cache_limit
 
 if TYPE_CHECKING:
     from rehydrate._engine import ArrowTable
+    from rehydrate.formats import FormatName
 
 CACHE_BYTES = 64 << 20
 """Transcripts repeat few texts of one another, so a larger cache would hardly be used."""
 
 
+class WorkOptions(TypedDict, total=False):
+    """The options of any work."""
+
+    keep: Iterable[str]
+    """Columns that come along unchanged after the result's own; the others do not."""
+    threads: int
+    """Of a worker."""
+    cache_bytes: int
+    """Of analyses of texts that a worker keeps."""
+
+
+class CompactWork(CompactOptions, WorkOptions, total=False):
+    """The options of compactions."""
+
+    messages: bool
+
+
+class RetentionWork(RetentionOptions, WorkOptions, total=False):
+    """The options of measures."""
+
+    target_ratio: float
+    min_needed: int
+
+
+class EmbedWork(WorkOptions, total=False):
+    """The options of vectors."""
+
+    column: str
+
+
+class CountTokensWork(WorkOptions, total=False):
+    """The options of counts, besides the encoding."""
+
+    of: Literal["messages", "text"]
+    column: str | None
+    format: FormatName | Literal["auto"]
+
+
+DEFAULTS: dict[str, Any] = {"keep": (), "threads": 1, "cache_bytes": CACHE_BYTES}
+"""Of `WorkOptions`."""
+
+
 class TableWork:
     """A function of `rehydrate.batch` that takes pyarrow tables and returns pyarrow tables.
 
-    ``column`` is the column it reads besides ``id``. ``keep`` names columns that come along
-    unchanged after the result's own. In a worker, which is where it comes out of a pickle, the
-    process keeps at most ``cache_bytes`` of analyses of texts. Elsewhere the cache is the caller's.
+    ``column`` is the column it reads besides ``id``. In a worker, which is where it comes out of a
+    pickle, the process keeps at most ``cache_bytes`` of analyses of texts. Elsewhere the cache is
+    the caller's.
     """
 
     is_in_worker = False
 
     def __init__(
-        self,
-        work: Callable[[Any], ArrowTable],
-        column: str,
-        *,
-        keep: Iterable[str] = (),
-        cache_bytes: int = CACHE_BYTES,
+        self, work: Callable[..., ArrowTable], column: str, options: Mapping[str, Any]
     ) -> None:
         """Check all options on a table without rows."""
-        self._work = work
+        given = {**DEFAULTS, **options}
         self.column = column
-        self.keep = _names(keep)
+        self.keep = _names(given.pop("keep"))
+        cache_bytes = given.pop("cache_bytes")
+        self._work = partial(work, **given)
         if type(cache_bytes) is not int or cache_bytes < MIN_LIMIT_BYTES:
             raise InvalidArgumentError(
                 f"cache_bytes is {cache_bytes!r}; pass a whole number from {MIN_LIMIT_BYTES} "
@@ -49,7 +91,7 @@ class TableWork:
         self._cache_bytes = cache_bytes
         pa = pyarrow()
         empty = pa.table({"id": pa.array([], pa.string()), column: pa.array([], pa.string())})
-        results = pa.table(work(empty)).column_names
+        results = pa.table(self._work(empty)).column_names
         for name in self.keep:
             if name in results:
                 raise InvalidArgumentError(

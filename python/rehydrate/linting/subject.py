@@ -12,7 +12,7 @@ from rehydrate._check import check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
+from rehydrate.messages import Conversation, Message, PieceKind, normal_role
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import ToolDef
@@ -189,10 +189,7 @@ def counted_texts(texts: Iterable[Text]) -> tuple[Text, ...]:
     texts = list(texts)
     if not texts:
         return ()
-    messages = [
-        Message(index, "user", (Piece(text.text, text.kind),)) for index, text in enumerate(texts)
-    ]
-    counts = _engine.message_tokens(messages, COUNTER)
+    counts = _engine.counts([text.text for text in texts], COUNTER)
     return tuple([text._replace(tokens=n) for text, n in zip(texts, counts, strict=True)])
 
 
@@ -382,7 +379,7 @@ def _segments(
 ) -> tuple[tuple[Segment, ...], int]:
     """Return messages or a request's body in wire order, and how many cache marks it has."""
     sizes = dict.fromkeys(ids, 0)
-    counts = _engine.message_tokens(conversation.messages, COUNTER) if conversation.messages else []
+    counts = _engine.message_tokens(conversation, COUNTER)
     for message, count in zip(conversation.messages, counts, strict=True):
         sizes[ids[message.index]] += count
     blocks = system if isinstance(system, (list, tuple)) else []

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from rehydrate.prompt.ir import (
         USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
         CompiledPrompt as CompiledPrompt,
+        Pass as Pass,
         PromptIR as PromptIR,
         ProviderSummary as ProviderSummary,
         Segment as Segment,
+        Target as Target,
     )
     from rehydrate.prompt.laws import (
         BrokenLaw as BrokenLaw,
@@ -78,10 +80,6 @@ if TYPE_CHECKING:
         Found as Found,
         HydrationSource as HydrationSource,
         SourceRequest as SourceRequest,
-    )
-    from rehydrate.prompt.target import (
-        Pass as Pass,
-        Target as Target,
     )
 
 __all__, __dir__, __getattr__ = front(__name__)

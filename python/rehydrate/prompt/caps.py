@@ -23,9 +23,8 @@ from rehydrate._text import safe_error_text
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import COUNTER
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.originals import About, Originals, text_digest
-from rehydrate.prompt.target import Target, traced
 
 if TYPE_CHECKING:
     from rehydrate.formats._reading import Path

@@ -24,9 +24,14 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import (
     USUAL_MINIMUM_PREFIX,
     CompiledPrompt,
+    Pass,
     PromptIR,
+    RenderCache,
     Segment,
+    Target,
+    pass_name,
     shared_segments,
+    traced,
 )
 from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
@@ -35,7 +40,6 @@ from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import prune
 from rehydrate.prompt.splicing import deduplicate
 from rehydrate.prompt.stale_thinking import checked_policy, first_change, without_stale_thinking
-from rehydrate.prompt.target import Pass, RenderCache, Target, pass_name, traced
 
 
 def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPrompt:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import anthropic_writing
+from rehydrate.formats import anthropic
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.neutral import RenderedMessage
 from rehydrate.formats.rendering import RENDERERS, Rendered, render_history
@@ -25,9 +25,8 @@ from rehydrate.formats.translation import notes_on
 from rehydrate.messages import PROVIDER_OF, Provider, normal_role
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR, Segment
+from rehydrate.prompt.ir import PromptIR, Segment, Target
 from rehydrate.prompt.section import Section, Stability, ToolDef
-from rehydrate.prompt.target import Target
 
 BEGINNING = "(Earlier messages are not shown.)"
 """The first user message where the provider requires one and the assistant would be first."""
@@ -188,7 +187,7 @@ def lay_out(ir: PromptIR, target: Target) -> Layout:
     opening = [value for _, own in static for _, value in own[:1]] or messages.values[:1]
     if opening and (static or 0 not in inserted) and _lacks_user(opening[0], ir, provider):
         tokens = _engine.count(BEGINNING, ir.counter)
-        part = _part("beginning", "message", tokens, anthropic_writing.user(BEGINNING))
+        part = _part("beginning", "message", tokens, anthropic.user(BEGINNING))
         parts.add([part], "beginning")
     parts.add_sections(static)
     first, done, is_static = len(parts.values), 0, True
@@ -383,7 +382,7 @@ def _part(
     content = value.get("content")
     is_listed = kind == "message" and isinstance(content, (list, tuple))
     digest, may_be_marked = _digest_and_mark(value)
-    is_marked = may_be_marked and bool(anthropic_writing.marks_in(content if content else value))
+    is_marked = may_be_marked and bool(anthropic.marks_in(content if content else value))
     blocks = len(content) if is_listed else 1
     return Segment(name, kind, tokens, digest, str(stability), blocks, is_marked), value
 

@@ -231,7 +231,7 @@ def _chat_history(history: History) -> History:
 
 def _chat_entries(entries: Sequence[Any]) -> Iterator[tuple[int, Any]]:
     """Yield the position and the OpenAI chat message of each entry that a model sees."""
-    from rehydrate.formats.langchain_chat import langchain_to_openai
+    from rehydrate.formats.langchain import langchain_to_openai
 
     for number, entry in enumerate(entries):
         try:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from rehydrate._text import FreeNames
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, RenderCache, Target, traced
 from rehydrate.prompt.section import DroppedSection, Section, changed, free_ids
-from rehydrate.prompt.target import RenderCache, Target, traced
 
 SHORTEST_QUOTE = 40
 """Characters. A shorter item may be in the history word for word by chance."""

@@ -13,9 +13,15 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF
 from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.ir import CompiledPrompt, PromptIR, shared_segments, valid_until
+from rehydrate.prompt.ir import (
+    CompiledPrompt,
+    PromptIR,
+    Target,
+    shared_segments,
+    traced,
+    valid_until,
+)
 from rehydrate.prompt.section import DroppedSection, Section
-from rehydrate.prompt.target import Target, traced
 
 __all__ = [
     "binding_of",

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from rehydrate import __version__
@@ -107,7 +106,7 @@ class Server:
         run = self._methods.get(method)
         if run is None:
             methods = ", ".join(self._methods)
-            near = _nearest(method, self._methods)
+            near = tool.nearest(method, self._methods)
             raise Refusal(METHOD_NOT_FOUND, f"no method {method!r}{near}; there are {methods}")
         if not isinstance(params, dict):
             raise Refusal(
@@ -170,7 +169,7 @@ def _problem_of_names(arguments: Mapping[str, Any]) -> str | None:
     """Return what to say of an argument that the tool has not; None if it has all of them."""
     for given in arguments:
         if given not in tool.ARGUMENTS:
-            near = _nearest(given, tool.ARGUMENTS)
+            near = tool.nearest(given, tool.ARGUMENTS)
             names = ", ".join(tool.ARGUMENTS)
             return f"{tool.NAME} has no argument {given!r}{near}; it takes {names}"
     return None
@@ -219,11 +218,6 @@ def _json_type(value: object) -> str:
             return "an array" if value else "an empty array"
         case _:
             return "an object"
-
-
-def _nearest(name: str, names: Mapping[str, Any]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
 
 
 READ_BYTES = 2**20

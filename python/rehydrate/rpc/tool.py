@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from rehydrate.compact.api import compact_context
@@ -136,3 +137,9 @@ def _whole(value: Any) -> Any:
 
 def _are_numbers(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(entry, (int, float)) for entry in value)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return which of the names was probably meant, for an error; "" where none is like it."""
+    near = get_close_matches(name, names, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

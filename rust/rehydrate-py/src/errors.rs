@@ -67,7 +67,8 @@ fn wants_stop() -> bool {
     })
 }
 
-fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
+/// An exception of a class of `rehydrate.errors`.
+pub fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
     let raised = running_python(py, || py.import("rehydrate.errors")?.getattr(class)?.call1(arguments));
     raised.map_or_else(|error| error, PyErr::from_value)
 }

@@ -21,8 +21,8 @@ use pyo3::prelude::*;
 
 /// The Rust core. Private: `rehydrate._engine` is its only importer.
 ///
-/// The free-threaded interpreter may stay so: classes are frozen, what calls share is behind locks, in atomics or written
-/// once, and nothing counts on one thread at a time.
+/// The free-threaded interpreter may stay so: classes are frozen (but `Draft`, which its one reader fills), what calls share is
+/// behind locks, in atomics or written once, and nothing counts on one thread at a time.
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
@@ -46,7 +46,11 @@ mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
-    use super::reading::{Conversation, first_telling, read_entries, read_transcript, transcript_branch};
+    use super::reading::{
+        Conversation, EntryDraft, as_content, chat_answer, chat_calls, check_no_chat_calls, check_pair, first_telling,
+        line_content, line_is_seen, line_is_users, read_entries, read_places, read_transcript, readable_texts,
+        spoken_lines, transcript_branch,
+    };
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

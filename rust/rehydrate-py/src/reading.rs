@@ -1,43 +1,53 @@
-//! Conversations read into columns without the interpreter, as far as their messages have the common shapes; any other
-//! message is left to its format's reader in Python.
+//! Conversations read into columns, in every format. What only a format's own module in Python knows (the fields of an item,
+//! a message object's calls) comes as `Draft`s, which the same reader of blocks fills.
 //!
-//! Those readers are the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read alike.
+//! `tests/formats/reading_twin.py` has the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read
+//! alike.
+mod anthropic;
 mod blocks;
 mod branch;
 mod chat;
 mod columns;
 mod conversation;
 mod draft;
+mod fields;
 mod grouping;
 mod json;
 mod strings;
 mod transcript;
 
+use std::collections::BTreeSet;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use rehydrate_core::conversation::PieceKind;
 
 use crate::interned::interned;
 
+pub use anthropic::check_no_chat_calls;
+use blocks::Body;
+pub use blocks::{Draft as EntryDraft, as_content, check_pair, readable_texts};
 pub use branch::transcript_branch;
+pub use chat::{chat_answer, chat_calls};
 use columns::Columns;
 pub use conversation::Conversation;
+use conversation::Facts;
+use draft::Draft;
 pub use draft::Row;
-use draft::{Draft, Traits};
-pub use transcript::read_transcript;
+use fields::{Fields, python, text_of as lossy};
+pub use transcript::{line_content, line_is_seen, line_is_users, read_transcript, spoken_lines};
 
-/// Reads one entry: a message in an open draft, and what links it to others. None where its shape is none of the common.
-type ReadEntry = fn(&mut Draft, &Bound<'_, PyAny>) -> PyResult<Option<Read>>;
+/// Reads one entry into an empty body.
+type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py>>;
 
 /// The result of reading one entry.
-struct Read {
-    role: Py<PyString>,
-    of: Traits,
+struct Read<'py> {
+    role: Bound<'py, PyString>,
+    only_results: bool,
     link: Link,
 }
 
-/// How a message hangs together with others, beside its calls and answers.
+/// How a message hangs together with others, other than by its calls and answers.
 #[derive(Clone, Copy, PartialEq)]
 enum Link {
     None,
@@ -45,6 +55,41 @@ enum Link {
     Thought,
     /// It calls (chat): answers without an id belong to the calls before them.
     Calls,
+}
+
+/// What was found out about a list in addition to its messages.
+#[derive(Default)]
+struct Notes {
+    /// The index of the last entry with a summary that the provider itself wrote.
+    state: Option<usize>,
+    /// The indices of entries that always stay.
+    bound: BTreeSet<usize>,
+    unknown: Option<Py<PyDict>>,
+}
+
+impl Notes {
+    /// Note what was found in an entry. What nobody can read may be state too.
+    fn take(&mut self, py: Python<'_>, body: &mut Body) -> PyResult<()> {
+        if body.has_state {
+            self.state = Some(body.index);
+        }
+        if body.has_unread {
+            self.bound.insert(body.index);
+        }
+        for name in body.unknown.drain(..) {
+            let unknown = self.unknown.get_or_insert_with(|| PyDict::new(py).unbind()).bind(py);
+            let count: usize = unknown.get_item(&name)?.map_or(Ok(0), |count| count.extract())?;
+            unknown.set_item(name, count + 1)?;
+        }
+        Ok(())
+    }
+
+    /// The facts of the list; the provider ignores all before its last summary.
+    fn facts(mut self, format: &str) -> Facts {
+        self.bound.extend(self.state);
+        let bound = self.bound.into_iter().collect();
+        Facts { format: format.to_owned(), bound, unknown: self.unknown, ..Facts::default() }
+    }
 }
 
 /// What came before a message of Anthropic's. A system message in the middle belongs to the message before it and to the
@@ -66,36 +111,32 @@ impl Before {
     }
 }
 
-/// Read a list of entries in the format `anthropic`, `openai_chat` or `plain`. `slow(entry, index)` reads what has no
-/// common shape: a `Message`, and whether it ends in a thought (Anthropic) or makes calls (chat).
+/// Read a list of entries in the format `anthropic`, `openai_chat` or `plain`.
 #[pyfunction]
-pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> PyResult<Conversation> {
+pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let (read, linked): (ReadEntry, Link) = match format {
-        "anthropic" => (blocks::read_message, Link::Thought),
+        "anthropic" => (anthropic::read_message, Link::Thought),
         "openai_chat" => (chat::read_message, Link::Calls),
         "plain" => (chat::read_plain, Link::None),
         _ => return Err(PyValueError::new_err(format!("no reader of {format}"))),
     };
     let py = entries.py();
     let mut draft = Draft::with_capacity(entries.len().unwrap_or(0));
+    let (mut body, mut notes) = (Body::default(), Notes::default());
     let mut links = Vec::new();
     let mut open: Option<usize> = None; // the thought, or the calls, that the next message may belong to
     let mut before = Before::default();
     for (index, entry) in entries.try_iter()?.enumerate() {
-        let entry = entry?;
-        let (role, link) = if let Some(Read { role, of, link }) = read(&mut draft, &entry)? {
-            let role = role.into_bound(py);
-            draft.end(index, &role, of)?;
-            (role, link)
-        } else {
-            draft.forget_open();
-            let (message, is_linked): (Bound<'_, PyTuple>, bool) = slow.call1((&entry, index))?.extract()?;
-            draft.take(&message)?;
-            let role = message.get_item(1)?.cast_into::<PyString>()?;
-            (role, if is_linked { linked } else { Link::None })
-        };
-        let role = role.to_str().unwrap_or_default();
-        if linked == Link::Thought && before.joins(role) {
+        body.begin(index);
+        let Read { mut role, only_results, link } = read(&mut body, &entry?)?;
+        let is_user_turn = lossy(&role) == "user" && !only_results;
+        if only_results && lossy(&role) == "user" {
+            role = interned!(py, "tool").clone();
+        }
+        notes.take(py, &mut body)?;
+        draft.close(&mut body, &role, is_user_turn)?;
+        let role = lossy(&role);
+        if linked == Link::Thought && before.joins(&role) {
             links.push((index - 1, index));
         }
         match linked {
@@ -112,7 +153,40 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, P
             _ => {}
         }
     }
-    Ok(Conversation::new(Columns::group(draft, &links), format))
+    let mut read = Conversation::of(Columns::group(draft, &links), notes.facts(format));
+    read.facts.user_first = format == "anthropic" || (format == "plain" && read.begins_with_user());
+    if format == "anthropic" {
+        read.bind_opening_thought(entries)?;
+    }
+    Ok(read)
+}
+
+/// The path of each text of an entry in the format `openai_chat` or `plain`; None where it must not change.
+#[pyfunction]
+pub fn read_places(format: &str, entry: &Bound<'_, PyAny>, index: usize) -> PyResult<Vec<Option<Py<PyTuple>>>> {
+    let mut body = Body::new(index, true);
+    match format {
+        "openai_chat" => chat::read_message(&mut body, entry)?,
+        "plain" => chat::read_plain(&mut body, entry)?,
+        _ => return Err(PyValueError::new_err(format!("no reader of places in {format}"))),
+    };
+    Ok(body.places.unwrap_or_default())
+}
+
+/// The role of an entry, by its usual name.
+fn role_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Bound<'py, PyString>> {
+    let py = entry.as_any().py();
+    if let Some(role) = entry.text(interned!(py, "role"))?
+        && role.is_exact_instance_of::<PyString>()
+        && !role.is_empty()?
+    {
+        return Ok(match role.to_str() {
+            Ok("developer") => interned!(py, "system").clone(),
+            Ok("function" | "tool_result") => interned!(py, "tool").clone(),
+            _ => role,
+        });
+    }
+    Ok(python(py, "as_role", (entry.as_any(), index))?.cast_into()?)
 }
 
 /// The index of the first entry from `start` on that may show a format: all before it have a role that every provider
@@ -151,43 +225,4 @@ pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize
 /// The string under `key`, if it is exactly one.
 fn text_of<'py>(block: &Bound<'py, PyDict>, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyString>>> {
     Ok(block.get_item(key)?.and_then(|value| value.cast_into_exact::<PyString>().ok()))
-}
-
-/// The value under `key`; None where it is not there, or null.
-fn value_of<'py>(block: &Bound<'py, PyDict>, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    Ok(block.get_item(key)?.filter(|value| !value.is_none()))
-}
-
-/// Append a text block; whether it is one: exactly `type` and `text`, and no data URL in place of a text.
-fn read_text_part(draft: &mut Draft, part: &Bound<'_, PyDict>, kind: PieceKind) -> PyResult<bool> {
-    let py = part.py();
-    if part.len() != 2 {
-        return Ok(false);
-    }
-    let Some(text) = text_of(part, interned!(py, "text"))? else { return Ok(false) };
-    draft.push(text, kind)?;
-    Ok(true)
-}
-
-/// Whether an entry has a field beside its role and its content in which a call, a picture or the content itself may
-/// be: the format's own reader looks at it.
-fn has_other_content(entry: &Bound<'_, PyDict>) -> PyResult<bool> {
-    let py = entry.py();
-    if entry.len() <= 2 {
-        return Ok(false);
-    }
-    for key in [
-        interned!(py, "parts"),
-        interned!(py, "contents"),
-        interned!(py, "blocks"),
-        interned!(py, "items"),
-        interned!(py, "toolInvocations"),
-        interned!(py, "_content"),
-        interned!(py, "images"),
-    ] {
-        if entry.contains(key)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

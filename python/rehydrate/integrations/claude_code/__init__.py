@@ -1,15 +1,12 @@
 """Claude Code, and Codex: hooks that keep what a compaction would lose, and put it back.
 
-    agent -> hook -> events -> compaction     PreCompact, SessionStart, PostCompact, SessionEnd
-                          |     |-> put_back, names
-                          |-> prompts          UserPromptSubmit
-                          `-> tool_results     PostToolUse
+    agent -> hook -> events                   UserPromptSubmit, PostToolUse
+                          `-> compaction      PreCompact, SessionStart, PostCompact, SessionEnd
+                                `-> put_back
 
 hook         one process for one event: standard input, a deadline, standard output
-home         the data folder, which the MCP server shares
-transcript   what was said, at the end of a transcript or since the last call
-sessions     a session as a stored thread
-records      what the hooks tell one another and the report
+home         the data folder, which the MCP server shares; what the hooks tell one another there
+transcript   what was said, at the end of a transcript or since the last call; the stored session
 install      the plugin, or hooks in the user's settings; settings_text edits them byte for byte
 plugin/      the plugin's files
 
@@ -24,15 +21,15 @@ from rehydrate._front import front
 
 if TYPE_CHECKING:
     from rehydrate.integrations.claude_code.events import EVENTS as EVENTS, answer as answer
-    from rehydrate.integrations.claude_code.home import Home as Home
+    from rehydrate.integrations.claude_code.home import (
+        Compacted as Compacted,
+        CompactionRow as CompactionRow,
+        Home as Home,
+        Records as Records,
+    )
     from rehydrate.integrations.claude_code.install import (
         WAYS as WAYS,
         Installation as Installation,
-    )
-    from rehydrate.integrations.claude_code.records import (
-        Compacted as Compacted,
-        CompactionRow as CompactionRow,
-        Records as Records,
     )
 
 __all__, __dir__, __getattr__ = front(__name__)

@@ -20,6 +20,7 @@ from rehydrate.integrations.claude_code.events import (
     additional_context,
     within,
 )
+from rehydrate.integrations.claude_code.home import Compacted, Records
 from rehydrate.integrations.claude_code.put_back import (
     STORE_TOKENS,
     excerpts_of,
@@ -28,7 +29,6 @@ from rehydrate.integrations.claude_code.put_back import (
     room_for_excerpts,
     store_text,
 )
-from rehydrate.integrations.claude_code.records import Compacted, Records
 from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.messages import PieceKind
 
@@ -177,7 +177,7 @@ def session_end(given: HookInput) -> Reply:
 
 def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any]:
     from rehydrate.compact import Archive, compact_context
-    from rehydrate.integrations.claude_code.sessions import FORMATS
+    from rehydrate.integrations.claude_code.transcript import FORMATS
 
     with given.home.open_memory(given.project) as memory:
         kept = compact_context(
@@ -269,15 +269,14 @@ def _task_of(entries: list[Any], instructions: str) -> str:
 
 def _summary_of(given: HookInput) -> str:
     """Return the summary; Codex tells it in its transcript alone, if at all."""
-    told = given.text("compact_summary")
+    summary = given.text("compact_summary")
     path = given.transcript
-    if told or path is None or given.agent != "codex":
-        return told
+    if summary or path is None or given.agent != "codex":
+        return summary
     from rehydrate.integrations.claude_code.transcript import TAIL_BYTES
     from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
 
     begin = max(0, path.stat().st_size - TAIL_BYTES[-1])
-    summary = ""
     for line in TranscriptReader(path, begin, skips=begin > 0).objects(TAIL_BYTES[-1]):
         payload = line.get("payload")
         if line.get("type") == "compacted" and isinstance(payload, dict):

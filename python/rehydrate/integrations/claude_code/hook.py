@@ -40,7 +40,7 @@ def main(arguments: Sequence[str], started: float) -> None:
 
 
 def timeout_seconds(environ: Mapping[str, str]) -> float:
-    """Return how long a hook may take; a value that is no such number is not used.
+    """Return how long a hook may take; any other value is not used.
 
     >>> timeout_seconds({"REHYDRATE_HOOK_SECONDS": "3"}), timeout_seconds({})
     (3.0, 1.6)

@@ -8,8 +8,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.integrations.claude_code.records import CompactionRow
-from rehydrate.integrations.claude_code.sessions import FORMATS, Session
+from rehydrate.integrations.claude_code.home import CompactionRow
+from rehydrate.integrations.claude_code.transcript import FORMATS, Session
 from rehydrate.integrations.mcp_server.session_files import Agent
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def put_back_text(row: CompactionRow, session: Session) -> str:
     """Return the text that goes back, at most MAX_CHARS."""
     compacted = row.compacted
     hint = _whole_hint(session)
-    told = f"{mark(row)} What the conversation held before it was compacted, word for word."
-    room = MAX_CHARS - len(told) - len(hint) - _SAID_CHARS
+    opening = f"{mark(row)} What the conversation held before it was compacted, word for word."
+    room = MAX_CHARS - len(opening) - len(hint) - _SAID_CHARS
     store, said = _store_in_fence(compacted.store, room)
     # What does not fit is left out whole: a fence that is cut has no end.
     fits = len(store) + len(compacted.excerpts) <= room
-    parts = [f"{told}{said}", hint, store, compacted.excerpts if fits else ""]
+    parts = [f"{opening}{said}", hint, store, compacted.excerpts if fits else ""]
     return "\n\n".join(filter(None, parts))
 
 
@@ -98,8 +98,8 @@ def mark(row: CompactionRow) -> str:
 
     Nobody else can write it before: it is made from the moment of the compaction.
     """
-    told = f"{row.id} {row.at!r} {row.session}"
-    digits = blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    named = f"{row.id} {row.at!r} {row.session}"
+    digits = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"[rehydrate: compaction {row.id}, {digits}]"
 
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from rehydrate._text import safe_error_text
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.adapter import Adapter, AdapterOptions, ChatThreads
-from rehydrate.integrations.google_adk.contents import entries_of, picked
-from rehydrate.integrations.host_thread import HostThread, warn_passed_through
-from rehydrate.prompt.counting import text_tokens
+from rehydrate.integrations.adapter import (
+    Adapter,
+    AdapterOptions,
+    AdapterThreads,
+    passing_through,
+    shows_adapter_options,
+)
+from rehydrate.integrations.google_adk.contents import CODEC
+from rehydrate.integrations.host_thread import HostThread
 
 try:
     from google.adk.plugins.base_plugin import BasePlugin
@@ -48,9 +52,6 @@ class RehydratePlugin(Adapter, BasePlugin):
     may be shown.
 
     The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
-    ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results, background
-    summaries, and others of `Context`.
-
     Where something fails, the model gets the contents as they are, with a `RehydrateWarning`.
     `report` says what became of the last request.
 
@@ -59,10 +60,13 @@ class RehydratePlugin(Adapter, BasePlugin):
     0
     """
 
+    _codec = CODEC
+
+    @shows_adapter_options(AdapterOptions)
     def __init__(self, name: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(name)
-        self._threads = ChatThreads(options, _Scope())
+        self._threads = AdapterThreads(options, _Scope())
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -70,25 +74,18 @@ class RehydratePlugin(Adapter, BasePlugin):
         """Put the thread's prompt into the request; the runner calls it before each request."""
         if llm_request.previous_interaction_id:
             return  # the provider holds the conversation
-        try:
+        with passing_through():
             llm_request.contents = await self._prompt(callback_context, llm_request)
-        except Exception as error:
-            warn_passed_through(safe_error_text(error, "rehydrate"))
 
     async def _prompt(
         self, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> list[Content]:
         lasting, passing = _parted(llm_request.contents, callback_context.session.events)
-        entries = entries_of(lasting)
         texts = [part.text or "" for _, each in passing for part in each.parts or ()]
-        prompted = await self._threads.aprompt(
-            [entry.chat for entry in entries],
-            _scope(callback_context, llm_request),
-            reserved_tokens=sum(text_tokens([*_sent_beside(llm_request), *texts])),
-        )
-        made = picked(lasting, entries, prompted.shown)
-        for behind, content in passing:
-            made.insert(max(len(made) - behind, 0), content)
+        scope = _scope(callback_context, llm_request)
+        prompted, made = await self._prompted(lasting, scope, [*_sent(llm_request), *texts])
+        for after, content in passing:
+            made.insert(max(len(made) - after, 0), content)
         tools = [_AskingTool(each, prompted.thread) for each in self._threads.definitions]
         llm_request.append_tools([t for t in tools if t.name not in llm_request.tools_dict])
         return made
@@ -125,7 +122,7 @@ def _scope(callback_context: CallbackContext, llm_request: LlmRequest) -> _Scope
     )
 
 
-def _sent_beside(llm_request: LlmRequest) -> list[str]:
+def _sent(llm_request: LlmRequest) -> list[str]:
     """Return the texts that the model gets besides the contents: instructions and tools."""
     config = llm_request.config
     system = config.system_instruction
@@ -156,8 +153,8 @@ def _parted(
         else:
             passing.append(content)
             places.append(len(lasting))
-    behind = [len(lasting) - place for place in places]
-    return lasting, list(zip(behind, passing, strict=True))
+    after = [len(lasting) - place for place in places]
+    return lasting, list(zip(after, passing, strict=True))
 
 
 def _is_said(content: Content) -> bool:

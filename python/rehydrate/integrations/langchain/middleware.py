@@ -7,26 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
+from rehydrate.context.context import Context
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.adapter import Adapter, AdapterOptions, PassiveOptions
-from rehydrate.integrations.chat_dicts import is_same_list
-from rehydrate.integrations.host_thread import HostThread, warn_passed_through
-from rehydrate.integrations.langchain.summaries import Summarizer, background_with
-from rehydrate.integrations.langchain.threads import (
-    MISSING,
-    AgentThreads,
-    running_config,
-    scope_of,
-    tools_for,
+from rehydrate.integrations.adapter import (
+    Adapter,
+    AdapterOptions,
+    AdapterThreads,
+    PassiveOptions,
+    context_of,
+    passing_through,
+    shows_adapter_options,
 )
+from rehydrate.integrations.chat_dicts import is_same_list
+from rehydrate.integrations.host_thread import HostThread
+from rehydrate.integrations.langchain.summaries import MISSING, Summarizer, background_with
+from rehydrate.messages import Provider
 from rehydrate.prompt.counting import text_tokens
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain.tools import ToolRuntime
+    from langchain_core.tools import BaseTool, StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
 except ImportError:
     raise MISSING from None
@@ -34,7 +40,109 @@ except ImportError:
 if TYPE_CHECKING:
     from langchain_core.messages import AnyMessage, BaseMessage
     from langchain_core.runnables import RunnableConfig
-    from langchain_core.tools import BaseTool
+
+
+NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
+"""Of LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
+
+
+class AgentThreads(AdapterThreads):
+    """The threads of an agent's conversations.
+
+    A conversation is a list of messages that goes on, within the thread's id and the agent's place
+    in a graph. So two agents that run in one thread have a context each, and so has each task of an
+    agent that is a tool. Ids of messages do not count: a caller may pass them or not.
+    """
+
+    def __init__(self, options: Mapping[str, Any], *, can_ask: bool = True) -> None:
+        """Take the options of each `Context`; raises InvalidArgumentError as it does."""
+        super().__init__(options, "", can_ask=can_ask, same=is_same_message)
+
+    def suit(self, model: Any) -> None:
+        """Take provider and model of the first model that is asked, where none was named."""
+        if "provider" not in self._options:
+            name = _model_name(model)
+            self._options.setdefault("model", name)
+            self._options["provider"] = _provider_of(model, name)
+
+    def answer_in(
+        self,
+        config: Mapping[str, Any],
+        messages: Sequence[Any],
+        name: str,
+        arguments: Mapping[str, Any],
+        call_id: str,
+    ) -> str:
+        """Return the answer to a call of the last message, from what this run's messages say.
+
+        A run may go on in another process than the one that called the model.
+        """
+        scope = scope_of(config)
+        asking = self.asking(messages, scope)
+        if asking is None:
+            asking = self.prompt(_before_reply(messages), scope)
+        return self.answer(asking, name, arguments, call_id)
+
+    def _context(self, scope: str) -> Context:
+        thread = {"thread": scope.partition("\n")[0]}
+        return context_of({**thread, **self._options, "format": "langchain"})
+
+
+def _before_reply(messages: Sequence[Any]) -> Sequence[Any]:
+    """Return the messages before the model's last one."""
+    last = max((n for n, each in enumerate(messages) if each.type == "ai"), default=len(messages))
+    return messages[:last]
+
+
+def scope_of(config: Mapping[str, Any]) -> str:
+    r"""Return the scope of a run: its thread's id, and the agent's place in the graph.
+
+    Ids of tasks are left out: they change in each run.
+
+    >>> scope_of({"configurable": {"thread_id": "t-42", "checkpoint_ns": "agent:1f|model:2e"}})
+    't-42\nagent'
+    """
+    given = config.get("configurable") or {}
+    nodes = str(given.get("checkpoint_ns") or "").split(NODE_SEPARATOR)[:-1]
+    place = "/".join([node.partition(TASK_SEPARATOR)[0] for node in nodes])
+    return f"{given.get('thread_id') or ''}\n{place}"
+
+
+def running_config() -> Mapping[str, Any]:
+    """Return the config of the run that is under way; empty outside of one."""
+    from langgraph.config import get_config
+
+    try:
+        config: Mapping[str, Any] = get_config()
+    except RuntimeError:
+        return {}
+    return config
+
+
+def is_same_message(one: Any, other: Any) -> bool:
+    """Return whether two messages say the same. Artifacts are not sent, and may not compare."""
+    if one.type != other.type or one.content != other.content or one.name != other.name:
+        return False
+    # Asking a message for a field that it does not have is slow.
+    if one.type == "ai" and one.tool_calls != other.tool_calls:
+        return False
+    if one.type == "tool" and one.tool_call_id != other.tool_call_id:
+        return False
+    return bool(one.additional_kwargs == other.additional_kwargs)
+
+
+def _model_name(model: Any) -> str:
+    for attribute in ("model_name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str):
+            return name
+    return ""
+
+
+def _provider_of(model: Any, name: str) -> Provider:
+    """Return the provider whose counts and rules hold for a model; OpenAI's where it is unknown."""
+    kind = f"{type(model).__name__} {getattr(model, '_llm_type', '')} {name}".lower()
+    return "anthropic" if "anthropic" in kind or "claude" in kind else "openai_chat"
 
 
 class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
@@ -44,10 +152,9 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
     a compaction breaks the prefix. The state keeps all messages. System text and tools count too.
 
     The agent's model gets the tools of a `ContextJIT`, by which it brings back what its prompt does
-    not show. ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results,
-    background summaries, and others of `Context`. ``provider`` and ``model`` are those of the first
-    model that is called, unless given. ``summarizer`` writes summaries meanwhile, in a thread of
-    its own: a chat model, its name, a Runnable or a function of the messages.
+    not show. ``provider`` and ``model`` are those of the first model that is called, unless given.
+    ``summarizer`` writes summaries meanwhile, in a thread of its own: a chat model, its name, a
+    Runnable or a function of the messages.
 
     Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
     `report` says what became of the last call.
@@ -60,6 +167,7 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
 
     _threads: AgentThreads
 
+    @shows_adapter_options(AdapterOptions)
     def __init__(
         self, *, summarizer: Summarizer | None = None, **options: Unpack[AdapterOptions]
     ) -> None:
@@ -67,8 +175,9 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
         super().__init__()
         options["background"] = background_with(options.get("background"), summarizer)
         self._threads = AgentThreads(options)
-        self.tools: Sequence[BaseTool] = tools_for(self._threads)
-        self._own = {tool.name for tool in self.tools}
+        self.tools: Sequence[BaseTool] = [
+            _tool(each, self._threads) for each in self._threads.definitions
+        ]
         self._counted: tuple[tuple[Any, ...], int] = (), 0
         """System text and tools that were counted, the very objects, and their tokens."""
 
@@ -100,20 +209,18 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
     def _prepared(self, request: ModelRequest[Any], config: Mapping[str, Any]) -> ModelRequest[Any]:
         if not request.messages:
             return request
-        try:
+        with passing_through():
             self._threads.suit(request.model)
-            reserved = self._reserved_tokens(request)
-            scope = scope_of(config)
+            reserved, scope = self._reserved_tokens(request), scope_of(config)
             prompted = self._threads.prompt(request.messages, scope, reserved_tokens=reserved)
-        except Exception as error:
-            warn_passed_through(safe_error_text(error, "rehydrate"))
-            return request
-        return request.override(messages=prompted.messages)
+            return request.override(messages=prompted.messages)
+        return request
 
     def _reserved_tokens(self, request: ModelRequest[Any]) -> int:
         """Return the tokens of system text and tools, but for the thread's own tools."""
         system = request.system_message
-        sent = (system, *[tool for tool in request.tools if _name_of(tool) not in self._own])
+        own = self._threads.own_tools
+        sent = (system, *[tool for tool in request.tools if _name_of(tool) not in own])
         counted, tokens = self._counted
         if not is_same_list(sent, counted):
             texts = [compact_json(_definition(tool)) for tool in sent[1:]]
@@ -148,6 +255,7 @@ class RehydrateEdit(Adapter):
     0
     """
 
+    @shows_adapter_options(PassiveOptions)
     def __init__(self, **options: Unpack[PassiveOptions]) -> None:
         """Take the options of each `Context`; raises InvalidArgumentError as it does."""
         self._threads = AgentThreads({"provider": "openai_chat", **options}, can_ask=False)
@@ -159,10 +267,34 @@ class RehydrateEdit(Adapter):
         reserved = 0
         with suppress(Exception):  # a counter of the host's, for a list without messages
             reserved = count_tokens([])
-        try:
+        with passing_through():
             scope = scope_of(running_config())
-            prompted = self._threads.prompt(messages, scope, reserved_tokens=reserved)
-        except Exception as error:
-            warn_passed_through(safe_error_text(error, "rehydrate"))
-            return
-        messages[:] = prompted.messages
+            messages[:] = self._threads.prompt(messages, scope, reserved_tokens=reserved).messages
+
+
+def _tool(definition: Mapping[str, Any], threads: AgentThreads) -> BaseTool:
+    name = definition["name"]
+
+    def run(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return _answer(name, arguments, runtime, threads)
+
+    async def arun(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        return await hand_over(partial(_answer, name, arguments, runtime, threads))
+
+    return StructuredTool(
+        name=name,
+        description=definition["description"],
+        args_schema=dict(definition["input_schema"]),
+        func=run,
+        coroutine=arun,
+    )
+
+
+def _answer(
+    name: str, arguments: Mapping[str, Any], runtime: ToolRuntime[Any, Any], threads: AgentThreads
+) -> str:
+    messages, call_id = runtime.state["messages"], runtime.tool_call_id or name
+    try:
+        return threads.answer_in(runtime.config, messages, name, arguments, call_id)
+    except Exception as error:  # it must not end the agent's run
+        return f"{name}: {safe_error_text(error, name)}; answer with what you have"

@@ -14,9 +14,14 @@ from rehydrate import formats
 from rehydrate._check import check_whole
 from rehydrate.context.compaction import BackgroundCompaction
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.writers import SummaryRequest, UnfinishedReplyError, summary_prompt
-from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.langchain.threads import MISSING
+from rehydrate.context.writers import (
+    SummaryRequest,
+    UnfinishedReplyError,
+    summary_prompt,
+)
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
+
+MISSING = MissingPackageError("rehydrate[langchain]", "brings LangChain's agents")
 
 try:
     from langchain_core.language_models import BaseChatModel

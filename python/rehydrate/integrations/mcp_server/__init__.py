@@ -1,10 +1,8 @@
 """The MCP server: what `rehydrate mcp` offers to agents that speak the Model Context Protocol.
 
-    client -> stdio / http -> server -> tools -> session_tools
-                                   `-> resources                    |
-                                                      stores: a memory, threads, transcripts
+    client -> server / http -> tools -> stores: a memory, threads, transcripts
 
-Only `server`, `stdio` and `http` import the SDK (`pip install "rehydrate[mcp]"`).
+Only `server` and `http` import the SDK (`pip install "rehydrate[mcp]"`).
 docs/integrations/mcp.md is the user's page.
 """
 

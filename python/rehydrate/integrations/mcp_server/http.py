@@ -26,7 +26,7 @@ PATH = "/mcp"
 def serve_http(
     server: Server[Any], bound: socket.socket, token: str, announce: Callable[[str], object]
 ) -> None:
-    """Answer on this socket until the process is told to stop; ``announce`` gets the address."""
+    """Answer on this socket until the process is to stop; ``announce`` gets the address."""
     port = bound.getsockname()[1]
     announce(f"http://{HOST}:{port}{PATH}")
     uvicorn.Server(config_of(make_app(server, token, port))).run(sockets=[bound])

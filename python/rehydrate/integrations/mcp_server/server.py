@@ -1,23 +1,34 @@
-"""make_server: the tools and resources as a server of the official SDK."""
+"""make_server: the tools and resources as a server of the official SDK.
+
+serve_stdio runs it on standard input and output, a message a line.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import math
+import os
+import sys
+from collections import deque
 from collections.abc import Collection
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import anyio
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from rehydrate import __version__
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import as_unicode, safe_error_text, unicode_inside
 from rehydrate.errors import InvalidArgumentError, RehydrateError
-from rehydrate.integrations.mcp_server.arguments import shown
-from rehydrate.integrations.mcp_server.jobs import run_job
+from rehydrate.integrations.mcp_server.jobs import run_job, shown
 from rehydrate.integrations.mcp_server.stores import TEMPLATES, Stores, list_threads, read
 from rehydrate.integrations.mcp_server.tools import TOOLS, ServedTool, answer
 
@@ -135,3 +146,126 @@ async def _in_thread(work: Any) -> Any:
         raise MCPError(types.INVALID_PARAMS, as_unicode(str(error))) from None
     except RehydrateError as error:
         raise MCPError(types.INTERNAL_ERROR, safe_error_text(error, "resource")) from None
+
+
+_NO_ID: Any = object()
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Answer until the input ends, or nobody reads the output any more.
+
+    The SDK passes over a line that is not a message, and takes a request whose id is neither a
+    string nor a whole number for a notification. Here both are answered with an error, as JSON-RPC
+    has it, so that whoever sent it does not wait.
+    """
+    try:
+        await _serve(server)
+    except* (BrokenPipeError, ConnectionResetError):  # the client is gone
+        pass
+
+
+async def _serve(server: Server[Any]) -> None:
+    lines = _Lines()
+    frames = _Frames()
+    async with (
+        frames,
+        stdio_server(cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", frames)) as (
+            messages,
+            replies,
+        ),
+    ):
+        send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+
+        async def relay() -> None:
+            async with send:
+                async for message in messages:
+                    refusal = _refusal(message, lines.read.popleft())
+                    if refusal is not None:
+                        await replies.send(SessionMessage(refusal))
+                    else:
+                        await send.send(message)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(relay)
+            await server.run(receive, replies, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+
+class _Lines:
+    """The lines of standard input that are not blank, as the SDK reads them."""
+
+    def __init__(self) -> None:
+        text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+        self._file = anyio.wrap_file(text)
+        self.read: deque[str] = deque()
+        """Those of which the SDK has not passed on what they are yet: one thing for each."""
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        while line := await self._file.readline():
+            if line.strip():
+                self.read.append(line)
+                return line
+        raise StopAsyncIteration
+
+
+# Line ends of Unicode that JSON lets stand in a string: many a client cuts its input at them.
+_LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
+
+
+class _Frames:
+    """Standard output, a frame a line. Whatever else writes there goes to standard error."""
+
+    async def __aenter__(self) -> _Frames:
+        self._wire = os.dup(1)
+        os.dup2(2, 1)
+        self._file = anyio.wrap_file(os.fdopen(os.dup(self._wire), "wb"))
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        os.dup2(self._wire, 1)
+        os.close(self._wire)
+
+    async def write(self, frame: str) -> None:
+        await self._file.write(frame.translate(_LINE_ENDS).encode())
+
+    async def flush(self) -> None:
+        await self._file.flush()
+
+
+def _refusal(message: SessionMessage | Exception, line: str) -> types.JSONRPCError | None:
+    """Return what to answer to a line; None where the server takes the message."""
+    if isinstance(message, SessionMessage):
+        is_request = isinstance(message.message, types.JSONRPCNotification) and '"id"' in line
+        if not is_request or _id_of(line) is _NO_ID:
+            return None
+        return _error(
+            _NO_ID, types.INVALID_REQUEST, "the id of a request is a string or a whole number"
+        )
+    kinds = {each["type"] for each in message.errors()} if hasattr(message, "errors") else set()
+    if "json_invalid" in kinds:
+        what = "this line is no JSON; send a message a line"
+        return _error(_id_of(line), types.PARSE_ERROR, what)
+    what = "this line is no message of JSON-RPC 2.0; send jsonrpc, method and id"
+    return _error(_id_of(line), types.INVALID_REQUEST, what)
+
+
+def _id_of(line: str) -> Any:
+    """Return the id in a line, whatever it is."""
+    try:
+        sent = json.loads(line)
+    except (ValueError, RecursionError):
+        return _NO_ID
+    return sent.get("id", _NO_ID) if isinstance(sent, dict) else _NO_ID
+
+
+def _error(identity: Any, code: int, message: str) -> types.JSONRPCError:
+    """Return an error; without an id, for which the protocol's schema has no null, where there is
+    none that can be repeated."""
+    error = types.ErrorData(code=code, message=message)
+    is_text = isinstance(identity, str) and identity.isprintable()
+    if is_text or type(identity) is int:
+        return types.JSONRPCError(jsonrpc="2.0", id=identity, error=error)
+    return types.JSONRPCError.model_construct(jsonrpc="2.0", error=error)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -20,15 +19,18 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._jsonl import lines_of, write_lines
+from rehydrate.embedding.model_files import models_home
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.mcp_server.arguments import shown
-from rehydrate.integrations.mcp_server.jobs import Job
-from rehydrate.integrations.mcp_server.session_chunks import READ_CHARS, Chunks, as_time, clean
+from rehydrate.integrations.mcp_server.jobs import Job, shown
 from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts
 from rehydrate.integrations.mcp_server.session_lines import (
+    READ_CHARS,
+    Chunks,
     Link,
     Said,
     TranscriptReader,
+    as_time,
+    clean,
     kept,
     project_of,
     said_in,
@@ -305,12 +307,8 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     >>> cache_folder({"XDG_CACHE_HOME": "/cache/me"}).as_posix()
     '/cache/me/rehydrate'
     """
-    if home := environ.get("REHYDRATE_HOME"):
-        return Path(home).expanduser() / "cache"
-    cache = environ.get("XDG_CACHE_HOME")
-    if not cache and sys.platform == "win32":
-        cache = environ.get("LOCALAPPDATA")
-    return (Path(cache) if cache else Path.home() / ".cache") / "rehydrate"
+    models = models_home(environ)
+    return models.with_name("cache") if environ.get("REHYDRATE_HOME") else models.parent
 
 
 def _head(path: Path) -> str:

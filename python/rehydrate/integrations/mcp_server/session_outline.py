@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from rehydrate import formats
 from rehydrate.compact.outline import NameIndex, read_lines, write_outline
 from rehydrate.errors import InvalidMessageError
-from rehydrate.integrations.mcp_server.session_chunks import clean
 from rehydrate.integrations.mcp_server.session_files import SessionFile
 from rehydrate.integrations.mcp_server.session_lines import (
     Link,
     TranscriptReader,
+    clean,
     kept,
     message_of,
     said_in,

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from rehydrate._text import as_unicode
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError, UnknownThreadError
-from rehydrate.integrations.mcp_server.arguments import shown
+from rehydrate.integrations.mcp_server.jobs import shown
 from rehydrate.integrations.mcp_server.session_files import transcript_roots
 from rehydrate.integrations.mcp_server.session_index import SessionIndex, cache_folder
 from rehydrate.memory.store import is_server, verify_place

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import failure_text
 from rehydrate.errors import MissingPackageError, RehydrateError
-from rehydrate.integrations.memory_tool.definition import NAME
-from rehydrate.integrations.memory_tool.memory_files import MemoryFiles
+from rehydrate.integrations.memory_tool.commands import NAME
+from rehydrate.integrations.memory_tool.memory_files import FileOptions, MemoryFiles
+from rehydrate.integrations.signatures import shows_options
 
 try:
     from anthropic.lib.tools import (
@@ -27,10 +28,26 @@ if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
 
 
-class RehydrateMemoryTool(BetaAbstractMemoryTool):
+class _Tool:
+    """What both tools have."""
+
+    @shows_options(FileOptions, givers=[MemoryFiles])
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+        **options: Unpack[FileOptions],
+    ) -> None:
+        """Take the memory; raises InvalidArgumentError as `MemoryFiles` does."""
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]  # the SDK's
+        self.files = MemoryFiles(memory, **options)
+
+
+class RehydrateMemoryTool(_Tool, BetaAbstractMemoryTool):
     """Pass it to ``client.beta.messages.tool_runner(tools=[...])``.
 
-    ``files`` are the `MemoryFiles` that it works on; ``options`` are their arguments.
+    ``files`` are the `MemoryFiles` that it works on; its options are their arguments.
 
     >>> import tempfile
     >>> from rehydrate import Memory
@@ -40,17 +57,6 @@ class RehydrateMemoryTool(BetaAbstractMemoryTool):
     ...         tool.call({"command": "create", "path": "/memories/a.md", "file_text": "Hello."})
     'File created successfully at: /memories/a.md'
     """
-
-    def __init__(
-        self,
-        memory: Memory,
-        *,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-        **options: Any,
-    ) -> None:
-        """Take the memory; raises InvalidArgumentError as `MemoryFiles` does."""
-        super().__init__(cache_control=cache_control)
-        self.files = MemoryFiles(memory, **options)
 
     def call(self, input: object) -> str:  # noqa: A002  the SDK's word
         """Carry out a command; raises ToolError with the text that the model reads."""
@@ -68,19 +74,8 @@ class RehydrateMemoryTool(BetaAbstractMemoryTool):
         return "All memory cleared"
 
 
-class AsyncRehydrateMemoryTool(BetaAsyncAbstractMemoryTool):
+class AsyncRehydrateMemoryTool(_Tool, BetaAsyncAbstractMemoryTool):
     """The same for an ``AsyncAnthropic``."""
-
-    def __init__(
-        self,
-        memory: Memory,
-        *,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-        **options: Any,
-    ) -> None:
-        """Take the memory; raises InvalidArgumentError as `MemoryFiles` does."""
-        super().__init__(cache_control=cache_control)
-        self.files = MemoryFiles(memory, **options)
 
     async def call(self, input: object) -> str:  # noqa: A002  the SDK's word
         """Carry out a command; raises ToolError with the text that the model reads."""

@@ -9,13 +9,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from rehydrate._text import safe_error_text
 from rehydrate.errors import MissingPackageError
-from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.adapter import Adapter, AdapterOptions, AgentScope, ChatThreads
-from rehydrate.integrations.host_thread import warn_passed_through
-from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
-from rehydrate.prompt.counting import text_tokens
+from rehydrate.integrations.adapter import (
+    Adapter,
+    AdapterOptions,
+    AdapterThreads,
+    AgentScope,
+    nothing_to_ask,
+    passing_through,
+    shows_adapter_options,
+    tool_text,
+)
+from rehydrate.integrations.pydantic_ai.messages import CODEC
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
@@ -25,7 +30,6 @@ except ImportError:
     raise MissingPackageError("rehydrate[pydantic-ai]", "brings Pydantic AI's agents") from None
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import ModelRequestContext
 
 
@@ -37,9 +41,6 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
     the history's very objects; of a request some parts may be shown.
 
     The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
-    ``options`` are those of `AdapterOptions`: a budget, sources, caps of tool results, background
-    summaries, and others of `Context`.
-
     Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
     `report` says what became of the last request.
 
@@ -48,11 +49,13 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
     0
     """
 
+    _codec = CODEC
+
+    @shows_adapter_options(AdapterOptions)
     def __init__(self, **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
-        self._threads = ChatThreads(options, AgentScope())
+        self._threads = AdapterThreads(options, AgentScope())
         self._tools = [self._tool(each) for each in self._threads.definitions]
-        self._own = {tool.name for tool in self._tools}
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -67,30 +70,19 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Return the request with the thread's prompt; the agent calls it before each request."""
-        try:
-            messages = await self._prompt(ctx, request_context)
-        except Exception as error:
-            warn_passed_through(safe_error_text(error, "rehydrate"))
-            return request_context
-        return replace(request_context, messages=messages)
+        with passing_through():
+            messages = list(request_context.messages)
+            scope = _scope(ctx, request_context.model)
+            _, shown = await self._prompted(messages, scope, self._sent(request_context))
+            return replace(request_context, messages=shown)
+        return request_context
 
-    async def _prompt(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> list[ModelMessage]:
-        messages = list(request_context.messages)
-        entries = entries_of(messages)
-        prompted = await self._threads.aprompt(
-            [entry.chat for entry in entries],
-            _scope(ctx, request_context.model),
-            reserved_tokens=sum(text_tokens(self._sent_beside(request_context))),
-        )
-        return picked(messages, entries, prompted.shown)
-
-    def _sent_beside(self, request_context: ModelRequestContext) -> list[str]:
+    def _sent(self, request_context: ModelRequestContext) -> list[str]:
         """Return the texts that the model gets besides the messages: instructions and tools."""
         parameters = request_context.model_request_parameters
         tools = [*parameters.function_tools, *parameters.output_tools]
-        texts = [compact_json(_definition(each)) for each in tools if each.name not in self._own]
+        foreign = [each for each in tools if each.name not in self._threads.own_tools]
+        texts = [tool_text(each, each.parameters_json_schema) for each in foreign]
         instructions = [getattr(each, "instructions", None) for each in request_context.messages]
         return [*texts, next((each for each in reversed(instructions) if each), "")]
 
@@ -98,10 +90,10 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         name = definition["name"]
 
         async def run(ctx: RunContext[Any], **arguments: Any) -> str:
-            said = [entry.chat for entry in entries_of(ctx.messages)]
+            said = [entry.chat for entry in CODEC.entries_of(ctx.messages)]
             asking = self._threads.asking(said, _scope(ctx, ctx.model))
             if asking is None:
-                return f"{name}: there is nothing to ask; answer with what you have"
+                return nothing_to_ask(name)
             return await self._threads.aanswer(asking, name, arguments, ctx.tool_call_id or name)
 
         return Tool.from_schema(
@@ -116,11 +108,3 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
 def _scope(ctx: RunContext[Any], model: Any) -> AgentScope:
     agent = getattr(ctx.agent, "name", None)
     return AgentScope(str(agent or ""), str(getattr(model, "model_name", "")))
-
-
-def _definition(tool: Any) -> Mapping[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters_json_schema,
-    }

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import (
     STATE_PART,
+    Codec,
     Entry,
-    assistant_chat,
     call_of,
-    is_same_list,
-    loses_thinking,
     other_part,
-    plain_text,
-    reply_content,
     result_of,
     text_of,
     text_part,
-    texts_of,
     thinking_block,
 )
-from rehydrate.integrations.host_thread import Shown
 
 try:
     from pydantic_ai.messages import (
@@ -42,39 +36,81 @@ try:
 except ImportError:
     raise MissingPackageError("rehydrate[pydantic-ai]", "brings Pydantic AI's agents") from None
 
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
+_OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})
 
 
-def entries_of(messages: Sequence[ModelMessage]) -> list[Entry]:
-    """Return the entries of the messages, in order: a response is one, a request one a part.
+class _Messages(Codec[ModelMessage]):
+    """A response is one entry, a request one a part.
 
     >>> messages = [ModelRequest([UserPromptPart("Hello.")]), ModelResponse([TextPart("Hi.")])]
-    >>> [entry.chat for entry in entries_of(messages)]
+    >>> [entry.chat for entry in _Messages().entries_of(messages)]
     [{'role': 'user', 'content': 'Hello.'}, {'role': 'assistant', 'content': 'Hi.'}]
     """
-    return list(_entries(messages))
 
+    joins_sections = True
 
-def _entries(messages: Sequence[ModelMessage]) -> Iterator[Entry]:
-    for index, message in enumerate(messages):
-        if isinstance(message, ModelResponse):
-            yield Entry(_response(message), index, None)
-        else:
-            for number, part in enumerate(message.parts or ()):
-                yield Entry(_request_part(part), index, number)
+    def entries(self, messages: Sequence[ModelMessage]) -> Iterator[Entry]:
+        for index, message in enumerate(messages):
+            if isinstance(message, ModelResponse):
+                yield Entry(self.reply(message), index)
+            else:
+                for number, part in enumerate(self.parts(message)):
+                    yield Entry(_request_part(part), index, number)
 
+    def parts(self, message: ModelMessage) -> Sequence[Any]:
+        return message.parts or ()
 
-def _response(message: ModelResponse) -> dict[str, Any]:
-    parts, calls, thoughts = [], [], []
-    for part in message.parts or ():
+    def pieces(self, part: Any, message: ModelMessage) -> list[dict[str, Any]]:
+        del message
         if isinstance(part, ToolCallPart):
-            calls.append(call_of(part.tool_call_id, part.tool_name, part.args_as_json_str()))
-        elif isinstance(part, ThinkingPart):
-            thoughts.append(thinking_block(part.content, part.signature or ""))
-        else:
-            parts += _reply_parts(part)
-    return assistant_chat(reply_content(parts), calls, thoughts)
+            return [call_of(part.tool_call_id, part.tool_name, part.args_as_json_str())]
+        if isinstance(part, ThinkingPart):
+            return [thinking_block(part.content, part.signature or "")]
+        return _reply_parts(part)
+
+    def section(self, text: str) -> UserPromptPart:
+        return UserPromptPart(text)
+
+    def with_parts(self, message: ModelMessage | None, parts: list[Any]) -> ModelMessage:
+        whole: Any = message  # a request or a response: the fields are called the same
+        return ModelRequest(parts=parts) if whole is None else replace(whole, parts=parts)
+
+    def loses_thinking(
+        self, message: ModelMessage, chat: Mapping[str, Any], now: Mapping[str, Any]
+    ) -> bool:
+        """OpenAI refuses the id of what reasoning led to without the reasoning, and takes it
+        without an id; only a call of its own tools needs one, and keeps the reasoning."""
+        has_own_tools = any(part.part_kind in _OWN_TOOLS for part in message.parts)
+        return not has_own_tools and super().loses_thinking(message, chat, now)
+
+    def changed(
+        self, part: Any, pieces: Sequence[Mapping[str, Any]], text: str | None, lost: bool
+    ) -> Any:
+        del pieces
+        changes: dict[str, Any] = {}
+        if text is not None and isinstance(part, ToolCallPart | TextPart):
+            changes["args" if isinstance(part, ToolCallPart) else "content"] = text
+        if lost and getattr(part, "id", None) is not None:
+            changes["id"] = None
+        return replace(part, **changes) if changes else part
+
+    def changed_parts(
+        self, message: ModelMessage, parts: Sequence[Any], now: Mapping[str, Any]
+    ) -> list[Any]:
+        del message
+        (part,), content = parts, now["content"]
+        if isinstance(part, ToolReturnPart) and part.files:
+            content = [content[0]["text"], *part.files]
+        elif isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+            items = zip(part.content, content, strict=True)
+            content = [_changed_item(item, shown) for item, shown in items]
+        elif not isinstance(part, ToolReturnPart | UserPromptPart):
+            return [part]
+        return [replace(part, content=content)]
+
+
+CODEC = _Messages()
+entries_of, picked = CODEC.entries_of, CODEC.picked
 
 
 def _reply_parts(part: Any) -> list[dict[str, Any]]:
@@ -175,109 +211,6 @@ def _text_of(part: Any) -> str:
     return compact_json({key: value for key, value in known.items() if value is not None})
 
 
-def picked(
-    messages: Sequence[ModelMessage], entries: Sequence[Entry], shown: Sequence[Shown]
-) -> list[ModelMessage]:
-    """Return the messages that a prompt shows.
-
-    ``entries`` are those of the messages. A section of context becomes a part of the request that
-    it is before, so that none comes between a call and its result.
-    """
-    made: list[ModelMessage] = []
-    request: _Request | None = None
-    waiting: list[Any] = []
-    for index, chat in shown:
-        if index is None:
-            waiting.append(UserPromptPart(plain_text(chat["content"])))
-            continue
-        entry = entries[index]
-        message = messages[entry.message]
-        if request is not None and request.index != entry.message:
-            made.append(request.message())
-            request = None
-        if isinstance(message, ModelResponse):
-            if waiting:
-                made.append(ModelRequest(parts=waiting))
-                waiting = []
-            made.append(_changed_response(message, entry.chat, chat))
-            continue
-        if request is None:
-            request = _Request(entry.message, message)
-        request.parts += waiting
-        request.parts.append(_changed_part(message.parts[entry.part or 0], entry.chat, chat))
-        waiting = []
-    if request is not None:
-        request.parts += waiting
-        made.append(request.message())
-    elif waiting:
-        made.append(ModelRequest(parts=waiting))
-    return made
-
-
-class _Request:
-    """A request of which some parts are shown."""
-
-    def __init__(self, index: int, whole: ModelRequest) -> None:
-        self.index = index
-        self.parts: list[Any] = []
-        self._whole = whole
-
-    def message(self) -> ModelRequest:
-        """Return the request; the very object where all of it is shown, and nothing else."""
-        whole = self._whole
-        return whole if is_same_list(self.parts, whole.parts) else replace(whole, parts=self.parts)
-
-
-def _changed_part(part: Any, chat: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
-    """Return a request's part with what is shown of it; the part itself where that is all."""
-    if chat is now or chat == now or not isinstance(part, (ToolReturnPart, UserPromptPart)):
-        return part
-    content = now["content"]
-    if isinstance(part, ToolReturnPart) and part.files:
-        return replace(part, content=[content[0]["text"], *part.files])
-    if not isinstance(part.content, str) and isinstance(part, UserPromptPart):
-        items = zip(part.content, content, strict=True)
-        return replace(part, content=[_changed_item(item, shown) for item, shown in items])
-    return replace(part, content=content)
-
-
 def _changed_item(item: Any, shown: Mapping[str, Any]) -> Any:
     text = _said(item)
     return item if text is None or text == shown["text"] else shown["text"]
-
-
-def _changed_response(
-    message: ModelResponse, chat: Mapping[str, Any], now: Mapping[str, Any]
-) -> ModelResponse:
-    """Return a response with what is shown of it; the response itself where that is all.
-
-    OpenAI refuses the id of what reasoning led to without the reasoning, and takes it without an
-    id; only a call of its own tools needs one, and keeps the reasoning.
-    """
-    if chat is now or chat == now:
-        return message
-    has_own_tools = any(part.part_kind in _OWN_TOOLS for part in message.parts)
-    keeps_thinking = has_own_tools or not loses_thinking(chat, now)
-    texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
-    parts: list[Any] = []
-    for part in message.parts:
-        if isinstance(part, ThinkingPart):
-            if keeps_thinking:
-                parts.append(part)
-            continue
-        changes: dict[str, Any] = {}
-        if isinstance(part, ToolCallPart):
-            arguments = next(calls)["function"]["arguments"]
-            if arguments != part.args_as_json_str():
-                changes["args"] = arguments
-        else:
-            for own in _reply_parts(part):
-                if own["type"] == "text" and (shown := next(texts)) != own["text"]:
-                    changes |= {"content": shown} if isinstance(part, TextPart) else {}
-        if not keeps_thinking and getattr(part, "id", None) is not None:
-            changes["id"] = None
-        parts.append(replace(part, **changes) if changes else part)
-    return replace(message, parts=parts)
-
-
-_OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})

@@ -14,10 +14,9 @@ from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.caps import Text, TextChange, TextChanges, add_tool_names, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.originals import About
 from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource, input_strings
-from rehydrate.prompt.target import Target, traced
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 

@@ -17,19 +17,18 @@ from rehydrate.compact.outline import (
     ID,
     NameIndex,
     OutlineName,
+    outline_slot,
     outline_tokens,
     read_lines,
     write_outline,
 )
-from rehydrate.compact.outline_plan import outline_slot
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF, Message
 from rehydrate.prompt.counting import COUNTER, counted_sections, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, Target
 from rehydrate.prompt.originals import TRUST
 from rehydrate.prompt.section import Provenance, Section
-from rehydrate.prompt.target import Target
 
 if TYPE_CHECKING:
     from rehydrate import _native

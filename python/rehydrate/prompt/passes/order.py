@@ -13,12 +13,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
-from rehydrate.formats import anthropic_writing
+from rehydrate.formats import anthropic
 from rehydrate.messages import Conversation
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.section import MOST_BREAKPOINTS, TOOLS, CompositionMode, Position, Section
-from rehydrate.prompt.target import Target, traced
 
 _MODES = {
     CompositionMode.HIERARCHICAL: 0,
@@ -219,7 +218,7 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
         return isinstance(message, Mapping) and _can_be_marked(message, "anthropic")
     if format != "anthropic":
         return True
-    return bool(entry.get("content")) and anthropic_writing.mark(entry) is not None
+    return bool(entry.get("content")) and anthropic.mark(entry) is not None
 
 
 def _lifetime(mark: object) -> object:
@@ -231,15 +230,15 @@ def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
     if ir.history.format == "anthropic":
         marks = target.render_cache.grown(_with_marks, (), ir.history)
-        return [*anthropic_writing.marks_in(values), *marks]
+        return [*anthropic.marks_in(values), *marks]
     if ir.history.format == "claude_code":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]
-    return anthropic_writing.marks_in(values)
+    return anthropic.marks_in(values)
 
 
 def _with_marks(
     marks: tuple[Mapping[str, Any], ...], history: History, start: int
 ) -> tuple[Mapping[str, Any], ...]:
     contents = [entry.get("content") for entry in history.entries[start:]]
-    return (*marks, *anthropic_writing.marks_in(contents))
+    return (*marks, *anthropic.marks_in(contents))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
 from rehydrate.compact.excerpts import DivisibleTexts, piece_starts
-from rehydrate.compact.query import WeightedQuery
-from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit

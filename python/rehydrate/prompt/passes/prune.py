@@ -6,19 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rehydrate.compact.excerpts import DivisibleTexts
-from rehydrate.compact.query import last_user_text, weighted_query
+from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import COUNTER, prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.passes.excerpts import EntryExcerpt, Outlining, with_excerpts
 from rehydrate.prompt.passes.packing import Candidates, cut_to, is_divisible, pack
 from rehydrate.prompt.section import CompositionMode, DroppedSection, Outcome, Priority, Section
 from rehydrate.prompt.stale_thinking import binding_of, waits_for_the_turn
-from rehydrate.prompt.target import Target, traced
 
 HISTORY_PRIORITY = Priority.NORMAL
 """The level on which the entries of the history compete."""

@@ -251,7 +251,7 @@ def tools(definitions: Iterable[Any]) -> HydrationSource:
 def read_tools(definitions: Iterable[Any]) -> tuple[ToolDef, ...]:
     """Return the tools that the definitions describe.
 
-    Raises InvalidArgumentError for a value that is not a list of tools, and for a name given twice.
+    Raises InvalidArgumentError for a value that is not a list of tools, and if two have one name.
 
     >>> read_tools({"name": "grep"})
     Traceback (most recent call last):

@@ -8,11 +8,11 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::PyString;
 
+use super::fields::{Fields, listed, text_of};
 use super::strings::Id;
-use super::transcript::{Kind, content_of, is_empty, is_set, kind_of};
-use super::{text_of, value_of};
+use super::transcript::{Kind, content_of, is_empty, is_of_subagent, kind_of};
 use crate::interned::interned;
 
 type Name = Vec<u8>;
@@ -64,7 +64,7 @@ enum Above {
 
 /// The lines on the branch of the newest leaf, by index, in the order of the conversation; None where no line names
 /// another: the order of the file is all there is.
-pub fn branch_of(entries: &[Bound<'_, PyDict>]) -> PyResult<Option<Vec<usize>>> {
+pub fn branch_of(entries: &[Bound<'_, PyAny>]) -> PyResult<Option<Vec<usize>>> {
     let lines = read(entries)?;
     if !lines.named {
         return Ok(None);
@@ -76,7 +76,7 @@ pub fn branch_of(entries: &[Bound<'_, PyDict>]) -> PyResult<Option<Vec<usize>>> 
 /// The indices of a transcript's lines that the conversation went on from, in its order; None where no line names
 /// another.
 #[pyfunction]
-pub fn transcript_branch(entries: Vec<Bound<'_, PyDict>>) -> PyResult<Option<Vec<usize>>> {
+pub fn transcript_branch(entries: Vec<Bound<'_, PyAny>>) -> PyResult<Option<Vec<usize>>> {
     branch_of(&entries)
 }
 
@@ -95,12 +95,13 @@ struct Lines {
     named: bool,
 }
 
-fn read(entries: &[Bound<'_, PyDict>]) -> PyResult<Lines> {
+fn read(entries: &[Bound<'_, PyAny>]) -> PyResult<Lines> {
     let mut found: Vec<(Parent, Option<Spoken>, bool)> = Vec::with_capacity(entries.len());
     let mut by_name: HashMap<Name, usize> = HashMap::with_capacity(entries.len());
     let (mut has_main, mut has_sidechain) = (false, false);
     for (index, entry) in entries.iter().enumerate() {
         let py = entry.py();
+        let entry = Fields::needed(entry, index, String::new)?;
         if let Some(name) = name_of(entry, interned!(py, "uuid"))? {
             match by_name.entry(name) {
                 Occupied(_) => continue, // a resumed session repeats lines
@@ -108,8 +109,7 @@ fn read(entries: &[Bound<'_, PyDict>]) -> PyResult<Lines> {
             };
         }
         let spoken = spoken_of(entry, index)?;
-        let is_sidechain =
-            is_set(entry, interned!(py, "isSidechain"))? || is_set(entry, interned!(py, "parent_tool_use_id"))?;
+        let is_sidechain = is_of_subagent(entry)?;
         has_main |= spoken.is_some() && !is_sidechain;
         has_sidechain |= is_sidechain;
         found.push((parent_of(entry)?, spoken, is_sidechain));
@@ -134,14 +134,13 @@ fn read(entries: &[Bound<'_, PyDict>]) -> PyResult<Lines> {
     Ok(lines)
 }
 
-fn name_of(entry: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> PyResult<Option<Name>> {
-    let Some(value) = value_of(entry, key)? else { return Ok(None) };
-    let Ok(text) = value.cast_into::<PyString>() else { return Ok(None) };
+fn name_of<'py>(entry: Fields<'_, 'py>, key: &Bound<'py, PyString>) -> PyResult<Option<Name>> {
+    let Some(text) = entry.text(key)? else { return Ok(None) };
     Ok(Some(Id::of(text)?.as_bytes().to_vec()))
 }
 
-fn parent_of(entry: &Bound<'_, PyDict>) -> PyResult<Parent> {
-    let py = entry.py();
+fn parent_of(entry: Fields<'_, '_>) -> PyResult<Parent> {
+    let py = entry.as_any().py();
     if let Some(parent) = name_of(entry, interned!(py, "parentUuid"))? {
         return Ok(Parent::Named(parent));
     }
@@ -149,37 +148,34 @@ fn parent_of(entry: &Bound<'_, PyDict>) -> PyResult<Parent> {
     if let Some(parent) = name_of(entry, interned!(py, "logicalParentUuid"))? {
         return Ok(Parent::Named(parent));
     }
-    let is_boundary = text_of(entry, interned!(py, "subtype"))?
-        .is_some_and(|subtype| subtype.to_str().is_ok_and(|subtype| subtype == "compact_boundary"));
-    let is_null = entry.get_item(interned!(py, "parentUuid"))?.is_some_and(|parent| parent.is_none());
-    let is_root = is_null && !is_boundary;
+    let is_boundary =
+        entry.text(interned!(py, "subtype"))?.is_some_and(|subtype| text_of(&subtype) == "compact_boundary");
+    let key = interned!(py, "parentUuid");
+    let is_root = !is_boundary && entry.get(key)?.is_none() && entry.has(key)?;
     Ok(if is_root { Parent::Root } else { Parent::None })
 }
 
-fn spoken_of(entry: &Bound<'_, PyDict>, index: usize) -> PyResult<Option<Spoken>> {
-    let py = entry.py();
+fn spoken_of(entry: Fields<'_, '_>, index: usize) -> PyResult<Option<Spoken>> {
+    let py = entry.as_any().py();
     let kind = kind_of(entry)?;
     let Some(content) = content_of(entry, kind)? else { return Ok(None) };
-    if is_empty(Some(content.clone()))?.unwrap_or(false) {
+    if is_empty(Some(&content))? {
         return Ok(None);
     }
     let mut of = Spoken { index, is_assistant: kind == Kind::Assistant, ..Spoken::default() };
     of.source = name_of(entry, interned!(py, "sourceToolUseID"))?;
-    of.time = text_of(entry, interned!(py, "timestamp"))?.and_then(|time| time.to_str().ok().map(str::to_owned));
+    let time = entry.text(interned!(py, "timestamp"))?;
+    of.time = time.and_then(|time| time.to_str().ok().map(str::to_owned));
     if of.is_assistant
-        && let Some(message) = value_of(entry, interned!(py, "message"))?
-        && let Ok(message) = message.cast_into::<PyDict>()
+        && let Some(message) = entry.get(interned!(py, "message"))?
+        && let Some(message) = Fields::of(&message)
     {
-        of.message = name_of(&message, interned!(py, "id"))?;
+        of.message = name_of(message, interned!(py, "id"))?;
     }
     let mut results = 0;
-    let blocks: Vec<Bound<'_, PyDict>> = content.cast_into::<PyList>().map_or_else(
-        |_| Vec::new(),
-        |blocks| blocks.iter().filter_map(|block| block.cast_into::<PyDict>().ok()).collect(),
-    );
-    for block in &blocks {
-        let Some(kind) = text_of(block, interned!(py, "type"))? else { continue };
-        match kind.to_str().unwrap_or_default() {
+    for block in listed(Some(&content))? {
+        let Some(block) = Fields::of(&block) else { continue };
+        match block.kind()?.name().as_ref() {
             "tool_result" => {
                 results += 1;
                 of.answers.extend(name_of(block, interned!(py, "tool_use_id"))?);
@@ -188,9 +184,8 @@ fn spoken_of(entry: &Bound<'_, PyDict>, index: usize) -> PyResult<Option<Spoken>
             _ => {}
         }
     }
-    let is_meta = is_set(entry, interned!(py, "isMeta"))?;
-    let is_summary = is_set(entry, interned!(py, "isCompactSummary"))?;
-    of.is_attached = kind == Kind::Queued || is_meta;
+    let is_summary = entry.is_set(interned!(py, "isCompactSummary"))?;
+    of.is_attached = kind == Kind::Queued || entry.is_set(interned!(py, "isMeta"))?;
     of.is_prompt = kind == Kind::User && results == 0 && !is_summary;
     Ok(Some(of))
 }

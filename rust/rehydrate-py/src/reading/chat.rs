@@ -1,175 +1,185 @@
-//! OpenAI chat messages, and plain ones: the readers of `rehydrate.formats.openai_chat` and `plain` are the slow twins.
+//! OpenAI chat messages, and plain ones.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
-use super::draft::{Draft, Traits};
-use super::json::{MAX_DEPTH, write_json};
-use super::strings::{Id, Source};
-use super::{Link, Read, has_other_content, read_text_part, text_of, value_of};
+use super::blocks::{At, Body, content_of, has_only_results, readable_texts};
+use super::fields::{Fields, is_list, listed, refusal, text_of};
+use super::strings::Id;
+use super::{Link, Read, role_of};
 use crate::interned::interned;
 
-/// The role of an entry, by its usual name.
-fn role_of<'py>(entry: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyString>>> {
-    let py = entry.py();
-    let Some(role) = text_of(entry, interned!(py, "role"))? else { return Ok(None) };
-    Ok(match role.to_str() {
-        Ok("system" | "user" | "assistant" | "tool") => Some(role),
-        Ok("developer") => Some(interned!(py, "system").clone()),
-        // "function" names its answer in another way, and an unknown role may be refused.
-        _ => None,
-    })
+/// Read one message of a role and a text.
+pub fn read_plain<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
+    let entry = Fields::needed(raw, body.index, String::new)?;
+    let role = role_of(entry, body.index)?;
+    let only_results = read_content(body, entry, &role)?;
+    Ok(Read { role, only_results, link: Link::None })
 }
 
-/// One message of a role and a text.
-pub fn read_plain(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Option<Read>> {
-    let py = entry.py();
-    let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(None) };
-    let Some(role) = role_of(entry)? else { return Ok(None) };
-    if has_other_content(entry)? {
-        return Ok(None);
-    }
-    let kind = if role.to_str()? == "tool" { PieceKind::ToolResult } else { PieceKind::Text };
-    let Some(content) = value_of(entry, interned!(py, "content"))? else { return Ok(None) };
-    if let Ok(text) = content.cast_exact::<PyString>() {
-        draft.push(text.clone(), kind)?;
-    } else {
-        let Ok(parts) = content.cast_into_exact::<PyList>() else { return Ok(None) };
-        for part in parts {
-            let Ok(part) = part.cast_into_exact::<PyDict>() else { return Ok(None) };
-            if !is_text(&part)? || !read_text_part(draft, &part, kind)? {
-                return Ok(None);
-            }
-        }
-    }
-    let of = Traits { is_user_turn: role.to_str()? == "user", is_thoughtless: true, is_common: true, images: 0 };
-    Ok(Some(Read { role: role.unbind(), of, link: Link::None }))
+/// Read a content and the pictures next to it; whether it has nothing but results.
+fn read_content<'py>(body: &mut Body, entry: Fields<'_, 'py>, role: &Bound<'py, PyString>) -> PyResult<bool> {
+    let kind = if text_of(role) == "tool" { PieceKind::ToolResult } else { PieceKind::Text };
+    let content = content_of(entry, body.index)?;
+    let path = body.places.is_some().then(|| PyTuple::new(role.py(), ["content"])).transpose()?;
+    body.add_content(content.as_ref(), kind, At::Root(path.as_ref(), "content"))?;
+    body.add_pictures(entry)?;
+    has_only_results(content.as_ref())
 }
 
-fn is_text(part: &Bound<'_, PyDict>) -> PyResult<bool> {
-    Ok(text_of(part, interned!(part.py(), "type"))?.is_some_and(|kind| kind.to_str().is_ok_and(|k| k == "text")))
-}
-
-/// One message of chat completions.
-pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Option<Read>> {
-    let py = entry.py();
-    let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(None) };
-    let Some(role) = role_of(entry)? else { return Ok(None) };
-    if has_other_content(entry)? {
-        return Ok(None);
+/// Read one message of chat completions.
+pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
+    let py = raw.py();
+    let index = body.index;
+    let entry = Fields::needed(raw, index, String::new)?;
+    let role = role_of(entry, index)?;
+    let has_more = entry.len()? > 2 || !entry.has(interned!(py, "content"))?;
+    if has_more && text_of(&role) == "assistant" {
+        read_thoughts(body, entry)?;
     }
-    let (is_tool, is_assistant, is_user) = match role.to_str()? {
-        "tool" => (true, false, false),
-        "assistant" => (false, true, false),
-        role => (false, false, role == "user"),
-    };
-    let mut of = Traits { is_user_turn: is_user, is_thoughtless: true, is_common: true, images: 0 };
-    let content = entry.get_item(interned!(py, "content"))?;
-    let has_more = entry.len() > 2 || content.is_none();
-    if is_assistant && has_more {
-        for key in [interned!(py, "reasoning_content"), interned!(py, "reasoning")] {
-            if let Some(reasoning) = value_of(entry, key)? {
-                let Ok(reasoning) = reasoning.cast_into_exact::<PyString>() else { return Ok(None) };
-                of.is_thoughtless = false;
-                if !reasoning.is_empty()? {
-                    draft.push(reasoning, PieceKind::Thinking)?;
-                    break;
-                }
-            }
+    let only_results = read_content(body, entry, &role)?;
+    if text_of(&role) == "tool" {
+        if let Some(answer) = answer_of(entry)? {
+            body.answers.insert(0, Id::of(answer)?);
         }
-        for key in [interned!(py, "reasoning_details"), interned!(py, "thinking_blocks")] {
-            of.is_thoughtless &= !entry.contains(key)?;
-        }
+        return Ok(Read { role, only_results, link: Link::None });
     }
-    let kind = if is_tool { PieceKind::ToolResult } else { PieceKind::Text };
-    if let Some(content) = content.filter(|content| !content.is_none())
-        && !read_content(draft, content, kind, &mut of.images)?
-    {
-        return Ok(None);
-    }
-    if is_tool {
-        let Some(answer) = text_of(entry, interned!(py, "tool_call_id"))? else { return Ok(None) };
-        draft.answers.push(Id::of(answer)?);
-        return Ok(Some(Read { role: role.unbind(), of, link: Link::None }));
-    }
-    let mut makes_calls = false;
+    let mut link = Link::None;
     if has_more {
-        if value_of(entry, interned!(py, "function_call"))?.is_some()
-            || value_of(entry, interned!(py, "audio"))?.is_some()
-            || holds_state(entry)?
-        {
-            return Ok(None);
+        read_extras(body, entry)?;
+        for call in calls_of(entry, index)? {
+            link = Link::Calls;
+            if let Some(id) = call.id.clone() {
+                body.calls.push(Id::of(id)?);
+            }
+            read_call(body, &call)?;
         }
-        if let Some(refusal) = value_of(entry, interned!(py, "refusal"))? {
-            let Ok(refusal) = refusal.cast_into_exact::<PyString>() else { return Ok(None) };
-            draft.push(refusal, PieceKind::Text)?;
-        }
-        if let Some(calls) = value_of(entry, interned!(py, "tool_calls"))? {
-            let Ok(calls) = calls.cast_into_exact::<PyList>() else { return Ok(None) };
-            for call in calls {
-                makes_calls = true;
-                if !read_call(draft, &call)? {
-                    return Ok(None);
-                }
+    }
+    Ok(Read { role, only_results, link })
+}
+
+fn read_thoughts<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
+    let py = entry.as_any().py();
+    for key in [interned!(py, "reasoning_details"), interned!(py, "thinking_blocks")] {
+        body.is_thoughtful |= entry.has(key)?;
+    }
+    for key in [interned!(py, "reasoning_content"), interned!(py, "reasoning")] {
+        if let Some(reasoning) = entry.get(key)? {
+            body.is_thoughtful = true;
+            if body.pieces.is_empty() {
+                body.add(Some(reasoning), PieceKind::Thinking, None)?;
             }
         }
     }
-    Ok(Some(Read { role: role.unbind(), of, link: if makes_calls { Link::Calls } else { Link::None } }))
+    Ok(())
 }
 
-/// Whether a field holds summaries that the provider itself wrote.
-fn holds_state(entry: &Bound<'_, PyDict>) -> PyResult<bool> {
-    let py = entry.py();
-    let Some(fields) = value_of(entry, interned!(py, "provider_specific_fields"))? else { return Ok(false) };
-    fields.cast_exact::<PyDict>().map_or(Ok(true), |fields| fields.contains(interned!(py, "compaction_blocks")))
-}
-
-/// A content; whether it has a common shape.
-fn read_content(draft: &mut Draft, content: Bound<'_, PyAny>, kind: PieceKind, images: &mut u32) -> PyResult<bool> {
-    let py = content.py();
-    let content = match content.cast_into_exact::<PyString>() {
-        Ok(text) => {
-            draft.push(text, kind)?;
-            return Ok(true);
+/// Read the assistant's fields next to its content; speech without words is a medium.
+fn read_extras<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
+    let py = entry.as_any().py();
+    body.add(entry.get(interned!(py, "refusal"))?, PieceKind::Text, None)?;
+    if let Some(audio) = entry.get(interned!(py, "audio"))?
+        && let Some(speech) = Fields::of(&audio)
+        && speech.len()? > 0
+    {
+        let before = body.pieces.len();
+        if let Some(transcript) = speech.get(interned!(py, "transcript"))? {
+            body.add_readable(&transcript, PieceKind::Text)?;
         }
-        Err(other) => other.into_inner(),
-    };
-    let Ok(parts) = content.cast_into_exact::<PyList>() else { return Ok(false) };
-    for part in parts {
-        let Ok(part) = part.cast_into_exact::<PyDict>() else { return Ok(false) };
-        let Some(of) = text_of(&part, interned!(py, "type"))? else { return Ok(false) };
-        match of.to_str().unwrap_or_default() {
-            "image_url" | "input_audio" | "file" if !part.contains(interned!(py, "source_type"))? => *images += 1,
-            "text" if read_text_part(draft, &part, kind)? => {}
-            _ => return Ok(false),
+        body.images += u32::from(body.pieces.len() == before);
+        body.is_uncommon = true;
+    }
+    // Where LiteLLM puts the summaries that the provider itself wrote.
+    if let Some(fields) = entry.get(interned!(py, "provider_specific_fields"))?
+        && let Some(fields) = Fields::of(&fields)
+        && let Some(blocks) = fields.get(interned!(py, "compaction_blocks"))?
+        && blocks.is_truthy()?
+    {
+        (body.has_state, body.is_uncommon) = (true, true);
+        body.add_readable(&blocks, PieceKind::Text)?;
+    }
+    Ok(())
+}
+
+/// A tool call: its id, and what it says.
+struct Call<'py> {
+    id: Option<Bound<'py, PyString>>,
+    said: Bound<'py, PyAny>,
+    /// Whether it is the deprecated single one.
+    is_lone: bool,
+}
+
+/// The tool calls of a message, the deprecated single one included.
+fn calls_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Vec<Call<'py>>> {
+    let py = entry.as_any().py();
+    let mut made = Vec::new();
+    if let Some(calls) = entry.get(interned!(py, "tool_calls"))? {
+        if !is_list(&calls) {
+            return Err(refusal(py, "as_list", (calls, index, "tool_calls")));
+        }
+        for (number, said) in calls.try_iter()?.enumerate() {
+            let said = said?;
+            let call = Fields::needed(&said, index, || format!("tool_calls[{number}]"))?;
+            made.push(Call { id: call.text(interned!(py, "id"))?, said: said.clone(), is_lone: false });
         }
     }
-    Ok(true)
+    if let Some(said) = entry.get(interned!(py, "function_call"))? {
+        let name = Fields::needed(&said, index, || "function_call".into())?.text(interned!(py, "name"))?;
+        made.push(Call { id: name.map(|name| function_id(&name)).transpose()?, said, is_lone: true });
+    }
+    Ok(made)
 }
 
-/// A function's call; whether it has the common shape.
-fn read_call(draft: &mut Draft, call: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = call.py();
-    let Ok(call) = call.cast_exact::<PyDict>() else { return Ok(false) };
-    let (Some(id), Some(function)) = (text_of(call, interned!(py, "id"))?, call.get_item(interned!(py, "function"))?)
-    else {
-        return Ok(false);
-    };
-    let Ok(function) = function.cast_into_exact::<PyDict>() else { return Ok(false) };
-    let (Some(name), Some(arguments)) =
-        (text_of(&function, interned!(py, "name"))?, function.get_item(interned!(py, "arguments"))?)
-    else {
-        return Ok(false);
-    };
-    let Ok(name) = name.to_str() else { return Ok(false) };
-    let mut text = format!("{name} ");
-    if let Ok(arguments) = arguments.cast_exact::<PyString>() {
-        let Ok(arguments) = arguments.to_str() else { return Ok(false) };
-        text.push_str(arguments);
-    } else if !arguments.is_exact_instance_of::<PyDict>() || write_json(&mut text, &arguments, MAX_DEPTH)?.is_none() {
-        return Ok(false);
+fn read_call(body: &mut Body, call: &Call<'_>) -> PyResult<()> {
+    let py = call.said.py();
+    let Some(said) = Fields::of(&call.said) else { return Ok(()) };
+    let name = interned!(py, "name");
+    if call.is_lone {
+        return body.add_input(py, said.get(name)?.as_ref(), said.get(interned!(py, "arguments"))?.as_ref());
     }
-    draft.calls.push(Id::of(id)?);
-    draft.pieces.push((Source::Written(text.into()), PieceKind::ToolInput));
-    Ok(true)
+    for (key, input) in
+        [(interned!(py, "function"), interned!(py, "arguments")), (interned!(py, "custom"), interned!(py, "input"))]
+    {
+        let Some(of) = said.get(key)? else { continue };
+        if let Some(of) = Fields::of(&of) {
+            return body.add_input(py, of.get(name)?.as_ref(), of.get(input)?.as_ref());
+        }
+    }
+    let words = PyString::new(py, " ").call_method1("join", (readable_texts(&call.said)?,))?;
+    body.add(Some(words), PieceKind::ToolInput, None)
+}
+
+/// The id of the call that a tool message answers.
+fn answer_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    let py = entry.as_any().py();
+    if let Some(answer) = entry.text(interned!(py, "tool_call_id"))? {
+        return Ok(Some(answer));
+    }
+    let answers = listed(entry.get(interned!(py, "tool_call_ids"))?.as_ref())?;
+    if let Some(Ok(answer)) = answers.into_iter().next().map(|answer| answer.cast_into::<PyString>()) {
+        return Ok(Some(answer));
+    }
+    let role = entry.text(interned!(py, "role"))?;
+    match entry.text(interned!(py, "name"))? {
+        Some(name) if role.is_some_and(|role| text_of(&role) == "function") => function_id(&name).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The id that pairs the deprecated `function_call` with its `function` message: no provider makes such a string.
+fn function_id<'py>(name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    Ok(PyString::new(name.py(), "function_call:").add(name)?.cast_into()?)
+}
+
+/// The ids of the tool calls of a message of chat's; None for one without.
+#[pyfunction]
+pub fn chat_calls<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Option<Bound<'py, PyString>>>> {
+    let entry = Fields::needed(entry, index, String::new)?;
+    Ok(calls_of(entry, index)?.into_iter().map(|call| call.id).collect())
+}
+
+/// The id of the call that a tool message of chat's answers; None without one.
+#[pyfunction]
+pub fn chat_answer<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyString>>> {
+    answer_of(Fields::needed(entry, 0, String::new)?)
 }

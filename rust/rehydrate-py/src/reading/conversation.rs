@@ -12,6 +12,9 @@ use pyo3::types::{PyDict, PyFrozenSet, PyString, PyTuple, PyType};
 use rehydrate_core::conversation::{PieceKind, Role};
 use rustc_hash::FxHashSet;
 
+use super::Notes;
+use super::anthropic::is_thought;
+use super::blocks::Draft as EntryDraft;
 use super::columns::{Columns, is_blank};
 use super::draft::{Draft, Row};
 use super::grouping::Units;
@@ -33,20 +36,20 @@ use crate::interned::interned;
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Conversation {
     pub columns: Arc<Columns>,
-    facts: Facts,
+    pub(super) facts: Facts,
     messages: OnceBox<Py<PyTuple>>,
     units: OnceBox<Py<PyTuple>>,
 }
 
 /// What was found out about the list as a whole.
 #[derive(Default)]
-struct Facts {
-    format: String,
-    ignored: Vec<usize>,
-    user_first: bool,
-    bound: Vec<usize>,
-    opening: Vec<usize>,
-    unknown: Option<Py<PyDict>>,
+pub struct Facts {
+    pub format: String,
+    pub ignored: Vec<usize>,
+    pub user_first: bool,
+    pub bound: Vec<usize>,
+    pub opening: Vec<usize>,
+    pub unknown: Option<Py<PyDict>>,
 }
 
 impl Facts {
@@ -66,13 +69,27 @@ impl Facts {
 const LONG_INPUT: usize = 500;
 
 impl Conversation {
-    /// These messages in a format; no more is known of them.
-    pub fn new(columns: Columns, format: &str) -> Self {
-        Self::of(Arc::new(columns), Facts { format: format.to_owned(), ..Facts::default() })
+    pub fn of(columns: impl Into<Arc<Columns>>, facts: Facts) -> Self {
+        Self { columns: columns.into(), facts, messages: OnceBox::new(), units: OnceBox::new() }
     }
 
-    fn of(columns: Arc<Columns>, facts: Facts) -> Self {
-        Self { columns, facts, messages: OnceBox::new(), units: OnceBox::new() }
+    /// Keep the message that begins the open tool loop, if it begins with a thought without text (redacted, or not
+    /// displayed); no piece shows such a thought. And the message before it: without the user's turn an earlier reply
+    /// would begin the loop. With thinking enabled Anthropic refuses a loop that does not begin with a thought.
+    pub fn bind_opening_thought(&mut self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some(first) = self.loop_opening().filter(|&first| first + 1 < self.all().len()) else { return Ok(()) };
+        if self.columns.pieces(first).iter().any(|(_, kind)| *kind == PieceKind::Thinking) {
+            return Ok(());
+        }
+        let entry = entries.get_item(first)?;
+        let content = entry.call_method1(interned!(entries.py(), "get"), (interned!(entries.py(), "content"),))?;
+        if is_thought(Some(&content), |blocks| (blocks > 0).then_some(0))? {
+            self.facts.opening = (first.saturating_sub(1)..=first).collect();
+            self.facts.bound.extend(&self.facts.opening);
+            self.facts.bound.sort_unstable();
+            self.facts.bound.dedup();
+        }
+        Ok(())
     }
 
     pub fn user_first(&self) -> bool {
@@ -98,7 +115,8 @@ impl Conversation {
 
     fn by_themselves(&self, draft: Draft) -> Self {
         let units = Units::single(draft.len());
-        Self::new(Columns { of: draft, units }, &self.facts.format)
+        let format = self.facts.format.clone();
+        Self::of(Columns { of: draft, units }, Facts { format, ..Facts::default() })
     }
 
     /// See `last_turn_within`; None where it is not certain.
@@ -218,14 +236,32 @@ impl Conversation {
         Ok(made)
     }
 
-    /// Group these `Message`s by their calls and answers, and by `links` of positions.
+    /// What was read of a list, one row an entry: its draft, role, calls, answers, and whether it is a turn of the
+    /// user's. They are grouped by calls and answers, and by `links` of positions.
     #[staticmethod]
-    fn grouped(format: &str, messages: &Bound<'_, PyTuple>, links: Vec<(usize, usize)>) -> PyResult<Self> {
-        let draft = drafted(messages)?;
-        if links.iter().any(|&(one, other)| one.max(other) >= draft.len()) {
+    #[pyo3(signature = (format, rows, links, *, ignored=Vec::new(), bound=Vec::new()))]
+    fn drafted<'py>(
+        py: Python<'py>,
+        format: &str,
+        rows: Vec<DraftedRow<'py>>,
+        links: Vec<(usize, usize)>,
+        ignored: Vec<usize>,
+        bound: Vec<usize>,
+    ) -> PyResult<Self> {
+        if links.iter().any(|&(one, other)| one.max(other) >= rows.len()) {
             return Err(PyIndexError::new_err("a link to no message"));
         }
-        Ok(Self::new(Columns::group(draft, &links), format))
+        let (mut draft, mut notes) = (Draft::with_capacity(rows.len()), Notes::default());
+        notes.bound.extend(bound);
+        for (of, role, calls, answers, is_user_turn) in rows {
+            let body = &mut of.borrow_mut().body;
+            (body.is_thoughtful, body.is_uncommon) = (true, true);
+            body.calls = calls.into_iter().map(Id::of).collect::<PyResult<_>>()?;
+            body.answers = answers.into_iter().map(Id::of).collect::<PyResult<_>>()?;
+            notes.take(py, body)?;
+            draft.close(body, &role, is_user_turn)?;
+        }
+        Ok(Self::of(Columns::group(draft, &links), Facts { ignored, ..notes.facts(format) }))
     }
 
     /// The same messages with other facts.
@@ -639,7 +675,7 @@ impl Conversation {
     }
 
     /// Whether the first message that is not the system's is the user's.
-    fn begins_with_user(&self) -> bool {
+    pub fn begins_with_user(&self) -> bool {
         let first = (0..self.all().len()).map(|at| self.columns.role(at)).find(|&role| role != Role::System);
         first == Some(Role::User)
     }
@@ -698,6 +734,9 @@ impl<'py> Make<'py> {
         })
     }
 }
+
+type DraftedRow<'py> =
+    (Bound<'py, EntryDraft>, Bound<'py, PyString>, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyString>>, bool);
 
 fn drafted(messages: &Bound<'_, PyTuple>) -> PyResult<Draft> {
     let mut draft = Draft::with_capacity(messages.len());

@@ -4,19 +4,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
+use super::blocks::Body;
 use super::strings::{Id, Source};
 
 /// One message; its pieces, calls and answers end where it says, and begin where those of the one before end.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Row {
     pub index: usize,
     /// Its number among the roles.
     pub role: usize,
     pub images: u32,
     pub is_user_turn: bool,
-    /// Whether it was read in a common shape and holds no thought: nothing can be stripped from it.
+    /// Whether it holds no thought: nothing can be stripped from it.
     pub is_thoughtless: bool,
-    /// Whether it was read in a common shape.
+    /// Whether it has nothing but texts, calls, results, thoughts and media.
     pub is_common: bool,
     /// Whether its texts were left out, to be read again where they are wanted.
     pub is_light: bool,
@@ -35,15 +36,6 @@ pub struct Draft {
     pub roles: Vec<(String, Py<PyString>)>,
 }
 
-/// A message without its texts and ids.
-#[derive(Clone, Copy, Default)]
-pub struct Traits {
-    pub images: u32,
-    pub is_user_turn: bool,
-    pub is_thoughtless: bool,
-    pub is_common: bool,
-}
-
 impl Draft {
     pub fn with_capacity(messages: usize) -> Self {
         Self { rows: Vec::with_capacity(messages), pieces: Vec::with_capacity(messages * 2), ..Self::default() }
@@ -53,53 +45,34 @@ impl Draft {
         self.rows.len()
     }
 
-    /// Take back what was read of a message that has not ended yet.
-    pub fn forget_open(&mut self) {
-        let (pieces, calls, answers) = self.ends();
-        self.pieces.truncate(pieces);
-        self.calls.truncate(calls);
-        self.answers.truncate(answers);
-    }
-
-    fn ends(&self) -> (usize, usize, usize) {
-        self.rows.last().map_or((0, 0, 0), |row| (row.pieces_end, row.calls_end, row.answers_end))
-    }
-
-    /// The calls of the open message.
-    pub fn calls_now(&self) -> &[Id] {
-        &self.calls[self.ends().1..]
-    }
-
     /// Whether the message that ended last answers a call.
     pub fn last_answers(&self) -> bool {
         let before = self.rows.len().checked_sub(2).map_or(0, |at| self.rows[at].answers_end);
         self.answers.len() > before
     }
 
-    /// Append a text, unless it is empty.
-    pub fn push(&mut self, text: Bound<'_, PyString>, kind: PieceKind) -> PyResult<()> {
-        if !text.is_empty()? {
-            self.pieces.push((Source::of(text)?, kind));
-        }
+    /// Append what was read of an entry, as a message by `role`.
+    pub fn close(&mut self, body: &mut Body, role: &Bound<'_, PyString>, is_user_turn: bool) -> PyResult<()> {
+        self.pieces.append(&mut body.pieces);
+        self.calls.append(&mut body.calls);
+        self.answers.append(&mut body.answers);
+        let role = self.role(role)?;
+        self.end(Row {
+            index: body.index,
+            role,
+            images: body.images,
+            is_user_turn,
+            is_thoughtless: !body.is_thoughtful,
+            is_common: !body.is_uncommon,
+            ..Row::default()
+        });
         Ok(())
     }
 
-    /// End the open message.
-    pub fn end(&mut self, index: usize, role: &Bound<'_, PyString>, of: Traits) -> PyResult<()> {
-        let role = self.role(role)?;
-        self.rows.push(Row {
-            index,
-            role,
-            images: of.images,
-            is_user_turn: of.is_user_turn,
-            is_thoughtless: of.is_thoughtless,
-            is_common: of.is_common,
-            is_light: false,
-            pieces_end: self.pieces.len(),
-            calls_end: self.calls.len(),
-            answers_end: self.answers.len(),
-        });
-        Ok(())
+    /// Append a row to whose message all belongs that was appended since the last.
+    fn end(&mut self, row: Row) {
+        let (pieces_end, calls_end, answers_end) = (self.pieces.len(), self.calls.len(), self.answers.len());
+        self.rows.push(Row { pieces_end, calls_end, answers_end, ..row });
     }
 
     fn role(&mut self, name: &Bound<'_, PyString>) -> PyResult<usize> {
@@ -153,8 +126,7 @@ impl Draft {
         self.answers.extend(other.answers[answers..row.answers_end].iter().map(|id| id.clone_ref(py)));
         let (name, role) = &other.roles[row.role];
         let role = self.role_named(name, role.bind(py));
-        let (pieces_end, calls_end, answers_end) = (self.pieces.len(), self.calls.len(), self.answers.len());
-        self.rows.push(Row { role, pieces_end, calls_end, answers_end, ..*row });
+        self.end(Row { role, ..*row });
     }
 
     /// Give the last message this index.
@@ -175,37 +147,29 @@ impl Draft {
 
     /// Read a `Message`, a named tuple.
     pub fn take(&mut self, message: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.take_parts(&message.get_item(2)?, &message.get_item(4)?, &message.get_item(5)?)?;
-        let of = Traits {
-            images: message.get_item(3)?.extract()?,
-            is_user_turn: message.get_item(6)?.is_truthy()?,
-            ..Traits::default()
-        };
-        self.end(message.get_item(0)?.extract()?, message.get_item(1)?.cast::<PyString>()?, of)
-    }
-
-    /// Read the pieces, the calls and the answers of a `Body`, a named tuple.
-    pub fn take_body(&mut self, body: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.take_parts(&body.get_item(0)?, &body.get_item(2)?, &body.get_item(3)?)
-    }
-
-    fn take_parts(
-        &mut self,
-        pieces: &Bound<'_, PyAny>,
-        calls: &Bound<'_, PyAny>,
-        answers: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        for piece in pieces.cast::<PyTuple>()? {
+        for piece in message.get_item(2)?.cast::<PyTuple>()? {
             let piece = piece.cast::<PyTuple>()?;
-            let kind: u8 = piece.get_item(1)?.extract()?;
-            let kind = PieceKind::try_from(kind).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let kind = kind_of(piece.get_item(1)?.extract()?)?;
             self.pieces.push((Source::of(piece.get_item(0)?.cast_into::<PyString>()?)?, kind));
         }
-        for (found, ids) in [(calls, &mut self.calls), (answers, &mut self.answers)] {
-            for id in found.cast::<PyTuple>()? {
+        for (field, ids) in [(4, &mut self.calls), (5, &mut self.answers)] {
+            for id in message.get_item(field)?.cast::<PyTuple>()? {
                 ids.push(Id::of(id.cast_into::<PyString>()?)?);
             }
         }
+        let row = Row {
+            index: message.get_item(0)?.extract()?,
+            role: self.role(message.get_item(1)?.cast::<PyString>()?)?,
+            images: message.get_item(3)?.extract()?,
+            is_user_turn: message.get_item(6)?.is_truthy()?,
+            ..Row::default()
+        };
+        self.end(row);
         Ok(())
     }
+}
+
+/// The kind of a piece, by its number.
+pub fn kind_of(code: u8) -> PyResult<PieceKind> {
+    PieceKind::try_from(code).map_err(|error| PyValueError::new_err(error.to_string()))
 }

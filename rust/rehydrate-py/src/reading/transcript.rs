@@ -1,24 +1,29 @@
-//! Claude Code's transcripts: `rehydrate.formats.claude_code` is the slow twin.
+//! Claude Code's transcripts.
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString};
+use rehydrate_core::conversation::PieceKind;
 
-use super::blocks::read_content;
+use super::Notes;
+use super::blocks::{At, Body, has_only_results};
 use super::branch::branch_of;
 use super::columns::{Columns, is_blank};
-use super::conversation::Conversation;
-use super::draft::{Draft, Traits};
+use super::conversation::{Conversation, Facts};
+use super::draft::Draft;
+use super::fields::{Fields, text_of as lossy};
 use super::strings::Id;
-use super::{text_of, value_of};
+use crate::errors::raise;
 use crate::interned::interned;
 
 /// A line that the model saw.
 struct Line<'py> {
     index: usize,
     kind: Kind,
-    entry: Bound<'py, PyDict>,
+    entry: Bound<'py, PyAny>,
     content: Option<Bound<'py, PyAny>>,
+    /// Of the assistant's message; its lines have the same.
+    message: Option<Bound<'py, PyString>>,
 }
 
 /// Who wrote a line.
@@ -32,220 +37,233 @@ pub enum Kind {
     Unseen,
 }
 
-/// Read the lines of a transcript, and the indices of what is no message. `slow(content, index)` reads a
-/// content of no common shape. None where a line itself has none.
+/// Read the lines of a transcript.
 #[pyfunction]
-pub fn read_transcript(
-    entries: &Bound<'_, PyAny>,
-    slow: &Bound<'_, PyAny>,
-) -> PyResult<Option<(Conversation, Vec<usize>)>> {
+pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let py = entries.py();
-    let Some((lines, ignored)) = spoken_lines(entries)? else { return Ok(None) };
+    let Lines { lines, ignored, .. } = Lines::of(entries)?;
     let mut draft = Draft::with_capacity(lines.len());
+    let (mut body, mut notes) = (Body::default(), Notes::default());
     let mut links = Vec::new();
     let mut first_lines: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut callers: HashMap<Vec<u8>, usize> = HashMap::new();
-    for (number, Line { index, kind, entry, content }) in lines.into_iter().enumerate() {
-        let mut of = Traits::default();
-        let only_results;
-        if let Some(read) = read_content(&mut draft, content.as_ref())? {
-            of = Traits { images: read.images, is_thoughtless: read.is_thoughtless, is_common: true, ..of };
-            only_results = read.only_results;
-        } else {
-            draft.forget_open();
-            let body: Bound<'_, PyTuple> = slow.call1((content, index))?.cast_into()?;
-            of.images = body.get_item(1)?.extract()?;
-            only_results = body.get_item(4)?.is_truthy()?;
-            draft.take_body(&body)?;
-        }
-        let role = if kind == Kind::Assistant {
-            if let Some(id) = message_id(&entry)? {
+    for (number, line) in lines.into_iter().enumerate() {
+        let (entry, content) = (Fields::needed(&line.entry, line.index, String::new)?, line.content.as_ref());
+        body.begin(line.index);
+        body.add_content(content, PieceKind::Text, At::Root(None, "content"))?;
+        let mut is_user_turn = false;
+        let role = if line.kind == Kind::Assistant {
+            if let Some(id) = line.message {
                 let first = *first_lines.entry(Id::of(id)?.as_bytes().to_vec()).or_insert(number);
                 if first != number {
                     links.push((first, number));
                 }
             }
-            for call in draft.calls_now() {
+            for call in &body.calls {
                 callers.insert(call.as_bytes().to_vec(), number);
             }
             interned!(py, "assistant")
-        } else if only_results {
+        } else if has_only_results(content)? {
             interned!(py, "tool")
         } else {
-            of.is_user_turn = is_of_the_user(&entry, kind)?;
+            is_user_turn = is_of_the_user(entry, line.kind)?;
             interned!(py, "user")
         };
         // Text that a tool adds to its result (as a skill) means nothing without the call.
-        if let Some(source) = text_of(&entry, interned!(py, "sourceToolUseID"))? {
+        if let Some(source) = entry.text(interned!(py, "sourceToolUseID"))? {
             links.extend(callers.get(Id::of(source)?.as_bytes()).map(|&caller| (caller, number)));
         }
-        draft.end(index, role, of)?;
+        notes.take(py, &mut body)?;
+        draft.close(&mut body, role, is_user_turn)?;
     }
-    Ok(Some((Conversation::new(Columns::group(draft, &links), "claude_code"), ignored)))
+    let facts = Facts { ignored, user_first: true, ..notes.facts("claude_code") };
+    Ok(Conversation::of(Columns::group(draft, &links), facts))
 }
 
-fn message_id<'py>(entry: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyString>>> {
-    let py = entry.py();
-    let Some(message) = value_of(entry, interned!(py, "message"))? else { return Ok(None) };
-    match message.cast_into_exact::<PyDict>() {
-        Ok(message) => text_of(&message, interned!(py, "id")),
-        Err(_) => Ok(None),
-    }
+/// A line as Python's rules and writers take it: index, role, content, id of its message, and the line itself.
+type Shown<'py> = (usize, &'static str, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyString>>, Bound<'py, PyAny>);
+
+/// Return the lines of a conversation, and whether they are in its order: without names they are in that of the file.
+#[pyfunction]
+pub fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<(Vec<Shown<'py>>, bool)> {
+    let Lines { lines, branch, .. } = Lines::of(entries)?;
+    let show = |line: Line<'py>| {
+        let role = if line.kind == Kind::Assistant { "assistant" } else { "user" };
+        (line.index, role, line.content, line.message, line.entry)
+    };
+    let Some(branch) = branch else { return Ok((lines.into_iter().map(show).collect(), false)) };
+    let mut by_index: HashMap<usize, Line<'py>> = lines.into_iter().map(|line| (line.index, line)).collect();
+    Ok((branch.iter().filter_map(|index| by_index.remove(index)).map(show).collect(), true))
+}
+
+/// Return whether the model may have seen a line: by its type, on whatever branch it is.
+#[pyfunction]
+pub fn line_is_seen(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(kind_of(Fields::needed(entry, 0, String::new)?)? != Kind::Unseen)
+}
+
+/// Return the content of a line that the model saw.
+#[pyfunction]
+pub fn line_content<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let entry = Fields::needed(entry, 0, String::new)?;
+    let is_queued = entry.kind()?.name() == "attachment";
+    content_of(entry, if is_queued { Kind::Queued } else { Kind::User })
+}
+
+/// Return whether the user wrote a line of the user's role, and not the harness.
+#[pyfunction]
+pub fn line_is_users(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let entry = Fields::needed(entry, 0, String::new)?;
+    let is_queued = entry.kind()?.name() == "attachment";
+    is_of_the_user(entry, if is_queued { Kind::Queued } else { Kind::User })
 }
 
 /// Whether the user wrote it, and not the harness in the user's name.
-fn is_of_the_user(entry: &Bound<'_, PyDict>, kind: Kind) -> PyResult<bool> {
-    let py = entry.py();
-    let mut source = entry.clone();
-    if kind == Kind::Queued {
-        let Some(attachment) = value_of(entry, interned!(py, "attachment"))? else { return Ok(false) };
-        let Ok(attachment) = attachment.cast_into_exact::<PyDict>() else { return Ok(false) };
-        let mode = text_of(&attachment, interned!(py, "commandMode"))?;
-        if mode.is_some_and(|mode| mode.to_str().is_ok_and(|mode| mode != "prompt")) {
-            return Ok(false);
-        }
-        source = attachment;
-    }
-    if let Some(origin) = value_of(&source, interned!(py, "origin"))?
-        && let Ok(origin) = origin.cast_into_exact::<PyDict>()
-        && let Some(kind) = text_of(&origin, interned!(py, "kind"))?
-        && kind.to_str().is_ok_and(|kind| kind != "human")
+fn is_of_the_user(entry: Fields<'_, '_>, kind: Kind) -> PyResult<bool> {
+    let py = entry.as_any().py();
+    let attachment = if kind == Kind::Queued { entry.get(interned!(py, "attachment"))? } else { None };
+    let source = attachment.as_ref().and_then(Fields::of).unwrap_or(entry);
+    if kind == Kind::Queued
+        && let Some(mode) = source.get(interned!(py, "commandMode"))?
+        && !mode.cast::<PyString>().is_ok_and(|mode| lossy(mode) == "prompt")
     {
         return Ok(false);
     }
-    Ok(!is_set(entry, interned!(py, "isMeta"))? && !is_set(entry, interned!(py, "isCompactSummary"))?)
-}
-
-/// The lines of the conversation in the order of the file, and the indices of all others.
-fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Option<(Vec<Line<'py>>, Vec<usize>)>> {
-    let py = entries.py();
-    let (mut lines, mut sidechain, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
-    let mut seen: HashSet<Vec<u8>> = HashSet::new();
-    let mut all: Vec<Bound<'py, PyDict>> = Vec::new();
-    for (index, entry) in entries.try_iter()?.enumerate() {
-        let Ok(entry) = entry?.cast_into_exact::<PyDict>() else { return Ok(None) };
-        all.push(entry.clone());
-        if text_of(&entry, interned!(py, "type"))?.is_none() {
-            return Ok(None);
-        }
-        let kind = kind_of(&entry)?;
-        if kind == Kind::Unseen {
-            ignored.push(index);
-            continue;
-        }
-        if let Some(uuid) = value_of(&entry, interned!(py, "uuid"))? {
-            let Ok(uuid) = uuid.cast_into_exact::<PyString>() else { return Ok(None) };
-            if !seen.insert(Id::of(uuid)?.as_bytes().to_vec()) {
-                ignored.push(index);
-                continue;
-            }
-        }
-        if !has_common_ids(&entry, kind)? {
-            return Ok(None);
-        }
-        let content = content_of(&entry, kind)?;
-        match is_empty(content.clone())? {
-            Some(true) => {
-                ignored.push(index);
-                continue;
-            }
-            Some(false) => {}
-            None => return Ok(None),
-        }
-        let is_sidechain =
-            is_set(&entry, interned!(py, "isSidechain"))? || is_set(&entry, interned!(py, "parent_tool_use_id"))?;
-        let line = Line { index, kind, entry, content };
-        if is_sidechain { sidechain.push(line) } else { lines.push(line) }
-    }
-    if lines.is_empty() {
-        lines = std::mem::take(&mut sidechain);
-    }
-    ignored.extend(sidechain.iter().map(|line| line.index));
-    if let Some(branch) = branch_of(&all)? {
-        let on_branch: HashSet<usize> = branch.into_iter().collect();
-        let (kept, left): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| on_branch.contains(&line.index));
-        ignored.extend(left.iter().map(|line| line.index));
-        lines = kept;
-    }
-    ignored.sort_unstable();
-    Ok(Some((lines, ignored)))
-}
-
-/// Whether what a line is named by has the common shape.
-fn has_common_ids(entry: &Bound<'_, PyDict>, kind: Kind) -> PyResult<bool> {
-    let py = entry.py();
-    if value_of(entry, interned!(py, "sourceToolUseID"))?.is_some_and(|id| !id.is_exact_instance_of::<PyString>()) {
+    if let Some(origin) = source.get(interned!(py, "origin"))?
+        && let Some(origin) = Fields::of(&origin)
+        && let Some(kind) = origin.text(interned!(py, "kind"))?
+        && lossy(&kind) != "human"
+    {
         return Ok(false);
     }
-    if kind == Kind::Queued {
-        return Ok(true);
+    Ok(!entry.is_set(interned!(py, "isMeta"))? && !entry.is_set(interned!(py, "isCompactSummary"))?)
+}
+
+/// The lines of a conversation.
+struct Lines<'py> {
+    /// In the order of the file.
+    lines: Vec<Line<'py>>,
+    /// The indices of lines in the order of the conversation; None where no line names another.
+    branch: Option<Vec<usize>>,
+    /// The indices of all other lines, ascending.
+    ignored: Vec<usize>,
+}
+
+impl<'py> Lines<'py> {
+    fn of(entries: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = entries.py();
+        let (mut lines, mut sidechain, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
+        let mut seen: HashSet<Vec<u8>> = HashSet::new();
+        let mut all: Vec<Bound<'py, PyAny>> = Vec::new();
+        for (index, raw) in entries.try_iter()?.enumerate() {
+            all.push(raw?);
+            let entry = Fields::needed(&all[index], index, String::new)?;
+            let kind = kind_of(entry)?;
+            if kind == Kind::Unseen {
+                if entry.kind()?.0.is_none() {
+                    let named = entry.get(interned!(py, "type"))?;
+                    let remedy = "pass only the lines of one transcript";
+                    let said = (index, "type", named, "a transcript line's type", remedy);
+                    return Err(raise(py, "InvalidMessageError", said));
+                }
+                ignored.push(index);
+                continue;
+            }
+            if let Some(uuid) = entry.text(interned!(py, "uuid"))?
+                && !seen.insert(Id::of(uuid)?.as_bytes().to_vec())
+            {
+                ignored.push(index);
+                continue;
+            }
+            let message = entry.get(interned!(py, "message"))?;
+            let of = message.as_ref().and_then(Fields::of);
+            if kind != Kind::Queued && of.is_none() {
+                let remedy = format!("a '{}' line needs its message; leave the line out", entry.kind()?.name());
+                let said = (index, "message", &message, "a mapping", remedy);
+                return Err(raise(py, "InvalidMessageError", said));
+            }
+            let content = content_of(entry, kind)?;
+            if is_empty(content.as_ref())? {
+                ignored.push(index);
+                continue;
+            }
+            let message = match of.filter(|_| kind == Kind::Assistant) {
+                Some(of) => of.text(interned!(py, "id"))?,
+                None => None,
+            };
+            // The SDK's stream names the subagent's call where the file has isSidechain.
+            let is_sidechain = is_of_subagent(entry)?;
+            let line = Line { index, kind, entry: all[index].clone(), content, message };
+            if is_sidechain { sidechain.push(line) } else { lines.push(line) }
+        }
+        if lines.is_empty() {
+            lines = std::mem::take(&mut sidechain);
+        }
+        ignored.extend(sidechain.iter().map(|line| line.index));
+        let branch = branch_of(&all)?;
+        if let Some(branch) = &branch {
+            let on_branch: HashSet<usize> = branch.iter().copied().collect();
+            let (kept, left): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| on_branch.contains(&line.index));
+            ignored.extend(left.iter().map(|line| line.index));
+            lines = kept;
+        }
+        ignored.sort_unstable();
+        Ok(Self { lines, branch, ignored })
     }
-    let Some(message) = value_of(entry, interned!(py, "message"))? else { return Ok(false) };
-    let Ok(message) = message.cast_into_exact::<PyDict>() else { return Ok(false) };
-    Ok(value_of(&message, interned!(py, "id"))?.is_none_or(|id| id.is_exact_instance_of::<PyString>()))
+}
+
+/// Whether a subagent wrote it.
+pub fn is_of_subagent(entry: Fields<'_, '_>) -> PyResult<bool> {
+    let py = entry.as_any().py();
+    Ok(entry.is_set(interned!(py, "isSidechain"))? || entry.is_set(interned!(py, "parent_tool_use_id"))?)
 }
 
 /// Who wrote a line.
-pub fn kind_of(entry: &Bound<'_, PyDict>) -> PyResult<Kind> {
-    let py = entry.py();
-    let Some(kind) = text_of(entry, interned!(py, "type"))? else { return Ok(Kind::Unseen) };
-    let kind = match kind.to_str() {
-        Ok("assistant") => Kind::Assistant,
-        Ok("user") => Kind::User,
-        Ok("attachment") if is_queued(entry)? => Kind::Queued,
-        _ => Kind::Unseen,
+pub fn kind_of(entry: Fields<'_, '_>) -> PyResult<Kind> {
+    let py = entry.as_any().py();
+    let kind = match entry.kind()?.name().as_ref() {
+        "assistant" => Kind::Assistant,
+        "user" => Kind::User,
+        "attachment" if is_queued(entry)? => Kind::Queued,
+        _ => return Ok(Kind::Unseen),
     };
-    Ok(if is_set(entry, interned!(py, "isApiErrorMessage"))? { Kind::Unseen } else { kind })
+    Ok(if entry.is_set(interned!(py, "isApiErrorMessage"))? { Kind::Unseen } else { kind })
 }
 
-fn is_queued(entry: &Bound<'_, PyDict>) -> PyResult<bool> {
-    let py = entry.py();
-    let Some(attachment) = value_of(entry, interned!(py, "attachment"))? else { return Ok(false) };
-    let Ok(attachment) = attachment.cast_into_exact::<PyDict>() else { return Ok(false) };
-    let kind = text_of(&attachment, interned!(py, "type"))?;
-    Ok(kind.is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind == "queued_command")))
+fn is_queued(entry: Fields<'_, '_>) -> PyResult<bool> {
+    let attachment = entry.get(interned!(entry.as_any().py(), "attachment"))?;
+    match attachment.as_ref().and_then(Fields::of) {
+        Some(attachment) => Ok(attachment.kind()?.name() == "queued_command"),
+        None => Ok(false),
+    }
 }
 
-/// The content of a line; None where it has none, or no message of the common shape around it.
-pub fn content_of<'py>(entry: &Bound<'py, PyDict>, kind: Kind) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = entry.py();
+/// The content of a line; None where it has none, or no message around it.
+pub fn content_of<'py>(entry: Fields<'_, 'py>, kind: Kind) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = entry.as_any().py();
     let (around, key) = match kind {
         Kind::Unseen => return Ok(None),
         Kind::Queued => (interned!(py, "attachment"), interned!(py, "prompt")),
         _ => (interned!(py, "message"), interned!(py, "content")),
     };
-    let Some(around) = value_of(entry, around)? else { return Ok(None) };
-    match around.cast_into::<PyDict>() {
-        Ok(around) => value_of(&around, key),
-        Err(_) => Ok(None),
-    }
+    let around = entry.get(around)?;
+    around.as_ref().and_then(Fields::of).map_or(Ok(None), |around| around.get(key))
 }
 
-/// Whether something that Python takes for true stands under `key`.
-pub fn is_set(entry: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> PyResult<bool> {
-    value_of(entry, key)?.map_or(Ok(false), |value| value.is_truthy())
-}
-
-/// Whether Claude Code leaves such a content out when it sends; None where it has no common shape.
-pub fn is_empty(content: Option<Bound<'_, PyAny>>) -> PyResult<Option<bool>> {
-    let Some(content) = content else { return Ok(Some(true)) };
-    if let Ok(text) = content.cast_exact::<PyString>() {
-        let Ok(text) = text.to_str() else { return Ok(None) };
-        return Ok(Some(is_blank(text)));
+/// Whether Claude Code leaves such a content out when it sends.
+pub fn is_empty(content: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+    let Some(content) = content else { return Ok(true) };
+    if let Ok(text) = content.cast::<PyString>() {
+        return Ok(is_blank(&lossy(text)));
     }
-    let Ok(blocks) = content.cast_into_exact::<PyList>() else { return Ok(None) };
-    let py = blocks.py();
-    for block in &blocks {
-        let Ok(block) = block.cast_into_exact::<PyDict>() else { return Ok(None) };
-        let Some(kind) = text_of(&block, interned!(py, "type"))? else { return Ok(None) };
-        if !kind.to_str().is_ok_and(|kind| kind == "text") {
-            return Ok(Some(false));
-        }
-        let Some(text) = text_of(&block, interned!(py, "text"))? else { return Ok(None) };
-        let Ok(text) = text.to_str() else { return Ok(None) };
-        if text.is_empty() || !is_blank(text) {
-            return Ok(Some(false));
+    let Ok(blocks) = content.cast::<PyList>() else { return Ok(false) };
+    for block in blocks {
+        let Some(block) = Fields::of(&block) else { return Ok(false) };
+        let text = block.text(interned!(content.py(), "text"))?;
+        let is_white = text.is_some_and(|text| !lossy(&text).is_empty() && is_blank(&lossy(&text)));
+        if block.kind()?.name() != "text" || !is_white {
+            return Ok(false);
         }
     }
-    Ok(Some(true))
+    Ok(true)
 }

@@ -1,4 +1,8 @@
-"""RehydrateMemory: the prompts of LlamaIndex' agents extend one another.
+"""Rehydrate inside LlamaIndex: ``pip install rehydrate[llama-index]``.
+
+RehydrateMemory        for ``agent.run(..., memory=...)``: prompts that extend one another
+HostReport             what became of the last list of messages
+RehydrateWarning       something failed, and the messages were sent as they are
 
 The chat store keeps all messages. What an agent gets of them is made in each request.
 """
@@ -6,30 +10,35 @@ The chat store keeps all messages. What an agent gets of them is made in each re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
-from rehydrate.context.compaction import BackgroundCompaction
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.integrations.adapter import chat_context
+from rehydrate.integrations.adapter import ContextOptions, chat_context, shows_adapter_options
 from rehydrate.integrations.chat_dicts import (
-    assistant_chat,
+    CALL,
+    THINKING,
+    Codec,
+    Entry,
     call_of,
-    content_of,
-    loses_thinking,
     media_part,
     other_part,
-    plain_text,
+    reply_chat,
+    reply_content,
     result_of,
     text_part,
-    texts_of,
     thinking_block,
 )
-from rehydrate.integrations.host_thread import HostReport, HostThread, Shown, warn_passed_through
-from rehydrate.prompt.caps import Caps
+from rehydrate.integrations.host_thread import (
+    HostReport,
+    HostThread,
+    RehydrateWarning,
+    Shown,
+    warn_passed_through,
+)
 from rehydrate.prompt.request import Budget
 
 try:
@@ -40,11 +49,6 @@ try:
         ThinkingBlock,
         ToolCallBlock,
     )
-except ImportError:
-    raise MissingPackageError("rehydrate[llama-index]", "brings LlamaIndex") from None
-
-try:
-    from llama_index.core.base.llms.types import ChatMessage
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
     from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
@@ -53,36 +57,63 @@ try:
 except ImportError:
     raise MissingPackageError("rehydrate[llama-index]", "brings LlamaIndex") from None
 
-if TYPE_CHECKING:
-    from rehydrate.prompt.sources import Given
+__all__ = ["HostReport", "RehydrateMemory", "RehydrateWarning"]
 
 
-def chat_of(message: ChatMessage) -> dict[str, Any]:
-    """Return a message as a chat dict.
+class _Messages(Codec[ChatMessage]):
+    """Each message is one entry.
 
-    >>> chat_of(ChatMessage(role="user", content="Hello."))
-    {'role': 'user', 'content': 'Hello.'}
+    >>> [entry.chat for entry in CODEC.entries_of([ChatMessage(role="user", content="Hello.")])]
+    [{'role': 'user', 'content': 'Hello.'}]
     """
-    role = str(getattr(message.role, "value", message.role))
-    content = _content(message.blocks or ())
-    if role in ("tool", "function"):
-        return result_of(message.additional_kwargs.get("tool_call_id"), content)
-    if role not in ("assistant", "chatbot", "model"):
+
+    def entries(self, messages: Sequence[ChatMessage]) -> Iterator[Entry]:
+        for index, message in enumerate(messages):
+            yield Entry(self._chat(message), index)
+
+    def _chat(self, message: ChatMessage) -> dict[str, Any]:
+        role = str(getattr(message.role, "value", message.role))
+        pieces = [piece for part in self.parts(message) for piece in self.pieces(part, message)]
+        if role in ("assistant", "chatbot", "model"):
+            return reply_chat([*pieces, *_calls_next_to_it(message, pieces)])
+        content = reply_content([each for each in pieces if each["type"] not in (CALL, THINKING)])
+        if role in ("tool", "function"):
+            return result_of(message.additional_kwargs.get("tool_call_id"), content)
         is_system = role in ("system", "developer")
         return {"role": "system" if is_system else "user", "content": content}
-    thoughts = [
-        each.content or "" for each in message.blocks or () if isinstance(each, ThinkingBlock)
-    ]
-    calls = [_call(each) for each in _calls(message)]
-    return assistant_chat(content, calls, list(map(thinking_block, thoughts)))
+
+    def parts(self, message: ChatMessage) -> Sequence[Any]:
+        return message.blocks or ()
+
+    def pieces(self, part: Any, message: ChatMessage) -> list[dict[str, Any]]:
+        del message
+        if isinstance(part, ThinkingBlock):
+            return [thinking_block(part.content or "")]
+        if isinstance(part, ToolCallBlock):
+            return [_call(part.tool_call_id, part.tool_name, part.tool_kwargs)]
+        return [_item(part)]
+
+    def section(self, text: str) -> TextBlock:
+        return TextBlock(text=text)
+
+    def with_parts(self, message: ChatMessage | None, parts: list[Any]) -> ChatMessage | None:
+        if message is None:
+            return ChatMessage(role="user", blocks=parts)
+        is_empty = not parts and not message.additional_kwargs
+        return None if is_empty else message.model_copy(update={"blocks": parts})
+
+    def changed(
+        self, part: Any, pieces: Sequence[Mapping[str, Any]], text: str | None, lost: bool
+    ) -> Any:
+        del pieces, lost
+        if text is None or not isinstance(part, TextBlock | ToolCallBlock):
+            return part
+        name = "text" if isinstance(part, TextBlock) else "tool_kwargs"
+        return part.model_copy(update={name: text})
 
 
-def _content(blocks: Sequence[Any]) -> Any:
-    items = [_item(block) for block in blocks if not isinstance(block, _APART)]
-    return content_of(items) if items else ""
-
-
-_APART = (ThinkingBlock, ToolCallBlock)
+CODEC = _Messages()
+entries_of, picked = CODEC.entries_of, CODEC.picked
 
 
 def _item(block: Any) -> dict[str, Any]:
@@ -96,77 +127,31 @@ def _item(block: Any) -> dict[str, Any]:
     if inner is None:
         return other_part(block.model_dump(mode="json", exclude_none=True))
     inside = [_item(each) for each in (inner if isinstance(inner, list) else [inner])]
-    return {
-        "type": "search_result",
-        "title": block.title,
-        "source": block.source,
-        "content": inside,
-    }
+    about = {"title": block.title, "source": block.source}
+    return {"type": "search_result", **about, "content": inside}
 
 
-def _calls(message: ChatMessage) -> list[Any]:
-    """Return the calls: blocks, or what older clients keep next to them."""
-    blocks = [each for each in message.blocks or () if isinstance(each, ToolCallBlock)]
-    beside = message.additional_kwargs.get("tool_calls")
-    return blocks or (list(beside) if isinstance(beside, list | tuple) else [])
-
-
-def _call(call: Any) -> dict[str, Any]:
-    call_id: Any
-    name: Any
-    arguments: Any
-    if isinstance(call, ToolCallBlock):
-        call_id, name, arguments = call.tool_call_id, call.tool_name, call.tool_kwargs
-    else:
+def _calls_next_to_it(
+    message: ChatMessage, pieces: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the calls that older clients keep next to the blocks, where none is a block."""
+    calls = message.additional_kwargs.get("tool_calls")
+    if not isinstance(calls, list | tuple) or any(each["type"] == CALL for each in pieces):
+        return
+    for call in calls:
         if not isinstance(call, Mapping) and not hasattr(call, "model_dump"):
             where, remedy = "additional_kwargs['tool_calls']", "pass ToolCallBlock blocks"
             raise InvalidMessageError(None, where, call, "a list of calls", remedy)
         known = call if isinstance(call, Mapping) else call.model_dump()
         function = known.get("function")
         function = function if isinstance(function, Mapping) else known
-        call_id, name = known.get("id"), function.get("name")
         arguments = function.get("arguments", function.get("input"))
+        yield _call(known.get("id"), function.get("name"), arguments)
+
+
+def _call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     given = arguments if isinstance(arguments, str) else arguments or {}
     return call_of(call_id, name, given)
-
-
-def picked(
-    messages: Sequence[ChatMessage], chats: Sequence[Mapping[str, Any]], shown: Sequence[Shown]
-) -> list[ChatMessage]:
-    """Return the messages that a prompt shows; ``chats`` are the dicts of the messages."""
-    made: list[ChatMessage] = []
-    for index, chat in shown:
-        if index is None:
-            made.append(ChatMessage(role="user", content=plain_text(chat["content"])))
-            continue
-        message = _changed(messages[index], chats[index], chat)
-        if message.blocks or message is messages[index] or message.additional_kwargs:
-            made.append(message)  # else it was thinking alone
-    return made
-
-
-def _changed(message: ChatMessage, chat: Mapping[str, Any], now: Mapping[str, Any]) -> ChatMessage:
-    """Return a message with what is shown of it; the message itself where that is all."""
-    if chat is now or chat == now:
-        return message
-    is_without_thinking = loses_thinking(chat, now)
-    texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
-    made: list[Any] = []
-    for block in message.blocks:
-        if isinstance(block, ThinkingBlock):
-            if not is_without_thinking:
-                made.append(block)
-        elif isinstance(block, ToolCallBlock):
-            arguments = next(calls)["function"]["arguments"]
-            is_same = _call(block)["function"]["arguments"] == arguments
-            made.append(block if is_same else block.model_copy(update={"tool_kwargs": arguments}))
-        elif _item(block)["type"] == "text":
-            text = next(texts)
-            is_cut = isinstance(block, TextBlock) and block.text != text
-            made.append(block.model_copy(update={"text": text}) if is_cut else block)
-        else:
-            made.append(block)
-    return message.model_copy(update={"blocks": made})
 
 
 class RehydrateMemory(BaseChatStoreMemory):
@@ -177,10 +162,8 @@ class RehydrateMemory(BaseChatStoreMemory):
 
     With ``tools=[..., *memory.tools()]`` the model brings back by ``request_context`` and
     ``fetch_whole`` what its prompt does not show. A tool's result over its cap (``caps``) is shown
-    in part from the next turn on, with a handle of the whole. ``sources`` are a `Memory`, folders
-    or functions that are asked in each user turn. With ``background``, summaries are written
-    meanwhile. ``options`` are other arguments of `Context`. LlamaIndex does not tell a memory what
-    the system prompt and the tools weigh: pass that as ``reserved_tokens``.
+    in part from the next turn on. LlamaIndex does not tell a memory what the system prompt and the
+    tools weigh: pass that as ``reserved_tokens``.
 
     Where something fails, the agent gets the messages as they are, with a `RehydrateWarning`.
     `report` says what became of the last list.
@@ -196,22 +179,19 @@ class RehydrateMemory(BaseChatStoreMemory):
     _last: tuple[list[dict[str, Any]], list[Shown]] | None = PrivateAttr(default=None)
     _calls: int = PrivateAttr(default=0)
 
+    @shows_adapter_options(ContextOptions)
     def __init__(
         self,
         *,
         chat_store: BaseChatStore | None = None,
         chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
-        budget: Budget = Budget(),  # noqa: B008  it is frozen
-        sources: Given = (),
-        background: BackgroundCompaction | None = None,
-        caps: Caps | None = None,
         reserved_tokens: int = 0,
-        **options: Any,
+        **options: Unpack[ContextOptions],
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(chat_store=chat_store or SimpleChatStore(), chat_store_key=chat_store_key)
-        given = {"budget": budget, "sources": sources, "background": background, "caps": caps}
-        self._thread = HostThread(lambda: chat_context({**given, **options}), asks_back=True)
+        given = {"budget": Budget(), **options}
+        self._thread = HostThread(lambda: chat_context(given), asks_back=True)
         self._thread.context  # noqa: B018  it raises for a wrong option
         self._reserved = reserved_tokens
 
@@ -254,13 +234,15 @@ class RehydrateMemory(BaseChatStoreMemory):
 
     def _prompt(self, messages: list[ChatMessage]) -> list[ChatMessage]:
         try:
-            chats = [chat_of(message) for message in messages]
-            return self._picked(messages, chats, self._shown(chats))
+            entries = CODEC.entries_of(messages)
+            made = CODEC.picked(messages, entries, self._shown([each.chat for each in entries]))
         except Exception as error:
             why = safe_error_text(error, "rehydrate")
             self._thread.note_failure(why)
             warn_passed_through(why)
             return messages
+        # An agent with a state writes it into the last message that it gets.
+        return [*made[:-1], made[-1].model_copy(deep=True)] if made else made
 
     def _shown(self, chats: list[dict[str, Any]]) -> list[Shown]:
         if not chats:
@@ -271,13 +253,6 @@ class RehydrateMemory(BaseChatStoreMemory):
             self._last = None if self._thread.report.failure else (chats, shown)
             return shown
         return self._last[1]
-
-    def _picked(
-        self, messages: list[ChatMessage], chats: list[dict[str, Any]], shown: Sequence[Shown]
-    ) -> list[ChatMessage]:
-        made = picked(messages, chats, shown)
-        # An agent with a state writes it into the last message that it gets.
-        return [*made[:-1], made[-1].model_copy(deep=True)] if made else made
 
     def _tool(self, definition: Any) -> FunctionTool:
         name = definition["name"]
@@ -299,7 +274,7 @@ class RehydrateMemory(BaseChatStoreMemory):
 
 
 class _Metadata(ToolMetadata):
-    """What a model is told of a tool whose arguments have a JSON schema."""
+    """What a model reads of a tool whose arguments have a JSON schema."""
 
     schema: dict[str, Any]
 
@@ -322,7 +297,8 @@ async def _call_id(ctx: Any, name: str, arguments: dict[str, Any]) -> str | None
         return None
     said: list[ChatMessage] = await store.get("scratchpad", default=[])
     for message in reversed(said):
-        for call in chat_of(message).get("tool_calls") or ():
+        (entry,) = CODEC.entries_of([message])
+        for call in entry.chat.get("tool_calls") or ():
             function = call["function"]
             if function["name"] == name and _is_same(function["arguments"], arguments):
                 return str(call["id"])

@@ -1,4 +1,4 @@
-"""Draft: one entry as it is read, and the one reader of the blocks of a content.
+"""Draft: one entry as it is read, slowly and plainly: the twin of the native reader of blocks.
 
 Every format reads its blocks by `Draft.add_block`: texts are pieces, pictures and files are media,
 and a block of a type that no format knows counts by what can be read in it, or as a medium where

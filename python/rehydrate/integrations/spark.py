@@ -1,4 +1,10 @@
-"""Functions for Spark's ``mapInArrow``: record batches in, record batches out.
+"""Rehydrate in Spark: ``pip install rehydrate[spark]``.
+
+compact_batches         for ``mapInArrow``: what `compact_context` keeps of each conversation
+count_tokens_batches    the tokens of each conversation, or of each text
+retention_batches       how much of what is needed later a compaction of each keeps
+embed_batches           the built-in model's vector of each text
+ArrowBatches            what they return; its `schema` is mapInArrow's second argument
 
 They are made, and their options checked, on the driver. Spark pickles them and calls them in a
 Python process for each task, of which a machine runs one for each core. Spark runs a task again
@@ -8,41 +14,46 @@ whose process died; nothing here has a state that would be lost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from rehydrate.batch.compaction import compact_batch, count_tokens_batch, embed_batch
 from rehydrate.batch.retention import retention_batch
-from rehydrate.compact.options import CompactOptions, RetentionOptions
+from rehydrate.compact.api import compact_context
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.table_work import CACHE_BYTES, TableWork, pyarrow
-from rehydrate.retention.sampling import MIN_NEEDED
+from rehydrate.integrations.signatures import shows_options
+from rehydrate.integrations.table_work import (
+    DEFAULTS,
+    CompactWork,
+    CountTokensWork,
+    EmbedWork,
+    RetentionWork,
+    TableWork,
+    pyarrow,
+)
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
 
-    from rehydrate.formats import FormatName
+__all__ = [
+    "ArrowBatches",
+    "compact_batches",
+    "count_tokens_batches",
+    "embed_batches",
+    "retention_batches",
+]
 
 ROWS = 256
 """Spark's batches have up to 10,000 rows: so many results would be held at once."""
 
 
-def compact_batches(
-    *,
-    messages: bool = False,
-    keep: Iterable[str] = (),
-    threads: int = 1,
-    cache_bytes: int = CACHE_BYTES,
-    **options: Unpack[CompactOptions],
-) -> ArrowBatches:
+@shows_options(CompactWork, givers=[compact_batch, compact_context], **DEFAULTS)
+def compact_batches(**options: Unpack[CompactWork]) -> ArrowBatches:
     """Return `compact_batch` for ``mapInArrow``.
 
     The columns are ``id``, ``messages`` and, if rows have queries, ``query``; the result is that of
     `compact_batch`, and ``messages`` and the options mean what they do there. ``keep`` names
-    columns of the frame that come along; the others stay behind. A worker has one thread
+    columns of the frame that come along; the others do not. A worker has one thread
     (``threads``), and at most ``cache_bytes`` of analyses of texts.
 
     Raises InvalidArgumentError for an option outside of its limits.
@@ -54,19 +65,13 @@ def compact_batches(
     >>> found.select(["id", "kept", "day"]).to_pylist()
     [{'id': 'a', 'kept': [0], 'day': 25}]
     """
-    work = partial(compact_batch, messages=messages, threads=threads, **options)
-    return ArrowBatches(TableWork(work, "messages", keep=keep, cache_bytes=cache_bytes))
+    return ArrowBatches(TableWork(compact_batch, "messages", options))
 
 
+@shows_options(CountTokensWork, givers=[count_tokens_batch], **DEFAULTS)
 def count_tokens_batches(
     encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base",
-    *,
-    of: Literal["messages", "text"] = "messages",
-    column: str | None = None,
-    format: FormatName | Literal["auto"] = "auto",  # noqa: A002  the field's word
-    keep: Iterable[str] = (),
-    threads: int = 1,
-    cache_bytes: int = CACHE_BYTES,
+    **options: Unpack[CountTokensWork],
 ) -> ArrowBatches:
     """Return `count_tokens_batch` for ``mapInArrow``; other arguments as in `compact_batches`.
 
@@ -76,26 +81,12 @@ def count_tokens_batches(
     >>> found["tokens"].to_pylist()
     [7]
     """
-    work = partial(
-        count_tokens_batch,
-        encoding=encoding,
-        of=of,
-        column=column,
-        format=format,
-        threads=threads,
-    )
-    return ArrowBatches(TableWork(work, column or of, keep=keep, cache_bytes=cache_bytes))
+    column = options.get("column") or options.get("of", "messages")
+    return ArrowBatches(TableWork(count_tokens_batch, column, {"encoding": encoding, **options}))
 
 
-def retention_batches(
-    *,
-    target_ratio: float = 0.4,
-    min_needed: int = MIN_NEEDED,
-    keep: Iterable[str] = (),
-    threads: int = 1,
-    cache_bytes: int = CACHE_BYTES,
-    **options: Unpack[RetentionOptions],
-) -> ArrowBatches:
+@shows_options(RetentionWork, givers=[retention_batch, compact_context], **DEFAULTS)
+def retention_batches(**options: Unpack[RetentionWork]) -> ArrowBatches:
     """Return `retention_batch` for ``mapInArrow``; other arguments as in `compact_batches`.
 
     >>> import json, pyarrow
@@ -105,23 +96,11 @@ def retention_batches(
     >>> found.select(["cuts", "needed", "used_later"]).to_pylist()
     [{'cuts': 1, 'needed': 5, 'used_later': 1.0}]
     """
-    work = partial(
-        retention_batch,
-        target_ratio=target_ratio,
-        min_needed=min_needed,
-        threads=threads,
-        **options,
-    )
-    return ArrowBatches(TableWork(work, "messages", keep=keep, cache_bytes=cache_bytes))
+    return ArrowBatches(TableWork(retention_batch, "messages", options))
 
 
-def embed_batches(
-    *,
-    column: str = "text",
-    keep: Iterable[str] = (),
-    threads: int = 1,
-    cache_bytes: int = CACHE_BYTES,
-) -> ArrowBatches:
+@shows_options(EmbedWork, givers=[embed_batch], **DEFAULTS)
+def embed_batches(**options: Unpack[EmbedWork]) -> ArrowBatches:
     """Return `embed_batch` for ``mapInArrow``; other arguments as in `compact_batches`.
 
     >>> import pyarrow
@@ -129,8 +108,7 @@ def embed_batches(
     >>> len(found["vector"][0])
     256
     """
-    work = partial(embed_batch, column=column, threads=threads)
-    return ArrowBatches(TableWork(work, column, keep=keep, cache_bytes=cache_bytes))
+    return ArrowBatches(TableWork(embed_batch, options.get("column", "text"), options))
 
 
 class ArrowBatches:

@@ -1,4 +1,9 @@
-"""RehydrateProxyHook, RehydrateHook: chat requests of LiteLLM extend one another.
+"""Rehydrate inside LiteLLM: ``pip install rehydrate[litellm]``.
+
+RehydrateProxyHook    for the proxy's ``litellm_settings: callbacks``: any client of the gateway
+RehydrateHook         for ``litellm.callbacks`` of a program that calls ``litellm.acompletion``
+HostReport            what became of the last list of messages
+RehydrateWarning      something failed, and the messages were sent as they are
 
 The client keeps its messages. What the model gets is made from them before the request is sent.
 """
@@ -8,18 +13,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self, Unpack
 
-from rehydrate._text import safe_error_text
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.integrations.adapter import Adapter, ChatThreads, PassiveOptions
-from rehydrate.integrations.host_thread import warn_passed_through
-from rehydrate.prompt.counting import text_tokens
+from rehydrate.integrations.adapter import (
+    Adapter,
+    AdapterThreads,
+    PassiveOptions,
+    passing_through,
+    shows_adapter_options,
+)
+from rehydrate.integrations.host_thread import HostReport, RehydrateWarning
 
 try:
     from litellm.integrations.custom_logger import CustomLogger
 except ImportError:
     raise MissingPackageError("rehydrate[litellm]", "brings LiteLLM's hooks") from None
 
+__all__ = ["HostReport", "RehydrateHook", "RehydrateProxyHook", "RehydrateWarning"]
 
 CALL_TYPES = frozenset({"completion", "acompletion"})
 """The calls whose messages are chat's."""
@@ -56,11 +66,11 @@ class Conversation(NamedTuple):
 class _Hook(Adapter, CustomLogger):
     """What both hooks share."""
 
+    @shows_adapter_options(PassiveOptions)
     def __init__(self, **options: Unpack[PassiveOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        empty = Conversation("", "", "")
-        self._threads = ChatThreads(options, empty, named=("thread", "model"), can_ask=False)
+        self._threads = AdapterThreads(options, Conversation("", "", ""), can_ask=False)
 
     async def _prepare(self, request: dict[str, Any], call_type: Any, caller: str = "") -> None:
         """Put the thread's prompt into a chat request."""
@@ -68,17 +78,10 @@ class _Hook(Adapter, CustomLogger):
         kind = getattr(call_type, "value", call_type)
         if kind not in CALL_TYPES or not isinstance(messages, list) or not messages:
             return
-        try:
-            tools = [compact_json(tool) for tool in request.get("tools") or ()]
-            prompted = await self._threads.aprompt(
-                messages,
-                Conversation.of(request, caller),
-                reserved_tokens=sum(text_tokens(tools)),
-            )
-        except Exception as error:
-            warn_passed_through(safe_error_text(error, "rehydrate"))
-            return
-        request["messages"] = prompted.messages
+        with passing_through():
+            sent = [compact_json(tool) for tool in request.get("tools") or ()]
+            scope = Conversation.of(request, caller)
+            _, request["messages"] = await self._prompted(messages, scope, sent)
 
 
 class RehydrateProxyHook(_Hook):

@@ -1,0 +1,130 @@
+//! The caller's mappings and lists, of whatever class, and what is said of values that are neither.
+use std::borrow::Cow;
+
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+
+use crate::interned::interned;
+
+/// A mapping: nearly always a dict.
+#[derive(Clone, Copy)]
+pub struct Fields<'a, 'py>(&'a Bound<'py, PyAny>);
+
+impl<'a, 'py> Fields<'a, 'py> {
+    /// The value as a mapping, if it is one.
+    pub fn of(value: &'a Bound<'py, PyAny>) -> Option<Self> {
+        // The check against an abstract class costs ten times as much.
+        let is_one = value.is_exact_instance_of::<PyDict>() || value.cast::<PyMapping>().is_ok();
+        is_one.then_some(Self(value))
+    }
+
+    /// The value as a mapping; else the error that says how to convert it.
+    pub fn needed(value: &'a Bound<'py, PyAny>, index: usize, part: impl FnOnce() -> String) -> PyResult<Self> {
+        match Self::of(value) {
+            Some(fields) => Ok(fields),
+            None => Err(refusal(value.py(), "as_entry", (value, index, part()))),
+        }
+    }
+
+    /// The value under a key; None where it is not there, or null.
+    pub fn get(self, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = match self.0.cast_exact::<PyDict>() {
+            Ok(dict) => dict.get_item(key)?,
+            Err(_) => Some(self.0.call_method1(interned!(self.0.py(), "get"), (key,))?),
+        };
+        Ok(found.filter(|value| !value.is_none()))
+    }
+
+    /// The string under a key.
+    pub fn text(self, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyString>>> {
+        Ok(self.get(key)?.and_then(|value| value.cast_into().ok()))
+    }
+
+    /// Whether something that Python takes for true is under a key.
+    pub fn is_set(self, key: &Bound<'py, PyString>) -> PyResult<bool> {
+        self.get(key)?.map_or(Ok(false), |value| value.is_truthy())
+    }
+
+    /// The type of a block; none where it has none, or one that is no string.
+    pub fn kind(self) -> PyResult<Kind<'py>> {
+        Ok(Kind(self.text(interned!(self.0.py(), "type"))?))
+    }
+
+    pub fn has(self, key: &Bound<'py, PyString>) -> PyResult<bool> {
+        self.0.contains(key)
+    }
+
+    pub fn len(self) -> PyResult<usize> {
+        self.0.len()
+    }
+
+    pub fn is_exactly_dict(self) -> bool {
+        self.0.is_exact_instance_of::<PyDict>()
+    }
+
+    /// The keys, copied first: another thread may change the mapping meanwhile.
+    pub fn keys(self) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let keys = match self.0.cast_exact::<PyDict>() {
+            Ok(dict) => dict.keys().into_any(),
+            Err(_) => self.0.clone(),
+        };
+        keys.try_iter()?.collect()
+    }
+
+    /// The items, copied first.
+    pub fn items(self) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        let items = match self.0.cast_exact::<PyDict>() {
+            Ok(dict) => dict.items().into_any(),
+            Err(_) => self.0.call_method0("items")?,
+        };
+        items.try_iter()?.map(|item| item?.extract()).collect()
+    }
+
+    pub fn as_any(self) -> &'a Bound<'py, PyAny> {
+        self.0
+    }
+}
+
+/// The type of a block.
+pub struct Kind<'py>(pub Option<Bound<'py, PyString>>);
+
+impl Kind<'_> {
+    /// Its name; "" without one.
+    pub fn name(&self) -> Cow<'_, str> {
+        self.0.as_ref().map_or(Cow::Borrowed(""), text_of)
+    }
+}
+
+/// A string as UTF-8, with other characters in place of lone surrogates.
+pub fn text_of<'a>(text: &'a Bound<'_, PyString>) -> Cow<'a, str> {
+    text.to_str().map_or_else(|_| Cow::Owned(text.to_string_lossy().into_owned()), Cow::Borrowed)
+}
+
+/// Whether it is a list or a tuple.
+pub fn is_list(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
+}
+
+/// The values of a list or a tuple; none of anything else.
+pub fn listed<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    match value.filter(|value| is_list(value)) {
+        Some(value) => value.try_iter()?.collect(),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The error that a function of `rehydrate.formats._reading` raises or returns for a value.
+pub fn refusal<'py>(py: Python<'py>, function: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
+    match python(py, function, arguments) {
+        Ok(error) if error.is_instance_of::<pyo3::exceptions::PyException>() => PyErr::from_value(error),
+        Ok(_) => PyTypeError::new_err("a value that is and is not what it should be"),
+        Err(error) => error,
+    }
+}
+
+/// What a function of `rehydrate.formats._reading` returns.
+pub fn python<'py>(py: Python<'py>, function: &str, arguments: impl PyCallArgs<'py>) -> PyResult<Bound<'py, PyAny>> {
+    py.import("rehydrate.formats._reading")?.getattr(function)?.call1(arguments)
+}
