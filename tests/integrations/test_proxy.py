@@ -426,7 +426,7 @@ def test_a_dry_run_sends_what_came_and_says_what_it_would_do() -> None:
         answer = proxy.post("/v1/chat/completions", body)
         page = proxy.get("/rehydrate/").text
     assert echo.requests[0][2] == body
-    assert answer.headers["x-rehydrate"].endswith("prefix=compacted")
+    assert answer.headers["x-rehydrate"].endswith("prefix=compacted; dry-run")
     assert "dry run: nothing was changed" in page
 
 
@@ -589,7 +589,7 @@ def test_keys_and_models_share_nothing() -> None:
 def test_pages_show_conversations_and_are_only_for_this_machine() -> None:
     with echoing() as (_, proxy):
         proxy.post("/v1/chat/completions", chat_body(900, model="<b>gpt</b>"))
-        overview, compaction = proxy.get("/rehydrate/"), proxy.get("/rehydrate/1/0")
+        overview, compaction = proxy.get("/rehydrate/"), proxy.get("/rehydrate/1/1")
         missing = proxy.get("/rehydrate/1/7")
         from_a_site = proxy.get("/rehydrate/", host="evil.example")
     assert "&lt;b&gt;gpt&lt;/b&gt;" in overview.text

@@ -198,7 +198,7 @@ class Proxy:
         found = wire_of(method, scope["path"])
         exchange = _Exchange(
             method,
-            path.decode("latin-1"),
+            f"/{path.decode('latin-1').lstrip('/')}",  # never a part of the host
             query,
             list(scope["headers"]),
             found[0] if found else None,
@@ -266,7 +266,8 @@ class Proxy:
                     for name, value in response.headers.raw
                     if name.lower() not in _OF_ONE_HOP
                 ]
-                headers.append((HEADER, _header_value(exchange.note())))
+                note = f"{exchange.note()}{'; dry-run' if self._is_dry_run else ''}"
+                headers.append((HEADER, _header_value(note)))
                 await send(_start(response.status_code, headers))
                 is_begun = True
                 async for chunk in response.aiter_raw():
@@ -307,18 +308,17 @@ class Proxy:
     async def _overview(self, request: Request) -> Response:
         if not _is_at_home(request):
             return _REFUSAL
-        conversations = list(self._shortener.conversations.values())
-        return HTMLResponse(overview_page(self.totals, conversations, self._is_dry_run))
+        page = overview_page(self.totals, self._shortener.shown(), self._is_dry_run)
+        return HTMLResponse(page)
 
     async def _compaction(self, request: Request) -> Response:
         if not _is_at_home(request):
             return _REFUSAL
-        number, index = request.path_params["conversation"], request.path_params["compaction"]
-        conversation = self._shortener.conversations.get(number)
-        if conversation is None or index >= len(conversation.compactions):
-            return PlainTextResponse("there is none of this number any more\n", status_code=404)
-        ir = conversation.compactions[index]
-        return HTMLResponse(await hand_over(lambda: compaction_page(ir, number, index)))
+        numbers = request.path_params["conversation"], request.path_params["compaction"]
+        ir = self._shortener.compaction(*numbers)
+        if ir is None:
+            return PlainTextResponse("it is not known, or not any more\n", status_code=404)
+        return HTMLResponse(await hand_over(lambda: compaction_page(ir, *numbers)))
 
 
 class _GoneError(Exception):

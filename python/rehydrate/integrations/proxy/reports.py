@@ -60,18 +60,20 @@ def _metric(name: str, words: str, value: float | Counter[str], label: str = "")
         yield f"rehydrate_{name} {value}"
 
 
-def overview_page(totals: Totals, conversations: Sequence[Conversation], is_dry_run: bool) -> str:
-    """Return the page of all conversations, the last one first."""
+def overview_page(
+    totals: Totals, conversations: Sequence[tuple[Conversation, list[int]]], is_dry_run: bool
+) -> str:
+    """Return the page of conversations and the numbers of their compactions."""
     return render(
         "proxy.html",
         title="conversations",
         totals=totals,
         saved=totals.before - totals.after,
-        conversations=conversations[::-1],
+        conversations=conversations,
         is_dry_run=is_dry_run,
     )
 
 
-def compaction_page(ir: PromptIR, number: int, index: int) -> str:
+def compaction_page(ir: PromptIR, conversation: int, number: int) -> str:
     """Return the page of one compaction: what stayed, what went and why."""
-    return inspector_page(ir, title=f"conversation {number}, compaction {index + 1}")
+    return inspector_page(ir, title=f"conversation {conversation}, compaction {number}")

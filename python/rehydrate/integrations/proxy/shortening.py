@@ -13,7 +13,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
@@ -56,7 +56,11 @@ WINDOWS = {
 WINDOW = 200_000
 MAX_SOFT_TOKENS = 100_000
 """A long prompt is slow and dear long before a window of a million is full."""
-MAX_PLANS = 4_096
+MAX_PLANS = 1_024
+MAX_SEEN = 16_384
+"""Of the ends of requests: a conversation has one for each."""
+MAX_SHOWN = 32
+"""Compactions that the page can show: each holds what it was made of."""
 MAX_FACTS = 131_072
 _RESERVED = ("system", "instructions", "tools")
 """The fields that the model reads besides the messages."""
@@ -98,8 +102,7 @@ class Conversation:
     """The same as it was sent."""
     saved: int = 0
     """Tokens that were not sent, in all its requests."""
-    compactions: list[PromptIR] = field(default_factory=list)
-    """The last ones."""
+    compactions: int = 0
 
 
 class Outcome(NamedTuple):
@@ -171,26 +174,24 @@ class Shortener:
         *,
         budget_tokens: int | None = None,
         threads: Threads | None = None,
-        max_shown: int = 8,
     ) -> None:
         """Take the tokens above which a request is compacted; None: by the model's window.
 
-        ``threads`` keeps the plans. Of each conversation the last ``max_shown`` compactions are
-        kept to be shown.
+        ``threads`` keeps the plans.
         """
         self._budget_tokens = budget_tokens
         self._threads = threads
-        self._max_shown = max_shown
         self.on_failure: Callable[[str], object] = logging.getLogger(LOGGER).warning
         """It gets what went wrong with the store; the request goes on."""
         self._lock = Lock()
         self._facts: Recent[tuple[str, bytes], Facts] = Recent(MAX_FACTS)
         self._plans: Recent[tuple[str, bytes], Plan] = Recent(MAX_PLANS)
-        self._seen: Recent[tuple[str, bytes], tuple[Conversation, bytes]] = Recent(MAX_PLANS)
+        self._seen: Recent[tuple[str, bytes], tuple[Conversation, bytes]] = Recent(MAX_SEEN)
         """By a request's last message: its conversation, and the plan that it was sent by."""
         self._stored: Recent[str, set[str]] = Recent(MAX_PLANS)
-        self.conversations: Recent[int, Conversation] = Recent(256)
-        """The last ones, for the page."""
+        self._conversations: Recent[int, Conversation] = Recent(256)
+        self._shown: Recent[tuple[int, int], PromptIR] = Recent(MAX_SHOWN)
+        """Compactions, by the conversation's number and their own."""
         self._begun = 0
 
     def shorten(
@@ -337,7 +338,7 @@ class Shortener:
                 conversation = known[0]
                 prefix = "kept" if known[1] == plan.digest else "changed"
             self._seen.put((scope, chain[-1]), (conversation, plan.digest))
-            self.conversations.put(conversation.number, conversation)
+            self._conversations.put(conversation.number, conversation)
             return conversation, prefix
 
     def _count(
@@ -348,8 +349,22 @@ class Shortener:
             conversation.before, conversation.after = before, after
             conversation.saved += before - after
             if ir is not None:
-                conversation.compactions.append(ir)
-                del conversation.compactions[: -self._max_shown]
+                conversation.compactions += 1
+                self._shown.put((conversation.number, conversation.compactions), ir)
+
+    def shown(self) -> list[tuple[Conversation, list[int]]]:
+        """Return the last conversations, the last used first, each with the numbers of those of its
+        compactions that `compaction` still has."""
+        with self._lock:
+            return [
+                (each, [number for of, number in self._shown if of == each.number])
+                for each in reversed(self._conversations.values())
+            ]
+
+    def compaction(self, conversation: int, number: int) -> PromptIR | None:
+        """Return what a compaction left, and why; None: it is not known any more."""
+        with self._lock:
+            return self._shown.get((conversation, number))
 
     # What a store has: a thread a plan, named by its messages' hash, in a namespace a scope.
 
