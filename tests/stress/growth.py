@@ -404,13 +404,13 @@ def _on_alarm(*_: object) -> None:
 
 
 def _once(doors: set[str] | None, every: int) -> int:
-    """Do each once, at a length of which the square would take minutes; SIGALRM ends it then."""
+    """Do each once, at a length of which the square would take minutes; SIGPROF ends it then."""
     for number, (door, name, make, n) in enumerate(cases(doors)):
         if number % every == 0:
             print(door, name, flush=True)
-            signal.alarm(_LIMIT_SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, _LIMIT_SECONDS)
             _seconds(make(8 * n))
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
     return 0
 
 

@@ -129,12 +129,12 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
     for (index, entry) in entries.try_iter()?.enumerate() {
         body.begin(index);
         let Read { mut role, only_results, link } = read(&mut body, &entry?)?;
-        let is_user_turn = lossy(&role) == "user" && !only_results;
-        if only_results && lossy(&role) == "user" {
+        let is_users = lossy(&role) == "user";
+        if only_results && is_users {
             role = interned!(py, "tool").clone();
         }
         notes.take(py, &mut body)?;
-        draft.close(&mut body, &role, is_user_turn)?;
+        draft.close(&mut body, &role, is_users && !only_results)?;
         let role = lossy(&role);
         if linked == Link::Thought && before.joins(&role) {
             links.push((index - 1, index));

@@ -14,7 +14,7 @@ use super::fields::{Fields, is_list, listed, python, refusal, text_of};
 use super::json::{MAX_DEPTH, write_json};
 use super::strings::{Id, Source};
 use crate::errors::raise;
-use crate::interned::interned;
+use crate::interned::{Interned, interned};
 
 /// Pictures and files of any provider or gateway; each costs a constant.
 pub const MEDIA: &[&str] = &[
@@ -112,7 +112,15 @@ const PAIR_KEYS: &[&str] = &[
     "callid",
     "functioncallid",
 ];
-const TYPE_KEYS: [&str; 7] = ["type", "part_kind", "block_type", "$type", "__type__", "content_type", "kind"];
+static TYPE_KEYS: [Interned; 7] = [
+    Interned::new("type"),
+    Interned::new("part_kind"),
+    Interned::new("block_type"),
+    Interned::new("$type"),
+    Interned::new("__type__"),
+    Interned::new("content_type"),
+    Interned::new("kind"),
+];
 /// Types of blocks inside a result, which is paired already, end so.
 const OUTPUT_END: &str = "_call_output";
 const REMEDY: &str = "convert the messages to one of these formats, or to LangChain's message objects";
@@ -126,13 +134,13 @@ const DIALECTS: [(&str, &str); 6] = [
     ("tool-result", "the AI SDK's"),
 ];
 /// Fields of a message, next to `content`, in which others keep what was said.
-const OTHER_FIELDS: [(&str, &str); 6] = [
-    ("parts", "Gemini's, or the AI SDK's UIMessage"),
-    ("contents", "Agent Framework's"),
-    ("blocks", "LlamaIndex'"),
-    ("items", "Semantic Kernel's"),
-    ("toolInvocations", "the AI SDK's UIMessage"),
-    ("_content", "Haystack's"),
+static OTHER_FIELDS: [(Interned, &str); 6] = [
+    (Interned::new("parts"), "Gemini's, or the AI SDK's UIMessage"),
+    (Interned::new("contents"), "Agent Framework's"),
+    (Interned::new("blocks"), "LlamaIndex'"),
+    (Interned::new("items"), "Semantic Kernel's"),
+    (Interned::new("toolInvocations"), "the AI SDK's UIMessage"),
+    (Interned::new("_content"), "Haystack's"),
 ];
 
 /// Where a value is in its entry: the path of a text, and the words of an error.
@@ -209,14 +217,9 @@ impl Body {
         self.calls.clear();
         self.answers.clear();
         self.unknown.clear();
-        *self = Self {
-            index,
-            pieces: std::mem::take(&mut self.pieces),
-            calls: std::mem::take(&mut self.calls),
-            answers: std::mem::take(&mut self.answers),
-            unknown: std::mem::take(&mut self.unknown),
-            ..Self::default()
-        };
+        (self.index, self.images, self.depth) = (index, 0, 0);
+        (self.has_state, self.has_unread, self.has_pair) = (false, false, false);
+        (self.is_uncommon, self.is_thoughtful) = (false, false);
     }
 
     fn push<'py>(
@@ -244,8 +247,12 @@ impl Body {
         place: Option<At<'_, 'py>>,
     ) -> PyResult<()> {
         match text.and_then(|text| text.cast_into::<PyString>().ok()) {
-            Some(text) if !text.is_empty()? => self.push(text.py(), Source::of(text)?, kind, place),
-            _ => Ok(()),
+            Some(text) => {
+                let py = text.py();
+                let text = Source::of(text)?;
+                if text.as_str().is_empty() { Ok(()) } else { self.push(py, text, kind, place) }
+            }
+            None => Ok(()),
         }
     }
 
@@ -496,8 +503,8 @@ fn check_no_pair(
 ) -> PyResult<()> {
     let py = block.as_any().py();
     let mut names = Vec::new();
-    for key in TYPE_KEYS {
-        names.extend(block.text(&PyString::intern(py, key))?);
+    for key in &TYPE_KEYS {
+        names.extend(block.text(key.get(py))?);
     }
     if names.iter().map(text_of).any(|name| is_of_server(&name) || (in_result && name.ends_with(OUTPUT_END))) {
         return Ok(());
@@ -551,8 +558,10 @@ pub fn content_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Option<
     if entry.is_exactly_dict() && entry.len()? <= 2 && content.is_some() {
         return Ok(content);
     }
-    for (key, whose) in OTHER_FIELDS {
-        let parts = listed(entry.get(&PyString::intern(py, key))?.as_ref())?;
+    for (key, whose) in &OTHER_FIELDS {
+        let key = key.get(py);
+        let Some(parts) = entry.get(key)? else { continue };
+        let parts = listed(Some(&parts))?;
         let mut first = None;
         for (number, part) in parts.iter().enumerate() {
             if let Some(part) = Fields::of(part) {

@@ -13,17 +13,19 @@ use crate::interned::interned;
 pub fn read_plain<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
     let entry = Fields::needed(raw, body.index, String::new)?;
     let role = role_of(entry, body.index)?;
-    let only_results = read_content(body, entry, &role)?;
+    let only_results = read_content(body, entry, text_of(&role) == "tool")?;
     Ok(Read { role, only_results, link: Link::None })
 }
 
 /// Read a content and the pictures next to it; whether it has nothing but results.
-fn read_content<'py>(body: &mut Body, entry: Fields<'_, 'py>, role: &Bound<'py, PyString>) -> PyResult<bool> {
-    let kind = if text_of(role) == "tool" { PieceKind::ToolResult } else { PieceKind::Text };
+fn read_content<'py>(body: &mut Body, entry: Fields<'_, 'py>, is_result: bool) -> PyResult<bool> {
+    let kind = if is_result { PieceKind::ToolResult } else { PieceKind::Text };
     let content = content_of(entry, body.index)?;
-    let path = body.places.is_some().then(|| PyTuple::new(role.py(), ["content"])).transpose()?;
+    let path = body.places.is_some().then(|| PyTuple::new(entry.as_any().py(), ["content"])).transpose()?;
     body.add_content(content.as_ref(), kind, At::Root(path.as_ref(), "content"))?;
-    body.add_pictures(entry)?;
+    if content.is_none() || entry.len()? > 2 {
+        body.add_pictures(entry)?;
+    }
     has_only_results(content.as_ref())
 }
 
@@ -34,11 +36,15 @@ pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<R
     let entry = Fields::needed(raw, index, String::new)?;
     let role = role_of(entry, index)?;
     let has_more = entry.len()? > 2 || !entry.has(interned!(py, "content"))?;
-    if has_more && text_of(&role) == "assistant" {
+    let (is_assistant, is_result) = match text_of(&role).as_ref() {
+        "assistant" => (true, false),
+        name => (false, name == "tool"),
+    };
+    if has_more && is_assistant {
         read_thoughts(body, entry)?;
     }
-    let only_results = read_content(body, entry, &role)?;
-    if text_of(&role) == "tool" {
+    let only_results = read_content(body, entry, is_result)?;
+    if is_result {
         if let Some(answer) = answer_of(entry)? {
             body.answers.insert(0, Id::of(answer)?);
         }

@@ -76,6 +76,9 @@ impl Draft {
     }
 
     fn role(&mut self, name: &Bound<'_, PyString>) -> PyResult<usize> {
+        if let Some(known) = self.roles.iter().position(|(_, role)| role.is(name)) {
+            return Ok(known);
+        }
         let odd; // no two roles with lone surrogates become one
         let text = match name.to_str() {
             Ok(text) => text,
