@@ -132,7 +132,7 @@ def test_the_core_alone_helps_diagnoses_and_imports_nothing_of_the_others():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "without rehydrate[hosts]" in done.stdout
     helped = without_others("from rehydrate import cli; cli.main(['--help'])")
-    assert helped.stdout.count("not installed: pip install") == 5
+    assert helped.stdout.count("not installed: pip install") == 6
 
 
 def test_every_module_has_a_home_and_every_command_is_a_module():

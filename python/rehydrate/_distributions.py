@@ -12,6 +12,7 @@ HOMES = {
     "rehydrate.integrations": "hosts",
     "rehydrate.rpc": "hosts",
     "rehydrate.cli.hosts": "hosts",
+    "rehydrate.cli.proxy": "hosts",
     "rehydrate.batch": "lab",
     "rehydrate.page": "lab",
     "rehydrate.retention": "lab",

@@ -18,7 +18,7 @@ pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]
 import os
 
 from rehydrate import Memory
-from rehydrate.integrations.mcp_server.http import MAX_BODY_BYTES
+from rehydrate.integrations.loopback_http import MAX_BODY_BYTES
 from rehydrate.integrations.mcp_server.tools import TOOLS
 from tests.integrations.served import COMMAND, Address, machine, over_http, write_sessions
 from tests.sizes import PATIENCE_SECONDS

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 uvicorn = pytest.importorskip("uvicorn")
-http = pytest.importorskip("rehydrate.integrations.mcp_server.http")
+http = pytest.importorskip("rehydrate.integrations.loopback_http")
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -24,7 +24,7 @@ async def served() -> AsyncIterator[int]:
         await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
 
     bound = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(ok, http=http._InTime, lifespan="off", log_level="critical")
+    config = uvicorn.Config(ok, http=http.InTime, lifespan="off", log_level="critical")
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[bound]))
     while not server.started:

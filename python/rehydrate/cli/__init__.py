@@ -1,5 +1,5 @@
-"""The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, claude, model,
-doctor.
+"""The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, claude, proxy,
+model, doctor.
 
 A module has `add_parser(commands)`, which declares its commands and their options, and for each a
 function that returns the exit code. Everything else is imported when they run.
@@ -29,7 +29,7 @@ MODULES = {
     "inspect": ("inspect", "lint"),
     **{name: (name,) for name in ("memory", "thread")},
     "hosts": ("rpc", "mcp", "claude"),
-    **{name: (name,) for name in ("model", "doctor")},
+    **{name: (name,) for name in ("proxy", "model", "doctor")},
 }
 """The modules here and their commands; some are in distributions that may not be installed."""
 INTERRUPTED = 128 + 2

@@ -206,7 +206,8 @@ def _serve_stdio(server: Any) -> None:
 
 
 def _serve_http(server: Any, number: int) -> None:
-    from rehydrate.integrations.mcp_server.http import bound_socket, serve_http
+    from rehydrate.integrations.loopback_http import bound_socket
+    from rehydrate.integrations.mcp_server.http import serve_http
 
     given = os.environ.get(TOKEN_VARIABLE, "")
     is_printable = given.isascii() and given.isprintable() and " " not in given

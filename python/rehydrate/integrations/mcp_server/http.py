@@ -6,44 +6,21 @@ must be this server's own, and each needs the token.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import json
 import socket
 from collections.abc import Callable
 from typing import Any
 
-import h11
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HOST = "127.0.0.1"
+from rehydrate.integrations.loopback_http import HOST, LOOPBACK, MAX_BODY_BYTES, config_of
+
 PATH = "/mcp"
-MAX_BODY_BYTES = 64 * 2**20
-"""Of one request: a conversation of a few million tokens."""
-_SHUTDOWN_SECONDS = 2
-"""An open stream of a client would keep the server from ending."""
-HEADER_SECONDS = 10.0
-"""In which the headers of a request must have come."""
-MAX_CONNECTIONS = 128
-"""At once; more are closed."""
-
-
-def bound_socket(port: int) -> socket.socket:
-    """Return a socket that listens on loopback; port 0 is any that is free. Raises OSError."""
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((HOST, port))
-        bound.listen(128)
-    except BaseException:
-        bound.close()
-        raise
-    return bound
 
 
 def serve_http(
@@ -51,21 +28,13 @@ def serve_http(
 ) -> None:
     """Answer on this socket until the process is to stop; ``announce`` gets the address."""
     port = bound.getsockname()[1]
-    config = uvicorn.Config(
-        make_app(server, token, port),
-        log_level="error",
-        access_log=False,
-        lifespan="on",
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        http=_InTime,
-    )
     announce(f"http://{HOST}:{port}{PATH}")
-    uvicorn.Server(config).run(sockets=[bound])
+    uvicorn.Server(config_of(make_app(server, token, port))).run(sockets=[bound])
 
 
 def make_app(server: Server[Any], token: str, port: int) -> ASGIApp:
     """Return the application of a server that listens on this port."""
-    hosts = [f"{name}:{port}" for name in (HOST, "localhost", "[::1]")]
+    hosts = [f"{name}:{port}" for name in LOOPBACK]
     security = TransportSecuritySettings(
         allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
     )
@@ -75,42 +44,6 @@ def make_app(server: Server[Any], token: str, port: int) -> ASGIApp:
         transport_security=security,
     )
     return _WithToken(_AsInSchema(app), token)
-
-
-class _InTime(H11Protocol):
-    """HTTP for clients that send their headers in time, and are not too many: whoever opens
-    connections and says nothing would hold all of them."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, or close it."""
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            transport.close()
-            return
-        self._wait_for_headers()
-
-    def data_received(self, data: bytes) -> None:
-        """Read on; once the headers are there, nothing is late."""
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._cancel()
-        elif self._late is None:
-            self._wait_for_headers()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
-        self._cancel()
-        super().connection_lost(exc)
-
-    def _wait_for_headers(self) -> None:
-        self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
-
-    def _cancel(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
 
 
 class _AsInSchema:

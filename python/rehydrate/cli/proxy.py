@@ -1,0 +1,108 @@
+"""`rehydrate proxy`: an address that takes the place of a provider's, for any client."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.cli.memory_store import SERVER
+from rehydrate.cli.options import add_command, option, whole_number
+from rehydrate.cli.terminal import Failure, say, write
+
+if TYPE_CHECKING:
+    from rehydrate.context.threads import Threads
+
+_PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
+_BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
+
+_EXAMPLES = """\
+examples:
+  rehydrate proxy
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
+  OPENAI_BASE_URL=http://127.0.0.1:8787/v1 codex
+  rehydrate proxy --upstream openai=http://127.0.0.1:11434 --budget 16000
+  rehydrate proxy --dry-run
+
+Requests pass as the client wrote them until one is over the budget. Then its messages are
+compacted, and later requests extend what was sent. The header x-rehydrate says what was done.
+http://127.0.0.1:8787/rehydrate/ shows it.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command and its options."""
+    about = "keep the requests of any client within a budget, on their way to the provider"
+    add_command(
+        *(commands, "proxy", about, run),
+        option("--port PORT", "0: any that is free", _PORT, 8787),
+        option("--host ADDRESS", "another than loopback lets other machines in", str, "127.0.0.1"),
+        option(
+            "--upstream URL",
+            "where requests go on to; also anthropic=URL, openai=URL; may be repeated",
+            action="append",
+        ),
+        option(
+            "--budget TOKENS",
+            "compact a request above this; a quarter of the model's window, at most 100000, "
+            "without it",
+            _BUDGET,
+        ),
+        option(
+            "--threads FILE", f"keep what was compacted for the next start; a file, or {SERVER}"
+        ),
+        option("--dry-run", "send all as it is, and say what would be done"),
+        option("--quiet", "no line for each request"),
+        epilog=_EXAMPLES,
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until the process is told to stop."""
+    from rehydrate.integrations.proxy import app
+    from rehydrate.integrations.proxy.shortening import LOGGER, Shortener
+
+    upstreams = app.upstreams_of(options.upstream or [])
+    threads = _opened(options.threads)
+    _log(LOGGER, options.quiet)
+    shortener = Shortener(budget_tokens=options.budget, threads=threads)
+    proxy = app.Proxy(
+        shortener, upstreams, is_dry_run=options.dry_run, is_storing=threads is not None
+    )
+    try:
+        bound = app.bound_socket(options.port, options.host)
+    except OSError as error:
+        raise Failure(
+            f"{options.host} port {options.port} cannot be used: {error.strerror}; pass another"
+        ) from None
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    url = f"http://{host}:{bound.getsockname()[1]}"
+    write(f"url: {url}\n")
+    say(f"pages: {url}/rehydrate/")
+    try:
+        proxy.server().run(sockets=[bound])
+    finally:
+        if threads is not None:
+            threads.close()
+    return 0
+
+
+def _opened(place: str | None) -> Threads | None:
+    if place is None:
+        return None
+    from rehydrate.context.threads import Threads
+
+    return Threads.open(place)
+
+
+def _log(name: str, is_quiet: bool) -> None:
+    """Log a line for each request to standard error."""
+    import logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logger = logging.getLogger(name)
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING if is_quiet else logging.INFO)
+    logger.propagate = False
