@@ -22,9 +22,9 @@ from rehydrate.cli.hosts import (
 ROOT = Path(__file__).parents[2]
 NO_HOSTS = {
     *("adapter", "chat_dicts", "host_thread", "signatures", "stored_entries", "table_work"),
-    "claude_code",
+    *("claude_code", "loopback_http", "proxy"),
 }
-"""What adapters share, and the hooks of a program that is no package."""
+"""What adapters share, and what serves programs that are no package."""
 
 
 @pytest.fixture
