@@ -209,8 +209,8 @@ message, or a server tool's result, or that precedes no message of the assistant
     | cache_control_on_empty_text | A | a cache_control on an empty text block |
     | cache_control_on_thinking | A | a cache_control on a thinking block |
     | thinking_without_signature | A | a thinking block that lost its signature |
-    | thinking_after_changed_prefix | A, O | with ``sent``: thinking behind something that is \
-not as it was sent, or behind a gap in the thinking |
+    | thinking_after_changed_prefix | A, O | with ``sent``: thinking after something that is \
+not as it was sent, or after a gap in the thinking |
 
     A is anthropic, and claude_code after merging its lines as Claude Code does when it sends. O is
     openai_chat, and langchain as sent there. R is openai_responses, and the items of codex, without
