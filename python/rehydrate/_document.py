@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from rehydrate._json_text import Span, check_end, decode, read_array, skip_blank
+from rehydrate._json_text import Span, check_end, decode, read_array, read_object, skip_blank
 from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError
 
@@ -151,19 +151,15 @@ def _object_document(name: str, text: str, start: int) -> Document:
     """Read an object around the messages, or the only line of a file of lines."""
     lists: dict[str, tuple[list[Any], list[Span], tuple[int, int]]] = {}
     keys: dict[str, None] = {}
-    position = start + 1
-    while text[position := skip_blank(text, position)] != "}":
-        key, position = decode(text, position)
-        position = skip_blank(text, skip_blank(text, position) + 1)  # the colon
+
+    def member(key: str, position: int) -> int:
         keys[key] = None
         if key in _LISTS and text[position] == "[":
             lists[key] = read_array(text, position)
-            position = lists[key][2][1] + 1
-        else:
-            position = decode(text, position)[1]
-        position = skip_blank(text, position)
-        if text[position] == ",":
-            position += 1
+            return lists[key][2][1] + 1
+        return int(decode(text, position)[1])
+
+    read_object(text, start, member)
     is_entry = "role" in keys or "type" in keys
     for key in _LISTS:
         # An entry may have an output of its own; none has messages.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 decode = json.JSONDecoder().raw_decode
@@ -45,6 +46,32 @@ def read_array(
                 return entries, spans, (opening + 1, position)
             case _:
                 raise json.JSONDecodeError(f"Expecting {expected}", text, position)
+
+
+def read_object(text: str, opening: int, read: Callable[[str, int], int]) -> int:
+    """Return where the object ends whose brace opens here.
+
+    `read` gets the name of each member and where its value begins, and returns where that ends.
+    Raises JSONDecodeError.
+    """
+    position = skip_blank(text, opening + 1)
+    if text.startswith("}", position):
+        return position + 1
+    while True:
+        if not text.startswith('"', position):
+            raise json.JSONDecodeError("Expecting a name in double quotes", text, position)
+        name, position = decode(text, position)
+        position = skip_blank(text, position)
+        if not text.startswith(":", position):
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, position)
+        position = skip_blank(text, read(name, skip_blank(text, position + 1)))
+        match text[position : position + 1]:
+            case ",":
+                position = skip_blank(text, position + 1)
+            case "}":
+                return position + 1
+            case _:
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
 
 
 def check_end(text: str, position: int) -> None:

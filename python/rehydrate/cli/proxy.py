@@ -59,7 +59,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until the process is told to stop."""
+    """Serve until a signal ends it."""
     from rehydrate.integrations.proxy import app
     from rehydrate.integrations.proxy.shortening import LOGGER, Shortener
 

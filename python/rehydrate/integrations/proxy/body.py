@@ -7,13 +7,11 @@ that is written again may differ in blanks, escapes or numbers.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
-from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed lacks it
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-_decode = json.JSONDecoder().raw_decode
-_blank = re.compile(r"[ \t\n\r]*").match
+from rehydrate._json_text import check_end, decode, read_array, read_object, skip_blank
+
 MARKS = ("cache_control", "prompt_cache_breakpoint")
 """The fields by which a client marks where a cached prefix ends. They move on in each request, and
 say nothing to the model."""
@@ -62,61 +60,24 @@ def read_body(raw: bytes, key: str) -> Body:
     items: list[Item] | None = None
     start = end = 0
 
-    def item(at: int) -> int:
-        value, to = _decode(text, at)
-        assert items is not None
-        items.append(Item(value, text[at:to]))
-        return int(to)
-
-    def member(at: int) -> int:
+    def member(name: str, at: int) -> int:
         nonlocal items, start, end
-        if not text.startswith('"', at):
-            raise ValueError(f"a name is missing at {at}")
-        name, at = scanstring(text, at + 1)
-        at = _after(text, at, ":")
         if name in texts or (name == key and items is not None):
             raise ValueError(f"{name!r} is there twice")
         if name == key and text.startswith("[", at):
-            items, start = [], at
-            end = _read_list(text, at, "]", item)
+            values, spans, inside = read_array(text, at)
+            items = [Item(v, text[s.start : s.end]) for v, s in zip(values, spans, strict=True)]
+            start, end = at, inside[1] + 1
             return end
-        value, to = _decode(text, at)
+        value, to = decode(text, at)
         fields[name], texts[name] = value, text[at:to]
-        return to
+        return int(to)
 
-    last = _read_list(text, _skip(text, 0), "}", member)
-    if _skip(text, last) != len(text):
-        raise ValueError(f"something follows the object at {last}")
+    opening = skip_blank(text, 0)
+    if not text.startswith("{", opening):
+        raise ValueError("it isn't an object")
+    check_end(text, read_object(text, opening, member))
     return Body(text, fields, texts, items or [], start, end)
-
-
-def _read_list(text: str, at: int, close: str, read: Callable[[int], int]) -> int:
-    """Read what is between brackets, with commas; return where it ends."""
-    at = _after(text, at, "{" if close == "}" else "[")
-    if text.startswith(close, at):
-        return at + 1
-    while True:
-        at = _skip(text, read(at))
-        if text.startswith(close, at):
-            return at + 1
-        at = _after(text, at, ",")
-
-
-def _skip(text: str, at: int) -> int:
-    """Return where the text goes on after blanks; most clients write none, or one."""
-    if text[at : at + 1] > " ":
-        return at
-    found = _blank(text, at)
-    assert found is not None
-    return found.end()
-
-
-def _after(text: str, at: int, sign: str) -> int:
-    """Return where the text goes on after a sign and blanks; raises ValueError without it."""
-    at = _skip(text, at)
-    if not text.startswith(sign, at):
-        raise ValueError(f"{sign!r} is missing at {at}")
-    return _skip(text, at + 1)
 
 
 def unmarked(value: Any) -> Any:
