@@ -140,7 +140,7 @@ allows; no piece above has more tokens than that gives:
 
 END = """\
 
-The last is no measurement: every token of a byte-pair encoding stands for at least one byte, so
+The last isn't a measurement: every token of a byte-pair encoding stands for at least one byte, so
 `len(text.encode())` is never too little, for any such encoding.
 """
 
