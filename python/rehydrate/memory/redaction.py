@@ -176,7 +176,7 @@ def _needles() -> Needles:
 
 def _matches(secret: Secret, text: str, positions: Iterable[int]) -> Iterator[re.Match[str]]:
     """Yield the valid matches of the pattern, tried at the given positions only."""
-    if secret.beside and secret.beside not in text.lower():
+    if secret.also and secret.also not in text.lower():
         return
     read = 0
     for position in positions:
