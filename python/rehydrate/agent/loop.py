@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
 from rehydrate.agent.events import (
@@ -90,11 +91,7 @@ class TurnLimits:
     def __post_init__(self) -> None:
         """Refuse a value out of range."""
         for name in ("steps", "parallel_calls"):
-            count = getattr(self, name)
-            if type(count) is not int or count < 1:
-                raise InvalidArgumentError(
-                    f"limits: {name} is {count!r}; pass a whole number from 1 up"
-                )
+            check_whole(f"limits: {name}", getattr(self, name), 1)
         for name in ("timeout", "dollars", "tool_timeout"):
             value = getattr(self, name)
             if value is not None and not (is_finite_number(value) and value > 0):

@@ -15,7 +15,8 @@ import anyio
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for, without_lone_surrogates
+from rehydrate._text import unicode_inside
+from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for
 from rehydrate.agent.sdk_answers import (
     EventStream,
     error_from_body,
@@ -290,7 +291,7 @@ class SdkModel(ABC):
             try:
                 return await send(resource, arguments)
             except UnicodeEncodeError:  # raised before anything was sent
-                return await send(resource, without_lone_surrogates(dict(arguments)))
+                return await send(resource, unicode_inside(arguments))
 
     def _check_body(self, body: Any) -> None:
         """Raise for a body that is not an answer: some gateways send status 200 and an error."""
