@@ -20,13 +20,12 @@ from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for
 from rehydrate.agent.sdk_answers import (
     EventStream,
     error_from_body,
-    incomplete_stream,
     malformed_as_provider_errors,
     sdk_errors_as_provider_errors,
     unreadable_answer,
 )
 from rehydrate.cost.prices import Usage
-from rehydrate.errors import InvalidArgumentError, MissingPackageError
+from rehydrate.errors import InvalidArgumentError, MissingPackageError, ProviderUnavailableError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 from rehydrate.prompt.ir import CompiledPrompt
@@ -275,7 +274,8 @@ class SdkModel(ABC):
             await events.aclose()
         body = accumulator.body()
         if body is None:
-            raise incomplete_stream(self._provider)
+            problem = "the stream ended before the answer was whole"
+            raise ProviderUnavailableError(self._provider, None, problem)
         return body
 
     async def _send(self, send: _Send[T], arguments: Mapping[str, Any]) -> T:
