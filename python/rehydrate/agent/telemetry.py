@@ -20,20 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._engine import VERSION
 from rehydrate._text import logged_type, result_text
-from rehydrate.agent.events import (
-    Compacted,
-    ContextRequested,
-    Event,
-    ModelReplied,
-    PromptBuilt,
-    Retrying,
-    SectionAdded,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from rehydrate.agent import events
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import MissingPackageError
 
@@ -102,7 +89,7 @@ _NO_ERROR = ("answer", "length", "refusal")
 class _RunningTurn:
     """The spans of a turn that runs."""
 
-    started: TurnStarted
+    started: events.TurnStarted
     span: OpenSpan
     outer_context: Context
     """The current context when the turn began."""
@@ -181,17 +168,17 @@ class Telemetry:
         self._agent = agent
         self._has_failed = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Record an event of a turn."""
         try:
-            if isinstance(event, TurnStarted):
+            if isinstance(event, events.TurnStarted):
                 self._start_turn(event)
             elif (turn := _running_turns.get().get(self)) is not None:
                 self._continue_turn(turn, event)
         except Exception:
             self._log_failure()
 
-    def _start_turn(self, event: TurnStarted) -> None:
+    def _start_turn(self, event: events.TurnStarted) -> None:
         outer = self._context.get_current()
         metric_attributes = non_empty(
             {"gen_ai.agent.name": self._agent, "gen_ai.request.model": event.model}
@@ -216,39 +203,39 @@ class Telemetry:
         self._context.attach(context)
         return context
 
-    def _continue_turn(self, turn: _RunningTurn, event: Event) -> None:
+    def _continue_turn(self, turn: _RunningTurn, event: events.Event) -> None:
         match event:
-            case PromptBuilt():
+            case events.PromptBuilt():
                 self._start_request(turn, event)
-            case TextDelta():
+            case events.TextDelta():
                 self._record_first_chunk(turn)
-            case Retrying():
+            case events.Retrying():
                 self._retry_request(turn, event)
-            case ModelReplied():
+            case events.ModelReplied():
                 self._end_request(turn, event)
-            case ToolStarted():
+            case events.ToolStarted():
                 self._start_tool(turn, event)
-            case ToolEnded():
+            case events.ToolEnded():
                 self._end_tool(turn, event)
-            case ContextRequested():
+            case events.ContextRequested():
                 self._record_context_request(turn, event)
-            case SectionAdded(late_bound=True):
+            case events.SectionAdded(late_bound=True):
                 turn.count("late_bound.sections")
                 turn.count("late_bound.tokens", event.tokens)
                 late_bound = self._counters["rehydrate.late_bound.tokens"]
                 late_bound.add(event.tokens, {"rehydrate.source": event.source})
-            case Compacted():
+            case events.Compacted():
                 if event.why == "overflow":
                     self._end_chat(turn, "rehydrate.errors.ContextOverflowError")
                 turn.count("compactions")
                 turn.count("compacted_tokens", event.before_tokens - event.after_tokens)
                 self._counters["rehydrate.compactions"].add(1, {"rehydrate.why": event.why})
-            case TurnEnded():
+            case events.TurnEnded():
                 self._end_turn(turn, event.turn)
 
     # Requests to the model
 
-    def _start_request(self, turn: _RunningTurn, event: PromptBuilt) -> None:
+    def _start_request(self, turn: _RunningTurn, event: events.PromptBuilt) -> None:
         self._end_chat(turn, "_OTHER")
         chat = self._start_chat(turn, time.time_ns())
         if not event.is_prefix_kept:
@@ -285,13 +272,13 @@ class Telemetry:
                 {"gen_ai.request.stream": True, "gen_ai.response.time_to_first_chunk": seconds}
             )
 
-    def _retry_request(self, turn: _RunningTurn, event: Retrying) -> None:
+    def _retry_request(self, turn: _RunningTurn, event: events.Retrying) -> None:
         self._end_chat(turn, class_name(event.error))
         turn.count("retries")
         # No event marks the end of the wait, so the next span starts when the wait should end.
         self._start_chat(turn, time.time_ns() + int(event.delay_seconds * NS_PER_SECOND))
 
-    def _end_request(self, turn: _RunningTurn, event: ModelReplied) -> None:
+    def _end_request(self, turn: _RunningTurn, event: events.ModelReplied) -> None:
         chat = turn.chat
         if chat is None:
             return
@@ -325,13 +312,13 @@ class Telemetry:
 
     # Tool calls
 
-    def _start_tool(self, turn: _RunningTurn, event: ToolStarted) -> None:
+    def _start_tool(self, turn: _RunningTurn, event: events.ToolStarted) -> None:
         opened = self._new_tool_span(turn, event.tool, event.call_id, "function")
         turn.tools[event.call_id] = opened
         self._make_current(opened, turn.context)
         self._record_content(opened, "gen_ai.tool.call.arguments", event.arguments)
 
-    def _end_tool(self, turn: _RunningTurn, event: ToolEnded) -> None:
+    def _end_tool(self, turn: _RunningTurn, event: events.ToolEnded) -> None:
         opened = turn.tools.pop(event.call_id, None)
         if opened is not None:
             opened.span.set_attribute("rehydrate.result.chars", event.chars)
@@ -339,7 +326,7 @@ class Telemetry:
             self._end(opened, "tool_error" if event.is_error else "")
             self._context.attach(turn.context)
 
-    def _record_context_request(self, turn: _RunningTurn, event: ContextRequested) -> None:
+    def _record_context_request(self, turn: _RunningTurn, event: events.ContextRequested) -> None:
         turn.count("context_requests")
         start_ns = time.time_ns() - int(event.elapsed_ms * 1e6)
         opened = self._new_tool_span(turn, event.tool, event.call_id, "datastore", start_ns)
@@ -453,7 +440,7 @@ class Telemetry:
             _log.warning("telemetry failed (%s), and goes on; this is said once", name)
 
 
-def _conversation_attributes(started: TurnStarted) -> dict[str, AttributeValue]:
+def _conversation_attributes(started: events.TurnStarted) -> dict[str, AttributeValue]:
     return non_empty(
         {
             "gen_ai.provider.name": _PROVIDERS.get(started.provider, started.provider),
