@@ -169,25 +169,21 @@ def run_store(options: argparse.Namespace) -> int:
     with _opened(options, read_only=True) as threads:
         read = threads.read(name)
     if options.output:
-        _write_page(name, read, options.tokens, page)
+        store_page = import_module("rehydrate.page").store_page  # of another distribution
+        text = store_page(
+            read.store,
+            read.entries,
+            format=read.format,
+            times=read.times,
+            budget_tokens=options.tokens,
+            title=name,
+        )
+        items = plural(len(read.store.items()), "item")
+        write(text, page, what=f"the context store of {name}, {items}")
     if options.json or not options.output:
-        items = [item.to_dict() for item in read.store.items()]
-        answer(options, items, lambda terminal: _markdown(name, read, options.tokens, terminal))
+        shown = [item.to_dict() for item in read.store.items()]
+        answer(options, shown, lambda terminal: _markdown(name, read, options.tokens, terminal))
     return 0
-
-
-def _write_page(name: str, read: StoredConversation, tokens: int, page: Path | None) -> None:
-    store_page = import_module("rehydrate.page").store_page  # of another distribution
-    text = store_page(
-        read.store,
-        read.entries,
-        format=read.format,
-        times=read.times,
-        budget_tokens=tokens,
-        title=name,
-    )
-    items = plural(len(read.store.items()), "item")
-    write(text, page, what=f"the context store of {name}, {items}")
 
 
 def _markdown(
