@@ -6,7 +6,7 @@ AgentConfig: what all turns of an `Interpreter` share; TurnLimits: the limits of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -17,6 +17,7 @@ import anyio
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
+from rehydrate._text import plural
 from rehydrate.agent import events, tool_calls
 from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
 from rehydrate.agent.tools import Tool
@@ -266,9 +267,14 @@ class TurnLoop:
                 text=reply.text,
             )
         )
-        if reply.input_transformations:
-            record.emit(events.InputTransformed(record.steps, reply.input_transformations))
-            record.note(_transformation_note(record.steps, reply.input_transformations))
+        if changed := reply.input_transformations:
+            record.emit(events.InputTransformed(record.steps, changed))
+            reasons = ", ".join(sorted({str(each.get("reason")) for each in changed}))
+            blocks = plural(len(changed), "thinking block")
+            record.note(
+                f"step {record.steps}: the provider reports {blocks} that it did not take as they "
+                f"were ({reasons}), first {changed[0].get('path')}"
+            )
         if (usage := self._context_usage) is not None:
             record.emit(
                 events.BudgetSpent(
@@ -401,14 +407,3 @@ class TurnLoop:
                 result=result.content,
             )
         )
-
-
-def _transformation_note(step: int, transformations: Sequence[Mapping[str, Any]]) -> str:
-    """Return the note on what the provider changed in a prompt."""
-    reasons = ", ".join(sorted({str(each.get("reason")) for each in transformations}))
-    count = len(transformations)
-    what = "thinking block" if count == 1 else "thinking blocks"
-    return (
-        f"step {step}: the provider reports {count} {what} that it did not take as they were "
-        f"({reasons}), first {transformations[0].get('path')}"
-    )

@@ -1,4 +1,4 @@
-"""What an SDK's answer is: its events as JSON, and errors as `ProviderError`s.
+"""The answer of an SDK: its events as JSON, and errors as `ProviderError`s.
 
 The class of an error says what the agent loop can do: compact, wait, try again, or give up.
 Exceptions are recognised by their class names, so no SDK is imported for it. Both SDKs use the same

@@ -51,7 +51,7 @@ was in its row |
     | degraded | what failed and was left out; null if nothing |
     | error | why there is no result; null if there is one |
 
-    A row that is no conversation has an ``error``, and null in all other columns but ``id``. Where
+    A row that isn't a conversation has an ``error``, and null in all other columns but ``id``. Where
     `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take them
     from the column ``messages``.
 

@@ -1,4 +1,4 @@
-"""What a batch reads: a folder's transcripts, and tables of conversations, in rows.
+"""The input of a batch: a folder's transcripts, and tables of conversations, in rows.
 
 A file of a conversation is one row, and is read by the worker that compacts it. A table (Parquet,
 Arrow, JSON Lines) has many rows: it is streamed, a few megabytes at a time, so it may be larger

@@ -104,7 +104,7 @@ def is_table(path: Path) -> bool:
 
 
 class LineRow(NamedTuple):
-    """What a line holds: its id as text, the JSON of its messages, and its query."""
+    """The content of a line: its id as text, the JSON of its messages, and its query."""
 
     id: str | None
     messages: str

@@ -34,7 +34,7 @@ class RowError(NamedTuple):
 
 
 class BatchReport(NamedTuple):
-    """What a batch did."""
+    """The figures of a batch."""
 
     output: Path
     output_bytes: int
@@ -176,7 +176,7 @@ def run_batch(
 
 
 class _Found(NamedTuple):
-    """What the input is, by a first look that reads no conversation."""
+    """The kind and size of the input, by a first look that reads no conversation."""
 
     files: int
     rows: int | None

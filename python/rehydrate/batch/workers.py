@@ -38,7 +38,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 
 class WorkerUse(NamedTuple):
-    """What the workers of a batch used."""
+    """The time and memory that the workers of a batch used."""
 
     cpu_seconds: float = 0.0
     peak_bytes: int = 0

@@ -236,7 +236,7 @@ SHAPE = (
     _of_compact("--model NAME", "model"),
     _of_compact("--provider", "provider"),
 )
-"""What is kept of a message, and for whom."""
+"""The parts of a message that are kept, and for whom."""
 JUDGING = (
     _of_compact("--scoring PROFILE", "scoring"),
     _of_compact("--counter NAME", "counter"),
@@ -266,7 +266,7 @@ def read(path: str) -> Document:
 
 @contextmanager
 def naming_lines(document: Document | None) -> Iterator[None]:
-    """End the command with the line of the file that holds an entry which is no message."""
+    """End the command with the line of the file that holds an entry that isn't a message."""
     try:
         yield
     except InvalidMessageError as error:

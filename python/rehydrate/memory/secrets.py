@@ -63,7 +63,7 @@ _PLACEHOLDER = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value only stands for a secret, as ``${PASSWORD}`` or ``your-key-here`` do.
+    """Return whether a value only represents a secret, as ``${PASSWORD}`` or ``your-key-here`` do.
 
     >>> is_placeholder("${DB_PASSWORD}"), is_placeholder("<token>"), is_placeholder("hunter2")
     (True, True, False)
