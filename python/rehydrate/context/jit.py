@@ -26,7 +26,7 @@ from rehydrate.context.answers import (
     with_excerpts,
 )
 from rehydrate.context.context import Context
-from rehydrate.context.context_store.proposals import transcript
+from rehydrate.context.context_store.rendering import transcript
 from rehydrate.context.fetch import fetch_whole
 from rehydrate.context.log import EntryOriginals
 from rehydrate.context.records import effective, records_of
@@ -403,4 +403,4 @@ class ThreadReader:
         """Return the messages as text, each with its number; of a long thread the middle is left
         out."""
         entries = self._thread.entries
-        return transcript(entries.at_indices(range(len(entries))).messages, is_numbered=True)
+        return transcript(entries.at_indices(range(len(entries))).messages)

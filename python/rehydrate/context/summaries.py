@@ -12,7 +12,7 @@ from rehydrate._text import safe_error_text
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.context_store.cues import CHANGES
 from rehydrate.context.context_store.operations import PERMANENT, Item, Status
-from rehydrate.context.context_store.rendering import SUMMARY, WORD_FOR_WORD, is_changed, within
+from rehydrate.context.context_store.rendering import SUMMARY, WORD_FOR_WORD, within
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
@@ -343,7 +343,7 @@ def verified(
         )
     )
     flat_summary = " ".join(summary.split())
-    missing = tuple(item for item in items if _must_stay(item) and not _holds(flat_summary, item))
+    missing = [item for item in items if _must_stay(item) and item.flat not in flat_summary]
     parts = []
     if invented:
         names = ", ".join(invented[:MAX_MARKED])
@@ -360,19 +360,12 @@ def verified(
 def _must_stay(item: Item) -> bool:
     if item.status is not Status.LIVE:
         return False
-    if item.kind == "file":
-        return is_changed(item)
-    return item.heading in PERMANENT
-
-
-def _holds(summary: str, item: Item) -> bool:
-    return " ".join(item.text.split()) in summary
+    return item.is_changed if item.kind == "file" else item.heading in PERMANENT
 
 
 def _line(item: Item) -> str:
     uses = "".join(f" {use} #{entry}" for use, entry in item.uses if use in CHANGES)
-    text = " ".join(item.text.split())
-    return f"- {item.kind}: {text}{uses or f' ({item.span.handle})'}"
+    return f"- {item.kind}: {item.flat}{uses or f' ({item.span.handle})'}"
 
 
 LONGEST = 4

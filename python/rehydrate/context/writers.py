@@ -13,12 +13,8 @@ from rehydrate import formats
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store.operations import Heading, Item, Operation
-from rehydrate.context.context_store.proposals import (
-    Proposal,
-    ProposalRequest,
-    read_answer,
-    transcript,
-)
+from rehydrate.context.context_store.proposals import Proposal, ProposalRequest, read_answer
+from rehydrate.context.context_store.rendering import fenced, lines_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import user_message
 from rehydrate.prompt.compiler import compile as compile_ir
@@ -137,7 +133,7 @@ def summary_prompt(request: SummaryRequest) -> str:
     return INSTRUCTIONS.format(
         max_tokens=request.max_tokens,
         store=request.store or "(nothing)",
-        transcript=transcript(messages, before=before),
+        transcript=fenced("conversation", [*before, *lines_of(messages)]),
     )
 
 
