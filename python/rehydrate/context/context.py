@@ -169,7 +169,7 @@ class Context(ContextFacts):
                 saves_entries=threads.durability == "entry",
                 clock=clock,
             )
-            self._thread.write_to(log)
+            self._thread.log = log
         self._background: BackgroundCompactor | None = None
         if background is not None:
             check_type(

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting, was_pruned
-from rehydrate.context.log import Remainders
+from rehydrate.context.log import Remainders, Snapshot
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError
@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from rehydrate.prompt.sources.conversation import PartlyShown
 
 
-class Snapshot(NamedTuple):
-    """A thread as it was before a prompt."""
-
-    entries: int
-    """How many there were."""
-    state: PromptState
-    waiting: Waiting
-    store: tuple[int, int]
-    log: LogMark | None
-
-
 class PromptCall:
     """One call of `Context.prompt`: whether its caller still waits, and the thread before it.
 
@@ -53,7 +42,7 @@ class PromptCall:
 
     def __init__(self) -> None:
         """Its caller waits; it has not begun."""
-        self.before: Snapshot | None = None
+        self.before: tuple[Snapshot, LogMark | None] | None = None
         self.is_given_up = False
 
 
@@ -112,14 +101,11 @@ class Thread:
         self.store = store or ContextStore()
         self.tool_handler: ToolHandler | None = None
         self.log: Log | None = None
+        """Where every change is written; it has all there was when it was set."""
         self._left_out: tuple[int, tuple[History, list[datetime]]] | None = None
         """What prompts since a compaction do not show, and the number of that compaction."""
         self._last_call: PromptCall | None = None
         """The last change, where it was a call of `prompt`."""
-
-    def write_to(self, log: Log) -> None:
-        """Have every change from now on written to a log, which has all there is now."""
-        self.log = log
 
     # Changes, and a way back
 
@@ -139,7 +125,9 @@ class Thread:
             yield
 
     @contextmanager
-    def change(self, *, ends_turn: bool = False) -> Iterator[Snapshot]:
+    def change(
+        self, *, ends_turn: bool = False
+    ) -> Iterator[tuple[Snapshot, LogMark | None]]:
         """Change the thread; whatever the block or its log raises, it is as it was before.
 
         The log writes the change at once where it writes each of them, or the change ``ends_turn``.
@@ -147,9 +135,9 @@ class Thread:
         self.settle()
         log = self.log
         mark = None if log is None else log.mark
-        before = Snapshot(len(self.entries), self.state, self.waiting, self.store.mark(), mark)
+        before = Snapshot.of(self)
         try:
-            yield before
+            yield before, mark
             if log is not None and (ends_turn or log.saves_entries):
                 if ends_turn:
                     self.update_store()
@@ -163,10 +151,11 @@ class Thread:
 
     def undo_abandoned(self) -> None:
         """Restore what was before the last prompt, where nobody received that prompt."""
-        before = self._before_abandoned()
-        if before is not None:
-            if self.log is not None and before.log is not None:
-                self.log.undo(before.log)
+        abandoned = self._before_abandoned()
+        if abandoned is not None:
+            before, mark = abandoned
+            if self.log is not None and mark is not None:
+                self.log.undo(mark)
             self._last_call = None
             self._restore(before)
 
@@ -182,7 +171,7 @@ class Thread:
         if start < end:
             self.store.update(self.entries.since(start).numbered_messages, end)
 
-    def _before_abandoned(self) -> Snapshot | None:
+    def _before_abandoned(self) -> tuple[Snapshot, LogMark | None] | None:
         call = self._last_call
         return call.before if call is not None and call.is_given_up else None
 
@@ -287,7 +276,7 @@ class Thread:
     def history(self) -> list[Any]:
         """Return all entries. It takes no lock, so it answers while a prompt is made."""
         before = self._before_abandoned()
-        return self.entries.all(None if before is None else before.entries)
+        return self.entries.all(None if before is None else before[0].entries)
 
     def shown_indices(self) -> list[int]:
         """Return the indices of the entries the model sees, with those since its last prompt."""
