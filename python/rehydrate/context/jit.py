@@ -81,7 +81,9 @@ def load_memory(retriever: Retriever, call: ToolCall, loader: LoadMemory) -> Ans
     """
     query, found = loader.found(call.arguments())
     sections = [
-        (section_of_hit if isinstance(each, Hit) else section_of)(each, source=MEMORY_SOURCE)
+        section_of_hit(each, source=MEMORY_SOURCE)
+        if isinstance(each, Hit)
+        else section_of(each, source=MEMORY_SOURCE)
         for each in found
     ]
     spliced = retriever.splice(call, with_excerpts(retriever, counted_sections(sections), query))

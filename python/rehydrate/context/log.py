@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import compress, count, islice
-from operator import is_not, ne
+from itertools import islice
+from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.context.records import Kind, Record, header
+from rehydrate.context.records import Kind, Record, header, shared
 from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import About, HeldOriginals, handle_of_text
@@ -250,20 +250,15 @@ def digest_of(prompt: CompiledPrompt) -> str:
 
 def _new_of(now: Sequence[Any], old: Sequence[Any], path: str) -> list[Any]:
     """Return how many items at the beginning are those of before, and the others as JSON."""
-    same = _shared(now, old, is_not)
+    same = shared(now, old, is_not)
     return [same, plain(now[same:], path)]
-
-
-def _shared(now: Sequence[Any], old: Sequence[Any], differ: Callable[[Any, Any], bool]) -> int:
-    """Return how many items at the beginning do not differ."""
-    return next(compress(count(), map(differ, now, old)), min(len(now), len(old)))
 
 
 def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, Any]:
     """Return how many entries at the beginning are those of before; of each other one the index,
     the tokens, and, where it is not shown as it was added, what is shown."""
     is_now = now.indices
-    same = min(_shared(now.entries, old.entries, is_not), _shared(is_now, old.indices, ne))
+    same = min(shared(now.entries, old.entries, is_not), shared(is_now, old.indices))
     rest: list[list[Any]] = []
     for position in range(same, len(now.entries)):
         index, entry = is_now[position], now.entries[position]

@@ -194,7 +194,7 @@ def writer_of(given: Any) -> Write | None:
     if is_model(given):
         return lambda request: reply_text(given, summary_prompt(request))
     if callable(given):
-        return lambda request: _written_by(given, request)
+        return partial(_written_by, given)
     raise InvalidArgumentError(
         f"writer is of type {type(given).__name__}; pass a model, a function of the messages, what "
         "has write(request), or None for the context store by itself"
@@ -226,13 +226,13 @@ class Job:
     def __init__(self, until: int) -> None:
         """Begin now."""
         self.until = until
-        self.started = time.perf_counter()
+        self._started = time.perf_counter()
         self.done = Event()
 
     @property
     def elapsed_ms(self) -> float:
         """The time since it began."""
-        return (time.perf_counter() - self.started) * 1e3
+        return (time.perf_counter() - self._started) * 1e3
 
 
 class ProposalJob(Job):

@@ -223,6 +223,7 @@ MAX_PRICE = 1.5
 """Characters of a line, at most, by those of its names in a list."""
 _MAX_LINE = 300
 
+
 def write_names(index: NameIndex, tokens: int) -> str:
     """Return the best names that are not visible, and lines of them, in at most so many tokens."""
     names = _fitting(index.best(max(tokens, 0)), {}, tokens)
@@ -242,9 +243,7 @@ def _fitting(
     return names[:most]
 
 
-def _cheap_lines(
-    names: Sequence[OutlineName], texts: Mapping[str, str]
-) -> dict[OutlineName, str]:
+def _cheap_lines(names: Sequence[OutlineName], texts: Mapping[str, str]) -> dict[OutlineName, str]:
     """Return the last line of each name in the text of its reference, of those that cost little."""
     shared: dict[tuple[str, str], list[OutlineName]] = {}
     folded = {
