@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import callback_scheduler, use_callers_loop
@@ -289,6 +289,37 @@ def _async_wrapper(
     first = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
     wrapper.__doc__ = _DOC.format(first=first, name=name, unknown=unknown)
     return wrapper
+
+
+class Closing:
+    """What a ``with`` block closes at its end, and an ``async with`` block."""
+
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """`close` for asyncio and trio."""
+        await hand_over(self.close, STORING)
+
+    def __enter__(self) -> Self:
+        """Return it; leaving the block closes it."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return it; leaving the block closes it."""
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Close it, even where the task was cancelled."""
+        import anyio
+
+        with anyio.CancelScope(shield=True):
+            await self.aclose()
 
 
 class RunOnce:

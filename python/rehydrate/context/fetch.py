@@ -85,17 +85,8 @@ def line_span(text: str, lines: tuple[int, int | None], handle: str) -> tuple[in
         raise InvalidArgumentError(
             f"lines begin at {first:,}, and {handle} has {total:,}; send a range within 1-{total}"
         )
-    start = _skip_lines(text, 0, first - 1)
-    return start, len(text) if last is None else _skip_lines(text, start, last - first + 1)
-
-
-def _skip_lines(text: str, offset: int, lines: int) -> int:
-    """Return the offset of the text that many lines further."""
-    for _ in range(lines):
-        offset = text.find("\n", offset) + 1
-        if not offset:
-            return len(text)
-    return offset
+    starts = [0, *(found.end() for found in re.finditer("\n", text)), len(text)]
+    return starts[first - 1], len(text) if last is None else starts[min(last, len(starts) - 1)]
 
 
 def describe_page(text: str, page: Page, end: int, *, in_lines: bool) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 
 from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
-from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._concurrency.async_wrappers import Closing, stored
 from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.context.records import (
     Kind,
@@ -64,7 +64,7 @@ class StoredConversation(NamedTuple):
     """Its context store, as of the last entry."""
 
 
-class Threads:
+class Threads(Closing):
     """The threads of one file or server, which may be a memory's too, for any number of contexts.
 
     A context that is made with ``threads=`` and ``thread=`` begins where that thread ended, also
@@ -310,14 +310,6 @@ class Threads:
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: one store has one owner."""
         refuse_copy("a Threads store", "pass its path and open it there")
-
-    def __enter__(self) -> Self:
-        """Return it; leaving the block closes it."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Close it."""
-        self.close()
 
     def _records(self, thread: str, namespace: str | None, call: str) -> builtins.list[Record]:
         where = self.namespace_for(namespace, call)
