@@ -182,9 +182,7 @@ class PromptCache:
         by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
         return Usage(read, *by_ttl, prefix.tokens - read - written)
 
-    def _send_marked(
-        self, prefixes: list[_Prefix], segments: Sequence[Segment]
-    ) -> tuple[int, int]:
+    def _send_marked(self, prefixes: list[_Prefix], segments: Sequence[Segment]) -> tuple[int, int]:
         """Return the tokens that were read and written."""
         marked = [index for index, segment in enumerate(segments) if segment.breakpoint]
         if len(marked) > MAX_BREAKPOINTS:
