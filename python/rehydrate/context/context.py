@@ -28,12 +28,13 @@ from rehydrate.context.prompt_builder import (
 )
 from rehydrate.context.stored import Stored, read_stored
 from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
+from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.counting import upper_bound
-from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache
+from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target
 from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
@@ -138,20 +139,24 @@ class Context(ContextFacts):
             kept = EntryOriginals(self._thread.entries, stored.originals)
         self._builder = PromptBuilder(
             sources=asked_sources,
-            provider=provider,
-            model=model,
-            thinking=checked_policy(thinking),
-            granularity=granularity,
+            target=Target(
+                provider,
+                model,
+                kept,
+                minimum_prefix(model),
+                checked_policy(thinking),
+                granularity,
+                outline,
+                choice_of(embedder),
+                render_cache,
+            ),
             system=system,
             tools=read_tools(tools),
             request=ContextRequest("", strategy, budget, thread, None, namespace),
             passes=own_passes() if passes is None else tuple(passes),
-            originals=kept,
-            embedder=choice_of(embedder),
             timeout=timeout,
-            outline=outline,
             runs_own_code_only=passes is None and originals is None,
-            render_cache=render_cache,
+            has_own_model=bool(model),
         )
         if self._thread.state.ir is not None:
             self._thread.offer(self._builder.go_on_with(self._thread.state.ir.tools), None)
@@ -184,7 +189,7 @@ class Context(ContextFacts):
         """Be about this thread; nothing of the context was used yet."""
         builder = self._builder
         self._thread = thread
-        self._model_view = ModelView(thread, builder.provider, lambda: builder.budget)
+        self._model_view = ModelView(thread, builder.target.provider, lambda: builder.budget)
 
     @classmethod
     def open(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from rehydrate.prompt.ir import (
     pass_name,
     shared_segments,
     traced,
+    was_pruned,
 )
 from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
@@ -42,15 +43,22 @@ from rehydrate.prompt.splicing import deduplicate
 from rehydrate.prompt.stale_thinking import checked_policy, first_change, without_stale_thinking
 
 
-def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPrompt:
-    """Render the IR for the target's provider, and validate the result.
+def render_prompt(
+    ir: PromptIR, target: Target, original: History, sent: CompiledPrompt | None = None
+) -> CompiledPrompt:
+    """Render an IR that went through the passes for the target's provider, and validate the result.
 
-    ``original`` is the history before the passes. A violation that it has too goes into
-    ``ir.meta.degraded``; any other raises InternalError. Raises InvalidArgumentError for a prompt
-    without a message.
+    Thinking that the model refuses after what changed since ``sent`` goes first. ``original`` is
+    the history before the passes. A violation that it has too goes into ``ir.meta.degraded``; any
+    other raises InternalError. Raises InvalidArgumentError for a prompt without a message.
     """
     cache, provider = target.render_cache, target.provider
     layout = lay_out(ir, target)
+    if target.thinking == "auto" and (first := first_change(ir, layout, sent)) is not None:
+        whole, ir = ir, without_stale_thinking(ir, target, first)
+        if ir is not whole:
+            cache.note(Layout, whole.history, layout)  # all before the change is laid out
+            layout = lay_out(ir, target)
     tools, system = layout.tools, layout.system
     if len(layout.values) == system:
         raise InvalidArgumentError(
@@ -227,21 +235,36 @@ def compile(  # noqa: A001  the contract's word
         choice_of(embedder),
         RenderCache() if render_cache is None else render_cache,
     )
-    original = ir.history
-    ir = counted(_with_message(ir))
-    for step in DEFAULT_PASSES if passes is None else passes:
-        check_callable("a pass", step, "pass a function (ir, target) -> ir")
-        ir = _run(step, ir, target)
-    _check_hard_budget(ir, provider)
-    compiled = render_prompt(ir, target, original)
-    first = first_change(compiled, sent) if thinking == "auto" else None
-    if first is None:
-        return compiled
-    after = without_stale_thinking(ir, target, first)
-    return compiled if after is ir else render_prompt(after, target, original)
+    return compile_for(target, ir, DEFAULT_PASSES if passes is None else passes, sent)
 
 
 acompile = computed(compile)
+
+
+def compile_for(
+    target: Target,
+    ir: PromptIR,
+    passes: Iterable[Pass],
+    sent: CompiledPrompt | None = None,
+    refresh: Callable[[], PromptIR] | None = None,
+) -> CompiledPrompt:
+    """Compile an IR as `compile` does, for a target that was checked.
+
+    Where a pass prunes, the prefix breaks anyway. Then all begins once more from the IR that
+    ``refresh`` returns, if it is another one, before anything is rendered.
+    """
+    original, passes = ir, tuple(passes)
+    ir, left = counted(_with_message(ir)), list(passes)
+    while left:
+        step = left.pop(0)
+        check_callable("a pass", step, "pass a function (ir, target) -> ir")
+        ir = _run(step, ir, target)
+        if refresh is not None and was_pruned(ir):
+            fresh, refresh = refresh(), None
+            if fresh is not original:
+                original, ir, left = fresh, counted(_with_message(fresh)), list(passes)
+    _check_hard_budget(ir, target.provider)
+    return render_prompt(ir, target, original.history, sent)
 
 
 def _check_hard_budget(ir: PromptIR, provider: Provider) -> None:

@@ -394,3 +394,8 @@ def traced(
     """
     entry = Trace(name, before.tokens, after.tokens, tuple(changed), tuple(notes))
     return after.replace(meta=replace(after.meta, trace=(*after.meta.trace, entry)))
+
+
+def was_pruned(ir: PromptIR) -> bool:
+    """Return whether compiling dropped or shortened entries to meet the budget."""
+    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)

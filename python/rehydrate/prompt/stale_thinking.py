@@ -21,6 +21,7 @@ from rehydrate.prompt.ir import (
     traced,
     valid_until,
 )
+from rehydrate.prompt.laying_out import Layout
 from rehydrate.prompt.section import DroppedSection, Section
 
 __all__ = [
@@ -69,57 +70,54 @@ def waits_for_the_turn(
     return binding.loop_is_at_risk(0) if sections_change else binding.must_wait(kept_units, cut)
 
 
-def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int | None:
+def first_change(ir: PromptIR, layout: Layout, sent: CompiledPrompt | None) -> int | None:
     """Return the position of the first history entry that is after a change; None for none.
 
     With ``sent``, a change is the first segment that differs from the prompt that was sent. Without
     it, a change is the first entry that prune left out.
     """
-    history = compiled.ir.history
+    history, (provider, *_) = ir.history, layout.of
     if sent is None:
-        pruned = [each for each in compiled.ir.meta.dropped if each.by == "prune"]
+        pruned = [each for each in ir.meta.dropped if each.by == "prune"]
         indices = [EntryId.index_of(each.section) for each in pruned]
         first = min([index for index in indices if index is not None], default=None)
         if first is None:
             return None
         return next((n for n, index in enumerate(history.indices) if index > first), None)
-    shared = shared_segments(sent.segments, compiled.segments)
-    if shared == len(sent.segments) and sent.provider == compiled.provider:
+    shared = shared_segments(sent.segments, layout.segments)
+    if shared == len(sent.segments) and sent.provider == provider:
         return None
-    summary = _new_summary(compiled, sent)
-    if summary is not None and _only_swaps(summary, compiled, sent, shared):
+    summary = _new_summary(ir, provider, sent)
+    if summary is not None and _only_swaps(summary, layout, sent, shared):
         limit = valid_until(summary)
         return next((n for n, index in enumerate(history.indices) if index >= limit), None)
-    after = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
+    after = {EntryId.index_of(segment.id) for segment in layout.segments[shared:]}
     return next((n for n, index in enumerate(history.indices) if index in after), None)
 
 
-def _new_summary(compiled: CompiledPrompt, sent: CompiledPrompt) -> Section | None:
+def _new_summary(ir: PromptIR, provider: str, sent: CompiledPrompt) -> Section | None:
     """Return the summary of Anthropic's own that was not in the prompt that was sent."""
-    for section in compiled.ir.sections:
-        if section.native_to == compiled.provider == sent.provider == "anthropic":
+    for section in ir.sections:
+        if section.native_to == provider == sent.provider == "anthropic":
             is_known = any(each is section for each in sent.ir.sections)
             return None if is_known else section
     return None
 
 
-def _only_swaps(
-    summary: Section, compiled: CompiledPrompt, sent: CompiledPrompt, shared: int
-) -> bool:
+def _only_swaps(summary: Section, layout: Layout, sent: CompiledPrompt, shared: int) -> bool:
     """Whether all after the summary followed, in the prompt that was sent, right after the
     messages that it is of. Then the API accepts what was thought under them
     (https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks)."""
-    head = len(compiled.segments) - len(compiled.messages)
+    head = layout.system
     start = head + len(summary.content)
-    kept, was = compiled.segments[start:], sent.segments
-    if shared != head or start >= len(compiled.segments):
+    kept, was = layout.segments[start:], sent.segments
+    if shared != head or start >= len(layout.segments):
         return False
     position = next((n for n, each in enumerate(was) if each.id == kept[0].id), head)
     if position <= head or shared_segments(kept, was[position:]) != len(was) - position:
         return False
     before = sent.messages[position - head - 1]
-    first_kept = compiled.messages[len(summary.content)]
-    return bool(before["role"] != first_kept["role"])
+    return bool(before["role"] != layout.values[start]["role"])
 
 
 def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR:
