@@ -14,12 +14,12 @@ from rehydrate.compact.options import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
+from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.caps import cap_tool_results
-from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
+from rehydrate.prompt.counting import check_hard_budget, counted, prompt_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import (
     USUAL_MINIMUM_PREFIX,
@@ -263,27 +263,16 @@ def compile_for(
             fresh, refresh = refresh(), None
             if fresh is not original:
                 original, ir, left = fresh, counted(_with_message(fresh)), list(passes)
-    _check_hard_budget(ir, target.provider)
-    return render_prompt(ir, target, original.history, sent)
-
-
-def _check_hard_budget(ir: PromptIR, provider: Provider) -> None:
-    """Raise BudgetExceededError for a prompt whose upper bound is over the hard budget."""
-    needed, budget = upper_bound(prompt_tokens(ir), provider), ir.budget.hard_tokens
-    if needed <= budget:
-        return
-    parts = {f"section {each.id!r}": section_tokens(each) for each in ir.sections}
-    parts["the tool definitions"] = sum(tool.tokens or 0 for tool in ir.tools)
-    parts["the history"] = ir.history.total_tokens
-    largest = max(parts, key=lambda name: parts[name])
-    raise BudgetExceededError(
+    check_hard_budget(
+        ir,
+        prompt_tokens(ir),
+        target.provider,
         "the prompt",
-        needed,
-        budget,
-        f"the largest part is {largest} with {parts[largest]:,}: shorten it, lower the priority "
-        "and min_tokens of what may go, or raise Budget.hard_tokens",
-        "Budget.hard_tokens",
+        ir.sections,
+        {"the history": ir.history.total_tokens},
+        "shorten it, lower the priority and min_tokens of what may go",
     )
+    return render_prompt(ir, target, original.history, sent)
 
 
 def _with_message(ir: PromptIR) -> PromptIR:

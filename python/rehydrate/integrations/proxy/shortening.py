@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 from rehydrate import formats
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context import Context
+from rehydrate.formats.anthropic import unmarked
 from rehydrate.formats.thinking import known_name
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy.body import (
@@ -29,7 +30,6 @@ from rehydrate.integrations.proxy.body import (
     in_blocks,
     plain_values,
     read_body,
-    unmarked,
     written,
 )
 from rehydrate.messages import Provider

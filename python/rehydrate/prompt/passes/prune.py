@@ -8,14 +8,20 @@ from dataclasses import replace
 from rehydrate.compact.excerpts import DivisibleTexts
 from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, why_waiting
-from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation
-from rehydrate.prompt.counting import COUNTER, prompt_tokens, room, section_tokens, upper_bound
+from rehydrate.prompt.counting import (
+    COUNTER,
+    check_hard_budget,
+    prompt_tokens,
+    room,
+    section_tokens,
+    upper_bound,
+)
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.passes.excerpts import EntryExcerpt, Outlining, with_excerpts
-from rehydrate.prompt.passes.packing import Candidates, cut_to, is_divisible, pack
+from rehydrate.prompt.passes.packing import Packing, cut_to, is_divisible
 from rehydrate.prompt.section import CompositionMode, DroppedSection, Outcome, Priority, Section
 from rehydrate.prompt.stale_thinking import binding_of, waits_for_the_turn
 
@@ -182,42 +188,32 @@ class _Pruning:
 
     def _check_required(self, tokens: int) -> None:
         """Raise BudgetExceededError where what must stay is over the hard budget."""
-        needed, budget = upper_bound(tokens, self._target.provider), self._ir.budget.hard_tokens
-        if needed <= budget:
-            return
-        parts = {
-            f"section {section.id!r}": section_tokens(section)
-            for section in self._ir.sections
-            if section.id in self._sections
-        }
-        parts |= {f"section {name!r}": section_tokens(s) for name, s in self._minimums.items()}
-        parts["the tool definitions"] = sum(tool.tokens or 0 for tool in self._ir.tools)
-        parts["what must stay of the history"] = sum(map(self._unit_tokens, self._pins))
-        largest = max(parts, key=lambda name: parts[name])
-        raise BudgetExceededError(
+        whole = [each for each in self._ir.sections if each.id in self._sections]
+        check_hard_budget(
+            self._ir,
+            tokens,
+            self._target.provider,
             "what must stay in the prompt",
-            needed,
-            budget,
-            f"the largest part is {largest} with {parts[largest]:,}: shorten it, lower its "
-            "priority or min_tokens, or raise Budget.hard_tokens",
-            "Budget.hard_tokens",
+            [*whole, *self._minimums.values()],
+            {"what must stay of the history": sum(map(self._unit_tokens, self._pins))},
+            "shorten it, lower its priority or min_tokens",
         )
 
     def _pack(self, sections: list[Section], left: int, *, has_history: bool) -> None:
         """Let sections, and the history on its level, compete for the room that is left."""
-        target, free = self._target, frozenset(self._free_units())
+        target = self._target
         decided = [section for section in self._sections.values() if section is not None]
-        candidates = Candidates(
+        packing = Packing(
             self._ir.history,
-            self._conversation,
-            frozenset(self._kept_units),
-            frozenset() if has_history else free,
-            tuple(decided),
-            tuple(sections),
-            self._divisible() if has_history else None,
+            sections,
+            kept=decided,
+            kept_units=self._kept_units,
+            left_out=() if has_history else frozenset(self._free_units()),
+            divisible=self._divisible() if has_history else None,
+            embedder=target.embedder,
         )
         keep = None if target.originals is None else target.keep
-        packed = pack(candidates, self._query, left, keep, target.embedder)
+        packed = packing.pack(self._query, left, keep)
         self._degraded = packed.degraded
         if has_history:
             self._kept_units |= packed.units
