@@ -10,10 +10,10 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from rehydrate._check import check_type, refuse_copy
+from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
-from rehydrate.compact.outline import OutlineSize, check_outline
+from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.facts import ContextFacts
 from rehydrate.context.history import is_short_to_add
@@ -21,7 +21,6 @@ from rehydrate.context.log import EntryOriginals, Log
 from rehydrate.context.prompt_builder import (
     PromptBuilder,
     check_system,
-    check_target,
     check_working,
     checked_sources,
     own_passes,
@@ -31,6 +30,7 @@ from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats import FORMATS
 from rehydrate.formats._reading import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.counting import upper_bound
@@ -39,7 +39,6 @@ from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
-from rehydrate.prompt.stale_thinking import checked_policy
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Durability, Threads
@@ -120,11 +119,20 @@ class Context(ContextFacts):
         ``clock`` returns seconds since 1970, the time of what is added. With ``threads`` it raises
         InvalidArgumentError for a thread whose entries are in another format, and StoreError.
         """
-        check_target(provider, model, format)
+        target = Target(
+            provider,
+            model,
+            originals,
+            thinking=thinking,
+            granularity=granularity,
+            outline=outline,
+            embedder=choice_of(embedder),
+        )
+        if format:
+            check_choice("format", format, FORMATS)
         asked_sources = checked_sources(sources)
         check_system(system)
-        check_working(passes, originals, timeout, clock, granularity)
-        check_outline(outline)
+        check_working(passes, originals, timeout, clock)
         self._clock = clock
         stored, records, where = Stored(format or provider), 0, ""
         if threads is not None:
@@ -139,16 +147,11 @@ class Context(ContextFacts):
             kept = EntryOriginals(self._thread.entries, stored.originals)
         self._builder = PromptBuilder(
             sources=asked_sources,
-            target=Target(
-                provider,
-                model,
-                kept,
-                minimum_prefix(model),
-                checked_policy(thinking),
-                granularity,
-                outline,
-                choice_of(embedder),
-                render_cache,
+            target=replace(
+                target,
+                originals=kept,
+                minimum_prefix=minimum_prefix(model),
+                render_cache=render_cache,
             ),
             system=system,
             tools=read_tools(tools),

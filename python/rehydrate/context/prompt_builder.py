@@ -11,13 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._check import check_callable, check_choice, check_timeout, check_type
-from rehydrate.compact.options import GRANULARITIES
+from rehydrate._check import check_callable, check_list, check_methods, check_timeout
 from rehydrate.context.history import PromptState
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats import FORMATS
-from rehydrate.messages import PROVIDERS
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile_for
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
@@ -357,14 +354,6 @@ def prompt_ms(visible_entries: int, new_entries: int, new_tokens: int) -> float:
     )
 
 
-def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
-    """Check the provider, the model and the format of the entries."""
-    check_choice("provider", provider, PROVIDERS)
-    check_type("model", model, str, "pass the model's name, or leave it out")
-    if format != "":
-        check_choice("format", format, FORMATS)
-
-
 def checked_sources(given: Any) -> tuple[Any, ...]:
     """Return the sources: memories and functions as they are, documents by their paths."""
     sources = with_documents(given)
@@ -378,27 +367,14 @@ def check_system(system: Any) -> None:
         system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
 
 
-def check_working(passes: Any, originals: Any, timeout: Any, clock: Any, granularity: Any) -> None:
+def check_working(passes: Any, originals: Any, timeout: Any, clock: Any) -> None:
     """Check how prompts are made."""
-    check_choice("granularity", granularity, GRANULARITIES)
     if passes is not None:
-        check_passes(passes)
-    if originals is not None and not all(
-        callable(getattr(originals, name, None)) for name in ("put", "get")
-    ):
-        raise InvalidArgumentError(
-            f"originals is of type {type(originals).__name__}; pass what has put and get, as "
-            "HeldOriginals and MemoryOriginals have"
-        )
+        check_list("passes", passes, "pass a list of functions")
+        for step in passes:
+            check_callable("a pass", step, "pass a function (ir, target) -> ir")
+    if originals is not None:
+        remedy = "pass what has put and get, as HeldOriginals and MemoryOriginals have"
+        check_methods("originals", originals, "put get", remedy)
     check_timeout("timeout", timeout)
     check_callable("clock", clock, "pass a function that gives seconds since 1970, as time.time")
-
-
-def check_passes(passes: Any) -> None:
-    """Check functions of an IR."""
-    if isinstance(passes, str) or not isinstance(passes, Iterable):
-        raise InvalidArgumentError(
-            f"passes is of type {type(passes).__name__}; pass a list of functions"
-        )
-    for step in passes:
-        check_callable("a pass", step, "pass a function (ir, target) -> ir")

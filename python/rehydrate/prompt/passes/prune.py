@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from rehydrate.compact.excerpts import DivisibleTexts
 from rehydrate.compact.scoring import last_user_text, weighted_query
-from rehydrate.compact.thinking import WAITS, why_waiting
+from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation
+from rehydrate.formats.thinking import UNBOUND, thinking_model
+from rehydrate.messages import PROVIDER_OF, Conversation
 from rehydrate.prompt.counting import (
     COUNTER,
     check_hard_budget,
@@ -23,7 +24,6 @@ from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.passes.excerpts import EntryExcerpt, Outlining, with_excerpts
 from rehydrate.prompt.passes.packing import Packing, cut_to, is_divisible
 from rehydrate.prompt.section import CompositionMode, DroppedSection, Outcome, Priority, Section
-from rehydrate.prompt.stale_thinking import binding_of, waits_for_the_turn
 
 HISTORY_PRIORITY = Priority.NORMAL
 """The level on which the entries of the history compete."""
@@ -87,8 +87,9 @@ class _Pruning:
         # A query that repeats the last user turn has no weight of its own if that is long ago.
         is_last_turn = query == last_user_text(self._conversation)
         self._query = weighted_query(self._conversation, None if is_last_turn else query or None)
-        needs_thoughts = binding_of(ir, target).needs_thoughts
-        self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
+        self._binding = binding_of(ir, target)
+        pins = self._conversation.pins(thoughts=self._binding.needs_thoughts)
+        self._pins = frozenset(pins)
         units = self._conversation.units
         if units and all(units[pin].is_system for pin in self._pins):
             self._pins |= {len(units) - 1}  # a prompt has a message
@@ -139,13 +140,17 @@ class _Pruning:
         return self._pruned(required, contested)
 
     def _must_wait(self) -> bool:
-        """Whether the model may refuse its open tool loop after this cut."""
-        sections = self._ir.sections
+        """Whether the model may refuse its open tool loop both with the thinking after this cut and
+        without it."""
+        binding, sections = self._binding, self._ir.sections
+        if binding.model.open_loop == "any" or not binding.model.refuses_changed_prefix:
+            return False
         change = any(self._sections[section.id] is not section for section in sections)
-        change = change or bool(self._outlining.older)
+        if change or self._outlining.older:
+            return binding.loop_is_at_risk(0)
         kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
         cut = [each.message.index for each in self._excerpts]
-        return waits_for_the_turn(self._ir, self._target, kept, cut, sections_change=change)
+        return binding.must_wait(kept, cut)
 
     def _unchanged(self) -> PromptIR:
         """Return the original IR, with the reason why it stays over its budget."""
@@ -388,6 +393,16 @@ class _Pruning:
             for position in (each.message.index,)
         ]
         return history.select(kept), dropped
+
+
+def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:
+    """Return what the history's thinking is bound to; nothing where it is not sent as it is."""
+    history, model = ir.history, UNBOUND
+    # A provider's own format, or a transcript's, is sent as it is.
+    is_own = target.provider in (history.format, PROVIDER_OF.get(history.format))
+    if target.thinking == "auto" and is_own:
+        model = thinking_model(target.model, history.format, history.entries)
+    return PrefixBinding(history.conversation, history.entries, model)
 
 
 def _stays_whole(section: Section) -> bool:
