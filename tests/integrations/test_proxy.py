@@ -21,10 +21,11 @@ import pytest
 import uvicorn
 
 from rehydrate.context.threads import Threads
+from rehydrate.formats.anthropic import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy import Proxy, Shortener
-from rehydrate.integrations.proxy.body import in_blocks, read_body, unmarked
+from rehydrate.integrations.proxy.body import in_blocks, read_body
 from tests.integrations import harbour
 from tests.provider import Call, Exchange, ScriptedReply, StrictProvider
 from tests.sizes import PATIENCE_SECONDS
