@@ -25,6 +25,7 @@ ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
+SeenLines = _native.SeenLines
 
 VERSION = _native.__version__
 """Version of the package, for rooms that may not import its front."""
