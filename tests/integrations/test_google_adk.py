@@ -35,14 +35,13 @@ from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # ADK's own
 
 logging.getLogger("google_adk").setLevel(logging.ERROR)  # it misses the usage in each response
 
 BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(60, 200)
+TURNS = 60
 Respond = Callable[[LlmRequest], list[types.Part]]
 
 

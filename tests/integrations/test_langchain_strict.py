@@ -29,7 +29,6 @@ from tests.integrations import harbour
 from tests.integrations.langchain_agents import agent_of, asking, config, query_of
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.provider.sdk_clients import anthropic_client, openai_client
-from tests.sizes import sized
 
 BUDGET = Budget(soft_tokens=6_000)
 
@@ -171,8 +170,8 @@ def said_in(body: Mapping[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("open_model", "turns", "is_async"),
     [
-        (anthropic_model, sized(50, 200), False),
-        (openai_model, sized(40, 200), False),
+        (anthropic_model, 50, False),
+        (openai_model, 40, False),
         (openai_model, 30, True),
         (chat_anthropic, 30, False),
         (chat_openai, 30, False),

@@ -40,10 +40,9 @@ from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
 BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(50, 200)
+TURNS = 50
 
 
 def lookup(query: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.sizes import sized
-from tests.stress import growth
 from tests.stress.programs import run_module, run_python
 
 _LIMIT_SECONDS = 20
@@ -120,8 +119,7 @@ def test_what_strangers_write_is_read_in_one_pass(case: str) -> None:
     _run(f"import signal\nsignal.setitimer(signal.ITIMER_PROF, {_LIMIT_SECONDS})\n{_CASES[case]}")
 
 
-@pytest.mark.parametrize("door", [*growth.DOORS, *growth.LISTS])
-def test_no_generated_text_or_list_takes_its_square(door: str) -> None:
-    every = str(sized(11, 1))
-    ended = run_module("tests.stress.growth", "--once", "--doors", door, "--every", every)
+def test_no_generated_text_or_list_takes_its_square() -> None:
+    # Of each door another share of the texts: each text is given to several doors.
+    ended = run_module("tests.stress.growth", "--once", "--every", str(sized(23, 8)))
     assert ended.code == 0, f"{ended.code} {ended.out[-400:]} {ended.err[-800:]}"
