@@ -25,11 +25,6 @@ def sized(usual: T, deep: T) -> T:
     return deep if IS_DEEP else usual
 
 
-def examples(deep: int) -> int:
-    """Return the number of examples of a law that needs more than the profile's own."""
-    return min(deep, 2 * settings().max_examples)
-
-
 def share(cases: int) -> int:
     """Return the examples of one of a law's cases: together they draw twice the profile's."""
     return max(1, 2 * settings().max_examples // cases)

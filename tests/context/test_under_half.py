@@ -14,7 +14,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate import count_tokens, formats, validate
 from rehydrate.context import BackgroundCompaction, CompactionEvent, Context
@@ -22,7 +22,7 @@ from rehydrate.errors import BudgetExceededError
 from rehydrate.prompt import BEGINNING, Budget, CompiledPrompt, Outcome
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from tests import strategies
-from tests.sizes import PATIENCE_SECONDS, examples
+from tests.sizes import PATIENCE_SECONDS
 
 SYSTEM = "You are the harbour's assistant. Never book a berth twice."
 SYSTEM_TOKENS = count_tokens(SYSTEM)
@@ -128,7 +128,6 @@ def sent_tokens(context: Context, prompt: CompiledPrompt) -> int:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_prompt_is_under_half_of_the_limit(format):
-    @settings(max_examples=examples(100))
     @given(
         entries=FORMATS[format](TURNS),
         times=st.sampled_from([1, 8, 30]),
