@@ -44,8 +44,8 @@ from tests.provider import StrictProvider
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # its own
 
-BUDGET = Budget(soft_tokens=6_000)
-TURNS = 60
+BUDGET = Budget(soft_tokens=3_000)
+TURNS = 30
 
 
 @tool
