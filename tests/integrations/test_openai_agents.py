@@ -36,7 +36,7 @@ from rehydrate.integrations.openai_agents import (
 )
 from tests.integrations import harbour
 from tests.provider import Call, ScriptedReply, StrictProvider
-from tests.sizes import IS_DEEP, sized
+from tests.sizes import IS_DEEP
 
 BUDGET = Budget(soft_tokens=3_000)
 
