@@ -190,7 +190,7 @@ class AnthropicModel(SdkModel):
     def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
         del prompt
         stop = _STOPS.get(body.get("stop_reason") or "", "answer")
-        blocks = _resendable_blocks(body["content"], stop)
+        blocks = resendable_blocks(body["content"], stop)
         return self._make_reply(
             body,
             entries=[{"role": "assistant", "content": blocks}] if blocks else [],
@@ -226,7 +226,7 @@ def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str,
     )
 
 
-def _resendable_blocks(blocks: Sequence[Any], stop: Stop) -> list[Any]:
+def resendable_blocks(blocks: Sequence[Any], stop: Stop) -> list[Any]:
     """Return the blocks of an answer that the API accepts in a request.
 
     Dropped are empty texts, calls that were cut off or refused, and thinking at the end, which no

@@ -187,7 +187,7 @@ class OpenAIChatModel(OpenAIModel):
             usage = Usage(uncached=prompt.tokens, output=sum(map(count_tokens, texts)))
         return self._make_reply(
             body,
-            entries=[_resendable_message(message, calls)] if has_content else [],
+            entries=[resendable_message(message, calls)] if has_content else [],
             text=text or refusal or "",
             calls=calls,
             stop="calls" if calls else stop,
@@ -212,7 +212,7 @@ def _appended(before: Any, value: Any) -> Any:
     return value
 
 
-def _resendable_message(received: Mapping[str, Any], calls: Sequence[Any]) -> dict[str, Any]:
+def resendable_message(received: Mapping[str, Any], calls: Sequence[Any]) -> dict[str, Any]:
     """Return the message in the form that the API accepts in a request.
 
     Nulls, an empty list of calls, and fields that only answers have are dropped. A server's own
@@ -380,7 +380,7 @@ class OpenAIResponsesModel(OpenAIModel):
         reason = (body.get("incomplete_details") or {}).get("reason")
         if refusals or (stop == "length" and reason == "content_filter"):
             stop = "refusal"
-        items = _resendable_items(body["output"], stop)
+        items = resendable_items(body["output"], stop)
         return self._make_reply(
             body,
             entries=items,
@@ -390,7 +390,7 @@ class OpenAIResponsesModel(OpenAIModel):
         )
 
 
-def _resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
+def resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
     """Return the output items that the API accepts as input.
 
     Dropped are fields that only answers have, calls that were cut off or refused, messages without

@@ -49,6 +49,7 @@ def add_parser(commands: Any) -> None:
         option(
             "--threads FILE", f"keep what was compacted for the next start; a file, or {SERVER}"
         ),
+        option("--ask-back", "let the model ask for what was left out; the proxy answers it"),
         option("--dry-run", "send all as it is, and say what would be done"),
         option("--quiet", "no line for each request"),
         epilog=_EXAMPLES,
@@ -59,12 +60,15 @@ def run(options: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     from rehydrate.context.threads import Threads
     from rehydrate.integrations.proxy import app
-    from rehydrate.integrations.proxy.shortening import LOGGER, Shortener
+    from rehydrate.integrations.proxy.kept import LOGGER
+    from rehydrate.integrations.proxy.shortening import Shortener
 
     upstreams = app.upstreams_of(options.upstream or [])
     threads = None if options.threads is None else Threads.open(options.threads)
     _log(LOGGER, options.quiet)
-    shortener = Shortener(budget_tokens=options.budget, threads=threads)
+    shortener = Shortener(
+        budget_tokens=options.budget, threads=threads, asks_back=options.ask_back
+    )
     proxy = app.Proxy(
         shortener, upstreams, is_dry_run=options.dry_run, is_storing=threads is not None
     )

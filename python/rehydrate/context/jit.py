@@ -28,10 +28,12 @@ from rehydrate.context.answers import (
 from rehydrate.context.context import Context
 from rehydrate.context.context_store.proposals import transcript
 from rehydrate.context.fetch import fetch_whole
+from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import EntryOriginals
 from rehydrate.context.records import effective, records_of
 from rehydrate.context.retriever import Retriever
 from rehydrate.context.stored import Stored
+from rehydrate.context.thread import Thread
 from rehydrate.context.time_words import zone_of
 from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, ContextQuery, shown
 from rehydrate.errors import InvalidArgumentError, UnknownThreadError
@@ -40,6 +42,8 @@ from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.counting import counted_sections
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
 
@@ -315,7 +319,69 @@ READER_TIMEOUT = 10.0
 """Seconds for a source: the first question reads the whole thread."""
 
 
-class ThreadReader:
+class Reader:
+    """Answers about a thread as it is now, for a model outside of it: each is complete by itself,
+    and none is remembered as seen. Any number of threads may use it."""
+
+    def __init__(
+        self,
+        thread: Thread,
+        context: Context,
+        *,
+        budget_tokens: int = BUDGET_TOKENS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Read the thread; nothing of the context was used yet."""
+        self._thread = thread
+        self._context = context
+        context._go_on_with(thread)
+        self._jit = ContextJIT(
+            context,
+            budget_tokens=budget_tokens,
+            max_calls=sys.maxsize,
+            timeout=READER_TIMEOUT,
+            clock=clock,
+        )
+        self._numbers = count(1)
+        self._lock = ForkSafeLock()
+
+    @classmethod
+    def of(
+        cls,
+        entries: Sequence[StoredEntry],
+        provider: Provider,
+        shown: Sequence[int],
+        *,
+        budget_tokens: int = BUDGET_TOKENS,
+    ) -> Reader:
+        """Read messages of which the model sees those at the indices ``shown``. An answer has at
+        most ``budget_tokens``."""
+        known = Entries(provider)
+        known.restore(entries)
+        state = PromptState(ir=PromptIR(history=known.at_indices(shown)), seen=len(known))
+        # Its prompt is none of a `Context`, so none of that one's limits is near.
+        budget = Budget(soft_tokens=2**31, hard_tokens=2**31)
+        context = Context(provider=provider, format=provider, budget=budget)
+        return Reader(Thread(known, state=state), context, budget_tokens=budget_tokens)
+
+    def answer(self, name: str, arguments: Mapping[str, Any]) -> Answered:
+        """Return the answer to a call of `request_context` or `fetch_whole`; a mistake in the
+        arguments is an answer that says what to send instead."""
+        with self._lock:
+            return self.answer_to(
+                ToolCall("anthropic", f"call_{next(self._numbers)}", name, arguments)
+            )
+
+    def answer_to(self, call: ToolCall) -> Answered:
+        """Return the answer to a call of any provider."""
+        try:
+            return self._jit.answer(call)
+        finally:
+            # Nothing tells what the model still sees, so each answer is complete by itself.
+            self._context._model_view.unsplice(call.id)
+
+
+class ThreadReader(Reader):
     """A stored thread as it is now, for a model outside of it: no answer is remembered as seen.
 
     It writes nothing, so the thread's own `Context` goes on undisturbed. Any number of threads may
@@ -357,42 +423,18 @@ class ThreadReader:
             raise UnknownThreadError(thread, where)
         stored = Stored.of(records)
         provider: Provider = stored.format if stored.format in PROVIDERS else "anthropic"
-        self._thread = stored.unseen_thread()
+        unseen = stored.unseen_thread()
         if before is not None:
-            self._thread.remainders.take(before._thread.remainders)
-        self._context = Context(
+            unseen.remainders.take(before._thread.remainders)
+        context = Context(
             sources,
             provider=provider,
             format=stored.format,
             namespace=where,
-            originals=EntryOriginals(self._thread.entries, stored.originals),
+            originals=EntryOriginals(unseen.entries, stored.originals),
             clock=clock,
         )
-        self._context._go_on_with(self._thread)
-        self._jit = ContextJIT(
-            self._context,
-            budget_tokens=budget_tokens,
-            max_calls=sys.maxsize,
-            timeout=READER_TIMEOUT,
-            clock=clock,
-        )
-        self._numbers = count(1)
-        self._lock = ForkSafeLock()
-
-    def answer(self, name: str, arguments: Mapping[str, Any]) -> Answered:
-        """Return the answer to a call of `request_context` or `fetch_whole`; a mistake in the
-        arguments is an answer that says what to send instead."""
-        with self._lock:
-            return self._answer(
-                ToolCall("anthropic", f"call_{next(self._numbers)}", name, arguments)
-            )
-
-    def _answer(self, call: ToolCall) -> Answered:
-        try:
-            return self._jit.answer(call)
-        finally:
-            # Nothing tells what the model still sees, so each answer is complete by itself.
-            self._context._model_view.unsplice(call.id)
+        super().__init__(unseen, context, budget_tokens=budget_tokens, clock=clock)
 
     def whole(self, handle: str) -> str:
         """Return the text under a handle, byte for byte; raises UnknownHandleError."""
