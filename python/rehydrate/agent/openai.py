@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate import formats
@@ -313,10 +313,9 @@ class OpenAIResponsesModel(OpenAIModel):
     _provider = "openai_responses"
     _accumulator = ResponseAccumulator
 
-    def __init__(self, name: str, *, include: Iterable[str] = (), **options: Any) -> None:
-        """Take the model's name; raises MissingPackageError without the SDK."""
-        include = list(dict.fromkeys([*include, ENCRYPTED]))
-        super().__init__(name, **{"store": False, **options, "include": include})
+    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        include = list(dict.fromkeys([*options.get("include", ()), ENCRYPTED]))
+        return {"store": False, **options, "include": include}
 
     async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
         """Return the reply to a prompt, streamed with ``on_text``.

@@ -194,7 +194,7 @@ class SdkModel(ABC):
         self._api_key = api_key
         self._base_url = base_url
         self._timeout = timeout
-        self._options = options
+        self._options = self._with_defaults(options)
         self._clients = Clients(
             self._package,
             self._make_client,
@@ -222,6 +222,9 @@ class SdkModel(ABC):
         with malformed_as_provider_errors(self._provider):
             self._check_body(body)
             return self._read_reply(body, prompt)
+
+    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        return options
 
     def _arguments(self, prompt: CompiledPrompt) -> dict[str, Any]:
         arguments = {"model": self._name, **self._options, **prompt.request}
