@@ -354,10 +354,10 @@ class Memory(Closing):
         item; the lines before it may be added by then. It is safe to import the repaired file
         again.
         """
-        from rehydrate.memory.transfer import import_items
+        from rehydrate.memory.transfer import add_items, items_in
 
         where = resolve_namespace("import_items", namespace, self._namespace)
-        return import_items(self, path, where)
+        return add_items(self, items_in(path), where)
 
     def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
         """Add a namespace's items to another memory, of a file or of a server.
