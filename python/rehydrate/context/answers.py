@@ -164,19 +164,6 @@ def format_items(sections: Sequence[Section], timezone: tzinfo) -> str:
     return "".join([*parts, f"</context-{mark}>"])
 
 
-def as_texts(sections: Sequence[Section]) -> list[Section]:
-    """Return the sections as an answer shows them: messages become who said what, and tokens are
-    those of the words alone, since no title is above them."""
-    texts = [
-        section.content if isinstance(section.content, str) else text_of(section, "auto")
-        for section in sections
-    ]
-    return [
-        changed(section, content=text, tokens=tokens)
-        for section, text, tokens in zip(sections, texts, text_tokens(texts), strict=True)
-    ]
-
-
 def _format_rest(retriever: Retriever, rest: Sequence[Section]) -> list[str]:
     """Return lines that say what had no room, and by which handles it is read."""
     long = [section for section in rest if is_too_long(retriever, section)]
@@ -255,7 +242,16 @@ def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answ
         )
     reports = [each.report for each in hydrated]
     failed = [report for report in reports if report.status in ("late", "failed")]
-    found = as_texts([section for each in hydrated for section in each.sections])
+    sections = [section for each in hydrated for section in each.sections]
+    # Messages become who said what, and tokens are those of the words: no title is above them.
+    texts = [
+        each.content if isinstance(each.content, str) else text_of(each, "auto")
+        for each in sections
+    ]
+    found = [
+        changed(section, content=text, tokens=tokens)
+        for section, text, tokens in zip(sections, texts, text_tokens(texts), strict=True)
+    ]
     shortened = with_excerpts(retriever, _without_overlaps(retriever, found), query.query)
     spliced = retriever.splice(call, shortened)
     asked = [report.name for report in reports]
