@@ -66,9 +66,7 @@ def run(options: argparse.Namespace) -> int:
     upstreams = app.upstreams_of(options.upstream or [])
     threads = None if options.threads is None else Threads.open(options.threads)
     _log(LOGGER, options.quiet)
-    shortener = Shortener(
-        budget_tokens=options.budget, threads=threads, asks_back=options.ask_back
-    )
+    shortener = Shortener(budget_tokens=options.budget, threads=threads, asks_back=options.ask_back)
     proxy = app.Proxy(
         shortener, upstreams, is_dry_run=options.dry_run, is_storing=threads is not None
     )

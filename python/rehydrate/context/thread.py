@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting, was_pruned
+from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting
 from rehydrate.context.log import Remainders, Snapshot
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.entry_id import EntryId
@@ -18,7 +18,7 @@ from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.splicing import Spliced, VisibleText, late_tokens, splice, visible_items
 

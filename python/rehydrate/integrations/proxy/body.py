@@ -11,11 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate._json_text import check_end, decode, read_array, read_object, skip_blank
-
-MARKS = ("cache_control", "prompt_cache_breakpoint")
-"""The fields by which a client marks where a cached prefix ends. They move on in each request, and
-say nothing to the model."""
-_NESTED = ("content", "output")
+from rehydrate.formats.anthropic import CACHE_MARKS, unmarked
 
 
 class Item(NamedTuple):
@@ -99,25 +95,6 @@ def read_body(raw: bytes, key: str) -> Body:
     return Body(text, fields, spans, items, key)
 
 
-def unmarked(value: Any) -> Any:
-    """Return a message without the marks of a cache; what has none is returned as it is.
-
-    >>> block = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
-    >>> unmarked({"role": "user", "content": [block]})
-    {'role': 'user', 'content': [{'type': 'text', 'text': 'Hello.'}]}
-    """
-    if isinstance(value, list):
-        return [unmarked(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    # A call's input is the model's own, whatever its fields are named.
-    return {
-        name: unmarked(each) if name in _NESTED else each
-        for name, each in value.items()
-        if name not in MARKS
-    }
-
-
 def written(message: Any) -> str:
     """Return a message as JSON: the same text for the same message, at any time."""
     return json.dumps(message, separators=(",", ":"))
@@ -134,4 +111,4 @@ def in_blocks(message: Any) -> Any:
 def plain_values(items: Sequence[Item]) -> Iterator[Any]:
     """Yield the messages without the marks of a cache."""
     for value, text in items:
-        yield unmarked(value) if any(mark in text for mark in MARKS) else value
+        yield unmarked(value) if any(mark in text for mark in CACHE_MARKS) else value
