@@ -1,4 +1,4 @@
-"""The texts that the JIT's tools answer with.
+"""The answers of the JIT's tools: what request_context and load_memory find, and the texts of all.
 
 All items of one answer are in one fence (rehydrate/fences.py). The first line of each begins with
 a mark that is made from the contents and occurs in none of them. So no content can pass for an item
@@ -10,17 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from hashlib import blake2b
 
 from rehydrate._text import plural
 from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.retriever import Retriever, excerpt_tokens
-from rehydrate.context.tool_calls import ContextQuery, describe, shown
+from rehydrate.context.tool_calls import Answered, ContextQuery, describe, shown
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
-from rehydrate.prompt.counting import text_of, text_tokens
+from rehydrate.formats.calls import ToolCall
+from rehydrate.memory.items import Hit
+from rehydrate.memory.tools import LoadMemory
+from rehydrate.prompt.counting import counted_sections, text_of, text_tokens
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Section, SourceReport, changed
+from rehydrate.prompt.sources.memory import section_of, section_of_hit
 from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, late_tokens
 
 MAX_EXCERPTS = 1
@@ -159,19 +164,6 @@ def format_items(sections: Sequence[Section], timezone: tzinfo) -> str:
     return "".join([*parts, f"</context-{mark}>"])
 
 
-def as_texts(sections: Sequence[Section]) -> list[Section]:
-    """Return the sections as an answer shows them: messages become who said what, and tokens are
-    those of the words alone, since no title is above them."""
-    texts = [
-        section.content if isinstance(section.content, str) else text_of(section, "auto")
-        for section in sections
-    ]
-    return [
-        changed(section, content=text, tokens=tokens)
-        for section, text, tokens in zip(sections, texts, text_tokens(texts), strict=True)
-    ]
-
-
 def _format_rest(retriever: Retriever, rest: Sequence[Section]) -> list[str]:
     """Return lines that say what had no room, and by which handles it is read."""
     long = [section for section in rest if is_too_long(retriever, section)]
@@ -231,3 +223,81 @@ def _mark(texts: Sequence[str]) -> str:
             if not any(mark in text for text in lowered):
                 return mark
     return digest
+
+
+MEMORY_SOURCE = "memory"
+
+
+def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answered:
+    """Answer with as much of what is found as is new and fits.
+
+    Raises InvalidArgumentError that says what to send instead.
+    """
+    query = ContextQuery.read(call.arguments(), now, retriever.timezone)
+    hydrated = retriever.find(query, retriever.view.items())
+    if not hydrated:
+        raise InvalidArgumentError(
+            f"scope is {query.scope!r}, and there is nothing of that kind to look in; this "
+            f"conversation has {', '.join(retriever.kinds)}: send another scope, or none"
+        )
+    reports = [each.report for each in hydrated]
+    failed = [report for report in reports if report.status in ("late", "failed")]
+    sections = [section for each in hydrated for section in each.sections]
+    # Messages become who said what, and tokens are those of the words: no title is above them.
+    texts = [
+        each.content if isinstance(each.content, str) else text_of(each, "auto")
+        for each in sections
+    ]
+    found = [
+        changed(section, content=text, tokens=tokens)
+        for section, text, tokens in zip(sections, texts, text_tokens(texts), strict=True)
+    ]
+    shortened = with_excerpts(retriever, _without_overlaps(retriever, found), query.query)
+    spliced = retriever.splice(call, shortened)
+    asked = [report.name for report in reports]
+    return Answered(
+        call,
+        format_answer(retriever, query, spliced, failed, asked),
+        is_error=len(failed) == len(reports),
+        sections=spliced.sections,
+        remaining=len(spliced.no_room),
+        query=query.query,
+        scope=query.scope,
+        time_range=query.time_range,
+        degraded=tuple([note for each in hydrated for note in each.degraded]),
+    )
+
+
+def load_memory(retriever: Retriever, call: ToolCall, loader: LoadMemory) -> Answered:
+    """Answer with the passages of a query, or a note whole, as far as the model sees them not yet.
+
+    Raises InvalidArgumentError that says what to send instead.
+    """
+    query, found = loader.found(call.arguments())
+    sections = [
+        section_of_hit(each, source=MEMORY_SOURCE)
+        if isinstance(each, Hit)
+        else section_of(each, source=MEMORY_SOURCE)
+        for each in found
+    ]
+    spliced = retriever.splice(call, with_excerpts(retriever, counted_sections(sections), query))
+    if len(found) == len(spliced.sections) == 1 and spliced.sections[0].handle is None:
+        content = str(spliced.sections[0].content)  # a note by itself: as it was written
+    else:
+        content = format_answer(retriever, ContextQuery(query), spliced, [], [MEMORY_SOURCE])
+    return Answered(
+        call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=query
+    )
+
+
+def _without_overlaps(retriever: Retriever, found: Sequence[Section]) -> list[Section]:
+    """Return the sections without the parts of a message that comes whole, and without long
+    messages of which parts were found."""
+    part_of = {id(each): each.metadata["part_of"] for each in found if "part_of" in each.metadata}
+    others = [each for each in found if id(each) not in part_of]
+    long = [each for each in others if is_too_long(retriever, each)]
+    whole = {item for each in others if each not in long for item in each.provenance.items}
+    in_parts = {item for item in part_of.values() if item not in whole}
+    left_out = {id(each) for each in found if part_of.get(id(each)) in whole}
+    left_out |= {id(each) for each in long if not in_parts.isdisjoint(each.provenance.items)}
+    return [each for each in found if id(each) not in left_out]

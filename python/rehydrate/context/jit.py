@@ -18,7 +18,7 @@ from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._text import failure_text
-from rehydrate.context.answers import as_texts, format_answer, is_too_long, with_excerpts
+from rehydrate.context.answers import load_memory, request_context
 from rehydrate.context.context import Context
 from rehydrate.context.context_store.rendering import transcript
 from rehydrate.context.fetch import fetch_whole
@@ -27,90 +27,17 @@ from rehydrate.context.log import EntryOriginals
 from rehydrate.context.retriever import Retriever
 from rehydrate.context.thread import Thread
 from rehydrate.context.time_words import zone_of
-from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, ContextQuery, shown
+from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall, tool_definition
-from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.messages import PROVIDERS, Provider
-from rehydrate.prompt.counting import counted_sections
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import Budget
-from rehydrate.prompt.section import Section
-from rehydrate.prompt.sources.memory import section_of, section_of_hit
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
     from rehydrate.prompt.sources import Given
-
-
-MEMORY_SOURCE = "memory"
-
-
-def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answered:
-    """Answer with as much of what is found as is new and fits.
-
-    Raises InvalidArgumentError that says what to send instead.
-    """
-    query = ContextQuery.read(call.arguments(), now, retriever.timezone)
-    hydrated = retriever.find(query, retriever.view.items())
-    if not hydrated:
-        raise InvalidArgumentError(
-            f"scope is {query.scope!r}, and there is nothing of that kind to look in; this "
-            f"conversation has {', '.join(retriever.kinds)}: send another scope, or none"
-        )
-    reports = [each.report for each in hydrated]
-    failed = [report for report in reports if report.status in ("late", "failed")]
-    found = as_texts([section for each in hydrated for section in each.sections])
-    shortened = with_excerpts(retriever, _without_overlaps(retriever, found), query.query)
-    spliced = retriever.splice(call, shortened)
-    asked = [report.name for report in reports]
-    return Answered(
-        call,
-        format_answer(retriever, query, spliced, failed, asked),
-        is_error=len(failed) == len(reports),
-        sections=spliced.sections,
-        remaining=len(spliced.no_room),
-        query=query.query,
-        scope=query.scope,
-        time_range=query.time_range,
-        degraded=tuple([note for each in hydrated for note in each.degraded]),
-    )
-
-
-def load_memory(retriever: Retriever, call: ToolCall, loader: LoadMemory) -> Answered:
-    """Answer with the passages of a query, or a note whole, as far as the model sees them not yet.
-
-    Raises InvalidArgumentError that says what to send instead.
-    """
-    query, found = loader.found(call.arguments())
-    sections = [
-        section_of_hit(each, source=MEMORY_SOURCE)
-        if isinstance(each, Hit)
-        else section_of(each, source=MEMORY_SOURCE)
-        for each in found
-    ]
-    spliced = retriever.splice(call, with_excerpts(retriever, counted_sections(sections), query))
-    if len(found) == len(spliced.sections) == 1 and spliced.sections[0].handle is None:
-        content = str(spliced.sections[0].content)  # a note by itself: as it was written
-    else:
-        content = format_answer(retriever, ContextQuery(query), spliced, [], [MEMORY_SOURCE])
-    return Answered(
-        call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=query
-    )
-
-
-def _without_overlaps(retriever: Retriever, found: Sequence[Section]) -> list[Section]:
-    """Return the sections without the parts of a message that comes whole, and without long
-    messages of which parts were found."""
-    part_of = {id(each): each.metadata["part_of"] for each in found if "part_of" in each.metadata}
-    others = [each for each in found if id(each) not in part_of]
-    long = [each for each in others if is_too_long(retriever, each)]
-    whole = {item for each in others if each not in long for item in each.provenance.items}
-    in_parts = {item for item in part_of.values() if item not in whole}
-    left_out = {id(each) for each in found if part_of.get(id(each)) in whole}
-    left_out |= {id(each) for each in long if not in_parts.isdisjoint(each.provenance.items)}
-    return [each for each in found if id(each) not in left_out]
 
 
 BUDGET_TOKENS = 4_000

@@ -1,8 +1,6 @@
 """The context store of a conversation as one HTML page: each line with where it is from.
 
-`rehydrate thread store THREAD -o PAGE` writes it. Like the page of a prompt it has no script and
-loads nothing. What users and tools said is escaped, and none of it can run. The markup is in
-templates/context_store.html.
+`rehydrate thread store THREAD -o PAGE` writes it. The markup is in templates/context_store.html.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """The page of an evaluation: figures, charts and losses of templates/evaluation.html.
 
-`rehydrate eval SESSIONS --html PAGE` writes it. Like the other pages it has no script and loads
-nothing. It opens offline, and no content of a session can run.
+`rehydrate eval SESSIONS --html PAGE` writes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
-from typing import NamedTuple
 
 from rehydrate._text import plural
 from rehydrate.page.html import colours, render
@@ -93,16 +91,10 @@ class Plot:
         return " ".join([*upper, *lower]) if len(banded) > 1 else ""
 
 
-class SessionShares(NamedTuple):
-    """What of one session each strategy keeps, the recommended one last: nothing hides it."""
-
-    session: str
-    shares: list[tuple[str, float]]
-    recommended: float
-
-
-def _by_session(found: Evaluation) -> list[SessionShares]:
-    """Return each session at the recommended ratio, the worst first; none of less than two."""
+def _by_session(found: Evaluation) -> list[tuple[str, list[tuple[str, float]], float]]:
+    """Return what of each session each strategy keeps at the recommended ratio, and what the
+    recommended one does, the worst first; none of less than two. In the shares it is the last, so
+    that nothing hides it."""
     advice = found.recommendation
     if advice is None or advice.sessions < 2:
         return []
@@ -115,14 +107,14 @@ def _by_session(found: Evaluation) -> list[SessionShares]:
         for session, values in groups.items():
             shares.setdefault(session, {})[strategy] = fmean(values)
     every = [
-        SessionShares(
+        (
             session,
             sorted(kept.items(), key=lambda each: each[0] == advice.strategy),
             kept.get(advice.strategy, 0.0),
         )
         for session, kept in shares.items()
     ]
-    return sorted(every, key=lambda each: each.recommended)
+    return sorted(every, key=lambda each: each[2])
 
 
 def _measures(found: Evaluation, measure: str) -> Iterator[tuple[str, Callable[[Row], Value]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -193,8 +194,13 @@ def evaluate(
         answers = {s.name: _retention(compare.at_questions, s.name, "own") for s in left}
         advice = recommend(left, ratios, later, answers, tokens, goal)
     chosen = next((s for s in left if advice and s.name == advice.strategy), None)
+    cases = Counter([cut.session for cut in sample.cuts])
+    cases.update(question.conversation.name for question in sample.questions)
     return Evaluation(
-        sessions=_sessions(sample, tokens),
+        sessions=tuple(
+            Session(c.name, c.format, count_messages(c.messages), tokens[c.name], cases[c.name])
+            for c in sample.conversations
+        ),
         ratios=ratios,
         strategies=tuple(s.name for s in left),
         rows=tuple(
@@ -285,15 +291,6 @@ class _Comparison:
 
 def _retention(cases: _Cases, name: str, kind: Literal["score", "own"] = "score") -> Retention:
     return Retention(tuple(getattr(case[name], kind) for case in cases))
-
-
-def _sessions(sample: Sample, tokens: dict[str, int]) -> tuple[Session, ...]:
-    cases = [cut.session for cut in sample.cuts]
-    cases += [question.conversation.name for question in sample.questions]
-    return tuple(
-        Session(c.name, c.format, count_messages(c.messages), tokens[c.name], cases.count(c.name))
-        for c in sample.conversations
-    )
 
 
 def _row(name: str, ratio: float, at_cuts: _Cases, at_questions: _Cases | None = None) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rehydrate.retention.measure import Compact, Cut, Kept, kept_indices
@@ -75,7 +75,8 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float) -> list[Loss]:
         return []
     indices = kept_indices(kept, cut.messages)
     reasons = kept.reasons() if isinstance(kept, Kept) else {}
-    texts = [text_of(message) for message in cut.messages]
+    messages = cut.messages
+    texts = [text_of(message) for message in messages]
     used = ["\n".join(tool_inputs(cut.ahead[i]) for i in group) for group in steps(cut.ahead)]
     if not any(used):  # a session without calls: later messages use it
         used = [text_of(message) for message in cut.ahead]
@@ -85,50 +86,34 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float) -> list[Loss]:
         (name for name in lost if uses[name]),
         key=lambda name: (not any(map(str.isalpha, name)), -len(uses[name]), name),
     )
-    return [
-        _loss(cut, name, texts, indices, reasons, uses[name], len(lost))
-        for name in _without_overlaps(ranked)[:MAX_LOSSES]
-    ]
-
-
-def _without_overlaps(names: Sequence[str]) -> list[str]:
-    """Return the names without those that contain, or are part of, an earlier one."""
-    found: list[str] = []
-    for name in names:
-        if not any(name in other or other in name for other in found):
-            found.append(name)
-    return found
-
-
-def _loss(
-    cut: Cut,
-    name: str,
-    texts: Sequence[str],
-    kept: set[int],
-    reasons: Mapping[int, str],
-    uses: Sequence[str],
-    lost: int,
-) -> Loss:
-    index = max(i for i, text in enumerate(texts) if name in text)
-    why = reasons.get(index, "")
-    if why.startswith(ELSEWHERE):
-        why += ", but this name is not"
-    before, after = _context(texts[index], name)
-    return Loss(
-        session=cut.session,
-        cut=cut.name,
-        name=name,
-        index=index,
-        role="tool result" if is_tool_result(cut.messages[index]) else role_of(cut.messages[index]),
-        of=len(cut.messages),
-        before=before,
-        after=after,
-        why=why or (IN_PART if index in kept else TOO_OLD),
-        used=len(uses),
-        used_in=name.join(_context(uses[0], name)),
-        lost=lost,
-        needed=len(cut.needed),
-    )
+    found: dict[str, Loss] = {}
+    for name in ranked:
+        if len(found) == MAX_LOSSES:
+            break
+        if any(name in other or other in name for other in found):
+            continue
+        index = max(i for i, text in enumerate(texts) if name in text)
+        why = reasons.get(index, "")
+        if why.startswith(ELSEWHERE):
+            why += ", but this name is not"
+        before, after = _context(texts[index], name)
+        is_result = is_tool_result(messages[index])
+        found[name] = Loss(
+            session=cut.session,
+            cut=cut.name,
+            name=name,
+            index=index,
+            role="tool result" if is_result else role_of(messages[index]),
+            of=len(messages),
+            before=before,
+            after=after,
+            why=why or (IN_PART if index in indices else TOO_OLD),
+            used=len(uses[name]),
+            used_in=name.join(_context(uses[name][0], name)),
+            lost=len(lost),
+            needed=len(cut.needed),
+        )
+    return list(found.values())
 
 
 def _context(text: str, name: str) -> tuple[str, str]:

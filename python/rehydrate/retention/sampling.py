@@ -239,13 +239,11 @@ def _lines(text: str, path: Path) -> list[Any]:
 
 def _unwrapped(value: Any) -> Any:
     """Return the conversation inside a wrapping object; known datasets stay as they are."""
-    if not isinstance(value, Mapping) or _is_entry(value) or _is_dataset(value):
+    if not isinstance(value, Mapping) or _is_entry(value):
         return value
+    if {"qa", "conversation"} <= value.keys() or {"task_id", "trial", "traj"} <= value.keys():
+        return value  # of a dataset
     return next((value[key] for key in _LISTS if isinstance(value.get(key), list)), value)
-
-
-def _is_dataset(value: Mapping[str, Any]) -> bool:
-    return {"qa", "conversation"} <= value.keys() or {"task_id", "trial", "traj"} <= value.keys()
 
 
 def _is_entry(value: Any) -> bool:

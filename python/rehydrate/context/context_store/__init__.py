@@ -2,9 +2,8 @@
 
 operations    what items and operations are, and what they add up to
 updater       reads a turn by rules; cues: decisions and errors, and what tools do
-proposals     what a model would change: how it is asked, how its answer is read and applied;
-              proposal_checks: what of it holds
-rendering     the markdown, within a budget
+rendering     the markdown, within a budget, and how it is read back; messages as a model reads them
+proposals     what a model would change: how it is asked, how its answer is read, what of it holds
 store         ContextStore: all of it for one thread
 """
 

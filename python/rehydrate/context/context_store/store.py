@@ -191,11 +191,14 @@ def commands_of(messages: Iterable[Message], visible: Collection[int]) -> list[C
             if command := calls.pop(answer, ""):
                 ran.pop(command, None)
                 ran[command] = Command(command, _outcome(result), message.index)
-    return [
-        Command(_first_line(redactor(command).text), redactor(outcome).text, answered)
-        for command, outcome, answered in ran.values()
-        if answered not in visible
-    ]
+    shown = []
+    for command, outcome, answered in ran.values():
+        if answered not in visible:
+            first, *others = redactor(command).text.splitlines()
+            is_cut = bool(others) or len(first) > _MAX_COMMAND
+            line = f"{first[: _MAX_COMMAND - 1]}…" if is_cut else first
+            shown.append(Command(line, redactor(outcome).text, answered))
+    return shown
 
 
 def _results(message: Message) -> Iterable[tuple[str, str]]:
@@ -205,11 +208,6 @@ def _results(message: Message) -> Iterable[tuple[str, str]]:
     if len(message.answers) == 1:
         return [(message.answers[0], "\n".join(texts))]
     return zip(message.answers, texts, strict=True) if len(message.answers) == len(texts) else ()
-
-
-def _first_line(command: str) -> str:
-    first, *others = command.splitlines()
-    return f"{first[: _MAX_COMMAND - 1]}…" if others or len(first) > _MAX_COMMAND else first
 
 
 def _outcome(result: str) -> str:
