@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rehydrate._check import check_choice, check_type, refuse_copy
-from rehydrate._concurrency.async_wrappers import hand_over, run_locked
+from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.sources import Given
 
 
-class Context(ContextFacts):
+class Context(ContextFacts, Closing):
     """One conversation: add what happens, ask for the next prompt.
 
     It is append-only: each prompt extends the one before, byte for byte, so that the provider's
@@ -177,7 +177,7 @@ class Context(ContextFacts):
                 saves_entries=threads.durability == "entry",
                 clock=clock,
             )
-            self._thread.write_to(log)
+            self._thread.log = log
         self._background: BackgroundCompactor | None = None
         if background is not None:
             check_type(
@@ -260,29 +260,6 @@ class Context(ContextFacts):
                 log.close()
         if self._owned is not None:
             self._owned.close()
-
-    async def aclose(self) -> None:
-        """`close` for asyncio and trio."""
-        await hand_over(self.close, STORING)
-
-    def __enter__(self) -> Self:
-        """Return it; leaving the block closes it."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Close it."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return it; leaving the block closes it."""
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        """Close it, even where the task was cancelled."""
-        import anyio
-
-        with anyio.CancelScope(shield=True):
-            await self.aclose()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: two contexts would share a lock, a cache and a store."""
