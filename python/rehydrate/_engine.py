@@ -25,6 +25,7 @@ ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
+SeenLines = _native.SeenLines
 
 # The engine's own functions, which need nothing of Python.
 cached_bytes = _native.cached_bytes

@@ -30,7 +30,7 @@ from tests.integrations import harbour
 from tests.provider import Call, Exchange, ScriptedReply, StrictProvider
 from tests.sizes import PATIENCE_SECONDS
 
-BUDGET = 4_000
+BUDGET = 2_500
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.1"
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}}
 ABOUT = "Look something up in the harbour's books."
@@ -256,15 +256,15 @@ def found(arguments: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("client_type", CLIENTS)
 def test_requests_extend_one_another_between_compactions(client_type: Any, streams: bool) -> None:
     with talking(client_type, streams=streams) as (provider, proxy, client):
-        for number in range(25):
+        for number in range(16):
             client.turn(number)
         metrics = proxy.get("/rehydrate/metrics").text
     assert provider.refusals == provider.overflows == []
     lists = sent_lists(provider.requests)
-    assert len(lists) == 50
+    assert len(lists) == 32
     assert harbour.breaks(lists) == proxy.proxy.totals.prefixes["compacted"] > 1
     assert proxy.proxy.totals.prefixes == {"new": 1, "compacted": harbour.breaks(lists)} | {
-        "kept": 49 - harbour.breaks(lists)
+        "kept": 31 - harbour.breaks(lists)
     }
     assert len(lists[-1]) < len(client.messages) * 0.75
     billed = [exchange.billed.prompt for exchange in provider.requests if exchange.billed]

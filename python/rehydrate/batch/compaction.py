@@ -52,8 +52,8 @@ was in its row |
     | error | why there is no result; null if there is one |
 
     A row that isn't a conversation has an ``error``, and null in all other columns but ``id``.
-    Where `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take them
-    from the column ``messages``.
+    Where `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take
+    them from the column ``messages``.
 
     Rows are spread over ``threads``: None means a thread for each core, at most 4, and one alone
     where conversations are short. One process cannot use many more cores (docs/batches.md); where

@@ -14,7 +14,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
 
 if TYPE_CHECKING:
-    from rehydrate.embedding.protocol import Model
+    from rehydrate.embedding.choice import Model
     from rehydrate.memory.store import MemoryStore
 
 
@@ -61,7 +61,7 @@ class Embedding:
         """
         if self._model is None or not texts:
             return None
-        from rehydrate.embedding.cached_rows import ask
+        from rehydrate.embedding.choice import ask
 
         attempt = ask(self._model, texts)
         if attempt.troubles:
