@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_callable, check_list, check_methods, check_timeout
+from rehydrate._text import FreeNames
 from rehydrate.context.history import PromptState
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError
@@ -22,7 +23,7 @@ from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR, RenderCache, Target
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.order import place_breakpoints
-from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
+from rehydrate.prompt.passes.prune import OVER_BUDGET
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Meta, Outcome, Section, Stability, ToolDef
 from rehydrate.prompt.sources import check_names, sources_of, with_documents
@@ -162,17 +163,14 @@ class PromptBuilder:
         Return the prompt and the hot sources that did not answer. With ``waits=False`` it compacts
         inside an open tool loop too.
         """
-        passes = self.passes
-        if not waits:
-            passes = tuple([prune_now if step is prune else step for step in passes])
-        made = draft
+        made, target = draft, replace(self.target, waits=waits)
 
         def refresh() -> PromptIR:
             nonlocal made
             made = self._refresh(draft, thread)
             return made.ir
 
-        compiled = compile_for(self.target, draft.ir, passes, thread.state.sent, refresh)
+        compiled = compile_for(target, draft.ir, self.passes, thread.state.sent, refresh)
         return compiled, made.missing_hot
 
     def rendered(self, ir: PromptIR) -> CompiledPrompt:
@@ -208,31 +206,24 @@ class PromptBuilder:
     def _refresh(self, draft: Draft, thread: Thread) -> Draft:
         """Return the draft of a prompt whose prefix breaks anyway: with hot memory as it is now,
         and the texts of entries as they were added, since what was shortened in them refers to what
-        may go."""
-        ir, missing = self._with_hot_now(draft, thread.state)
-        shown = ir.history
-        texts = thread.entries.with_texts_of(shown.indices, shown)
-        return Draft(ir if texts is shown else ir.replace(history=texts), missing)
-
-    def _with_hot_now(
-        self, draft: Draft, state: PromptState
-    ) -> tuple[PromptIR, frozenset[str] | None]:
-        """Ask the hot sources again. The sections of one that does not answer stay."""
-        ir = draft.ir
+        may go. The sections of a hot source that does not answer stay."""
+        ir, missing = draft
         hot = [each for each in sources_of(self.sources) if each.kind == "hot"]
-        if not hot or state.ir is None:  # for the first prompt they were asked just now
-            return draft
-        found = hydrate(ir.request, hot, timeout=self.timeout)
-        missing = _missing_hot(found, hot, draft.missing_hot)
-        answered = {report.name for report in found.meta.sources if report.status == "ok"}
-        fresh = [each for each in found.sections if each.provenance.source in answered]
-        shown = [each for each in ir.sections if each.provenance.source in answered]
-        degraded = tuple(dict.fromkeys((*ir.meta.degraded, *found.meta.degraded)))
-        if shown == fresh and degraded == ir.meta.degraded:
-            return ir, missing
-        others = [each for each in ir.sections if each.provenance.source not in answered]
-        meta = replace(ir.meta, degraded=degraded)
-        return ir.replace(sections=(*fresh, *others), meta=meta), missing
+        if hot and thread.state.ir is not None:  # for the first prompt they were asked just now
+            found = hydrate(ir.request, hot, timeout=self.timeout)
+            missing = _missing_hot(found, hot, missing)
+            answered = {report.name for report in found.meta.sources if report.status == "ok"}
+            fresh, shown = (
+                [each for each in sections if each.provenance.source in answered]
+                for sections in (found.sections, ir.sections)
+            )
+            degraded = tuple(dict.fromkeys((*ir.meta.degraded, *found.meta.degraded)))
+            if shown != fresh or degraded != ir.meta.degraded:
+                others = [each for each in ir.sections if each.provenance.source not in answered]
+                meta = replace(ir.meta, degraded=degraded)
+                ir = ir.replace(sections=(*fresh, *others), meta=meta)
+        texts = thread.entries.with_texts_of(ir.history.indices, ir.history)
+        return Draft(ir if texts is ir.history else ir.replace(history=texts), missing)
 
 
 def _carried(meta: Meta) -> Meta:
@@ -282,12 +273,13 @@ def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
     """
     if not found:
         return
-    ids = {section.id for section in (*shown.sections, *shown.late_bound)}
+    shown_ids = {section.id for section in (*shown.sections, *shown.late_bound)}
+    ids = FreeNames(shown_ids, _NUMBER)
     latest = _latest(shown)
     given = visible_items(PromptIR(late_bound=shown.late_bound))
     for section in found:
         if section.is_static:
-            if section.id not in ids:
+            if section.id not in shown_ids:
                 yield section
             continue
         items = section.provenance.items
@@ -295,11 +287,7 @@ def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
         is_given = bool(items) and not fresh
         if is_given or latest.get(section.id) == section.content:
             continue
-        id_, number = section.id, 1
-        while id_ in ids:
-            number += 1
-            id_ = f"{section.id}{_NUMBER}{number}"
-        ids.add(id_)
+        id_ = ids.take(section.id)
         yield with_items(section if id_ == section.id else replace(section, id=id_), fresh)
 
 

@@ -335,10 +335,10 @@ def _budget_lines(table: PromptExplanation) -> list[str]:
 
 
 def _row_lines(rows: Sequence[PromptRow]) -> list[str]:
-    head = ("#", "id", "source", "tokens", "priority", "mode", "stable", "trust", "place", "fate")
-    cells = [(*head, "reason")]
-    for number, row in enumerate(rows):
-        cells.append(
+    head = "# id source >tokens priority mode stable >trust place fate reason"
+    return _table(
+        f">{head}",
+        [
             (
                 str(number) if row.is_kept else "",
                 _clipped(row.id, _ID_WIDTH),
@@ -352,52 +352,43 @@ def _row_lines(rows: Sequence[PromptRow]) -> list[str]:
                 "kept" if row.is_kept else row.kind,
                 _one_line(row.reason + (" BREAKPOINT" if row.breakpoint else "")).strip(),
             )
-        )
-    return _aligned(cells, right={0, 3, 7})
+            for number, row in enumerate(rows)
+        ],
+    )
 
 
 def _source_lines(sources: Iterable[SourceReport]) -> list[str]:
-    cells = [("source", "state", "sections", "tokens", "ms", "")]
-    cells += [
-        (
-            _clipped(source.name, _ID_WIDTH),
-            source.status,
-            f"{source.sections:,}",
-            f"{source.tokens:,}",
-            f"{source.elapsed_ms:.1f}",
-            _one_line(source.detail),
-        )
-        for source in sources
-    ]
-    return _aligned(cells, right={2, 3, 4})
+    return _table(
+        "source state >sections >tokens >ms",
+        [
+            (_clipped(name, _ID_WIDTH), state, f"{sections:,}", f"{tokens:,}", f"{elapsed_ms:.1f}",
+             _one_line(detail))
+            for name, state, sections, tokens, elapsed_ms, detail in sources
+        ],
+    )  # fmt: skip
 
 
 def _trace_lines(passes: Iterable[Trace]) -> list[str]:
-    cells = [("pass", "before", "after", "changed", "ms", "")]
-    cells += [
-        (
-            _clipped(trace.name, _ID_WIDTH),
-            f"{trace.before_tokens:,}",
-            f"{trace.after_tokens:,}",
-            f"{len(trace.changed):,}",
-            f"{trace.elapsed_ms:.1f}",
-            _one_line("; ".join(trace.notes)),
-        )
-        for trace in passes
-    ]
-    return _aligned(cells, right={1, 2, 3, 4})
+    return _table(
+        "pass >before >after >changed >ms",
+        [
+            (_clipped(name, _ID_WIDTH), f"{before:,}", f"{after:,}", f"{len(changed):,}",
+             f"{elapsed_ms:.1f}", _one_line("; ".join(notes)))
+            for name, before, after, changed, notes, elapsed_ms in passes
+        ],
+    )  # fmt: skip
 
 
-def _aligned(rows: Sequence[Sequence[str]], right: set[int]) -> list[str]:
-    """Pad the cells of each column to one width; those in `right` are aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
+def _table(head: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    """Pad the cells of each column to one width. ``head`` names the columns, with ">" before those
+    that are aligned to the right; the last column may have no name."""
+    names = [*head.split(), ""][: max(len(row) for row in rows)] if rows else head.split()
+    columns = zip([name.lstrip(">") for name in names], *rows, strict=True)
+    padded = [
+        [f"{cell:{name[:1] if name[:1] == '>' else '<'}{max(map(len, column))}}" for cell in column]
+        for name, column in zip(names, columns, strict=True)
     ]
+    return ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
 
 
 def _clipped(text: str, width: int) -> str:

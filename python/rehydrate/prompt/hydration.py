@@ -440,12 +440,16 @@ def fit_to_budget(found: Found, request: SourceRequest) -> Found:
         items = section.provenance.items
         # A static section is visible because it is in every prompt: it must be there again.
         if items and not section.is_static and request.visible.issuperset(items):
-            dropped.append(_dropped(section, request, "the model sees it already"))
+            dropped.append(DroppedSection.of(section, "the model sees it already", request.source))
         else:
             new.append(section)
     kept = _fitting_ids(new, request.budget_tokens)
     reason = f"source {request.source!r} may take {request.budget_tokens or 0:,} tokens"
-    dropped += [_dropped(section, request, reason) for section in new if section.id not in kept]
+    dropped += [
+        DroppedSection.of(section, reason, request.source)
+        for section in new
+        if section.id not in kept
+    ]
     degraded = found.degraded
     if new and not kept:
         degraded += (f"{request.source}: left out: nothing of what it found fits, {reason}",)
@@ -471,14 +475,3 @@ def _fitting_ids(sections: list[Section], budget_tokens: int | None) -> Abstract
             kept.add(section.id)
             remaining -= tokens
     return kept
-
-
-def _dropped(section: Section, request: SourceRequest, reason: str) -> DroppedSection:
-    return DroppedSection(
-        section.id,
-        section.tokens or 0,
-        reason,
-        handle=section.handle or section.metadata.get("handle"),
-        priority=section.priority.name.lower(),
-        by=request.source,
-    )

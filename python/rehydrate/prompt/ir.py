@@ -341,6 +341,9 @@ class Target:
     """The model that compares entries and sections with the turn's query."""
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
     """What is known of the last prompt's rows."""
+    waits: bool = True
+    """Whether prune waits for the end of a turn whose open tool loop the model may refuse after any
+    cut."""
 
     def __post_init__(self) -> None:
         """Check the fields that a caller's options set; raises InvalidArgumentError."""

@@ -342,6 +342,20 @@ class DroppedSection(NamedTuple):
     by: str = ""
     """The source or pass that left it out."""
 
+    @classmethod
+    def of(
+        cls, section: Section, reason: str, by: str, tokens: int | None = None, handle: str = ""
+    ) -> DroppedSection:
+        """Return the record of a section; without ``tokens`` it has those of the whole."""
+        return cls(
+            section.id,
+            (section.tokens or 0) if tokens is None else tokens,
+            reason,
+            handle or section.handle or section.metadata.get("handle"),
+            section.priority.name.lower(),
+            by,
+        )
+
 
 class Trace(NamedTuple):
     """The changes of one pass."""

@@ -230,21 +230,11 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
             if earlier is not None:
                 kept[earlier] = _raised(kept[earlier], section)
             where = kept[earlier].id if earlier is not None else quoted_in or "history"
-            dropped.append(
-                DroppedSection(
-                    section.id,
-                    section.tokens or 0,
-                    f"visible in {where}",
-                    section.handle,
-                    section.priority.name.lower(),
-                    "deduplicate",
-                )
-            )
+            dropped.append(DroppedSection.of(section, f"visible in {where}", "deduplicate"))
             changed.append(section.id)
             continue
         if visible:
-            new = tuple(item for item in items if item not in visible)
-            section = replace(section, provenance=replace(section.provenance, items=new))
+            section = with_items(section, tuple([item for item in items if item not in visible]))
             changed.append(section.id)
         free = ids.take(section.id)
         if free != section.id:

@@ -54,21 +54,13 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
 
     Raises BudgetExceededError where what must stay is over the hard budget. If it is over the soft
     budget, it is kept, and ``meta.degraded`` says so. The whole prompt is kept in an open tool loop
-    that the model may refuse after any cut, until the turn ends or the hard budget is exceeded.
+    that the model may refuse after any cut, until the turn ends or the hard budget is exceeded,
+    unless the target says not to wait.
     """
-    return _prune(ir, target, waits=True)
-
-
-def prune_now(ir: PromptIR, target: Target) -> PromptIR:
-    """As `prune`, but it never waits for the end of a turn."""
-    return _prune(ir, target, waits=False)
-
-
-def _prune(ir: PromptIR, target: Target, *, waits: bool) -> PromptIR:
     before_tokens = upper_bound(prompt_tokens(ir), target.provider)
     if before_tokens <= ir.budget.soft_tokens:
         return traced("prune", ir, ir)
-    waits = waits and before_tokens <= ir.budget.hard_tokens
+    waits = target.waits and before_tokens <= ir.budget.hard_tokens
     return _Pruning(ir, target, before_tokens, waits=waits).run()
 
 
@@ -281,8 +273,7 @@ class _Pruning:
             lost = (section.tokens or 0) - (kept.tokens or 0 if kept else 0)
             what = "cut to its best blocks" if kept else "left out"
             reason = f"{what}: {self._reasons[section.id]}"
-            priority = section.priority.name.lower()
-            dropped.append(DroppedSection(section.id, lost, reason, handle, priority, "prune"))
+            dropped.append(DroppedSection.of(section, reason, "prune", lost, handle or ""))
             changed.append(section.id)
             if kept is not None:
                 sections.append(replace(kept, handle=handle))
@@ -341,13 +332,9 @@ class _Pruning:
         units = [self._conversation.units[number] for number in self._free_units()]
         left_out = {answer for unit in units for each in unit.messages for answer in each.answers}
         dropped = [
-            DroppedSection(
-                section.id,
-                0,  # its tokens are those of the history
-                f"left out with the result of {section.tool_call_id}",
-                section.handle or section.metadata.get("handle"),
-                section.priority.name.lower(),
-                "prune",
+            # Its tokens are those of the history.
+            DroppedSection.of(
+                section, f"left out with the result of {section.tool_call_id}", "prune", tokens=0
             )
             for section in late_bound
             if section.tool_call_id in left_out

@@ -317,12 +317,7 @@ class LookupFilter:
         if not removed:
             return history, times
         kept = [index for index in range(len(history.entries)) if index not in removed]
-        return History(
-            tuple([history.entries[index] for index in kept]),
-            history.format,
-            tuple([history.tokens[index] for index in kept]),
-            tuple([history.entry_index(index) for index in kept]),
-        ), [times[index] for index in kept]
+        return history.select(kept), [times[index] for index in kept]
 
     def _lookup_ids(self, message: Message) -> list[str]:
         """Return the ids of the lookups that the message calls."""

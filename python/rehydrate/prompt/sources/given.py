@@ -25,6 +25,7 @@ from rehydrate.prompt.section import (
     Section,
     Stability,
     ToolDef,
+    free_ids,
 )
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
 from rehydrate.prompt.sources.source import (
@@ -169,16 +170,10 @@ def _checked(found: Found, source: str) -> Found:
 
 def _with_own_ids(sections: Sequence[Section], source: str) -> list[Section]:
     """Return the sections with unique ids that start with the source's name."""
-    ids: set[str] = set()
-    renamed = []
+    ids, renamed = free_ids(), []
     for section in sections:
         has_prefix = section.id == source or section.id.startswith(f"{source}:")
-        first_choice = id_ = section.id if has_prefix else f"{source}:{section.id}"
-        number = 1
-        while id_ in ids:
-            number += 1
-            id_ = f"{first_choice}~{number}"
-        ids.add(id_)
+        id_ = ids.take(section.id if has_prefix else f"{source}:{section.id}")
         renamed.append(section if id_ == section.id else replace(section, id=id_))
     return renamed
 

@@ -26,7 +26,14 @@ from rehydrate.prompt.section import (
     Section,
     Stability,
 )
-from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest, SourceSettings
+from rehydrate.prompt.sources.source import (
+    Found,
+    HydrationSource,
+    Run,
+    SourceKind,
+    SourceRequest,
+    SourceSettings,
+)
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import Hit, MemoryItem
@@ -87,9 +94,15 @@ def hot(
         )
         return Found((section,), degraded=degraded)
 
-    needs_namespace = memory.namespace is None
+    return _source(memory, name, "hot", run, settings)
+
+
+def _source(
+    memory: Memory, name: str, kind: SourceKind, run: Run, settings: SourceSettings
+) -> HydrationSource:
+    is_unbound = memory.namespace is None
     return HydrationSource(
-        name, run, kind="hot", needs_namespace=needs_namespace, memory=memory, **settings
+        name, run, kind=kind, needs_namespace=is_unbound, memory=memory, **settings
     )
 
 
@@ -152,10 +165,7 @@ def temporal(
         ]
         return Found(tuple(sections), degraded=searched.degraded)
 
-    needs_namespace = memory.namespace is None
-    return HydrationSource(
-        name, run, kind="temporal", needs_namespace=needs_namespace, memory=memory, **settings
-    )
+    return _source(memory, name, "temporal", run, settings)
 
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -205,10 +215,7 @@ def semantic(
         sections = choose(hits, request.budget_tokens, name, priority)
         return Found(tuple(sections), degraded=searched.degraded)
 
-    needs_namespace = memory.namespace is None
-    return HydrationSource(
-        name, run, kind="semantic", needs_namespace=needs_namespace, memory=memory, **settings
-    )
+    return _source(memory, name, "semantic", run, settings)
 
 
 def _whole_items(
