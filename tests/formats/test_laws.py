@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
@@ -17,19 +17,15 @@ def test_every_registered_format_has_a_strategy():
     assert set(BY_FORMAT) == set(FORMATS)
 
 
-@given(conversations())
-def test_a_generated_conversation_is_valid(named):
-    name, entries = named
+def a_generated_conversation_is_valid(name, entries, conversation):
     assert validate(entries, name) == []
 
 
-@given(conversations())
-def test_detection_names_the_format_or_one_that_reads_the_list_alike(named):
-    name, entries = named
+def detection_names_the_format_or_one_that_reads_the_list_alike(name, entries, conversation):
     detected = detect_format(entries)
     if detected != name:
         # Text alone has no format, and a role may be another's hint: it reads the same either way.
-        texts = [message.text for message in parse(entries, name).messages]
+        texts = [message.text for message in conversation.messages]
         assert [message.text for message in parse(entries).messages] == texts
 
 
@@ -47,10 +43,8 @@ def test_every_entry_is_in_exactly_one_unit_or_ignored(named, data):
     assert firsts == sorted(firsts)
 
 
-@given(conversations())
-def test_calls_and_their_results_share_a_unit(named):
-    name, entries = named
-    for unit in parse(entries, name).units:
+def calls_and_their_results_share_a_unit(name, entries, conversation):
+    for unit in conversation.units:
         called = {call for message in unit.messages for call in message.calls}
         answered = {answer for message in unit.messages for answer in message.answers}
         assert answered <= called
@@ -95,19 +89,13 @@ def test_reading_never_changes_the_entries(named, data):
     assert entries == original
 
 
-@given(conversations())
-def test_regrouping_the_survivors_gives_the_same_units(named):
-    name, entries = named
-    conversation = parse(entries, name)
+def regrouping_the_survivors_gives_the_same_units(name, entries, conversation):
     again = parse([entries[message.index] for message in conversation.messages], name)
     texts = [[message.text for message in unit.messages] for unit in conversation.units]
     assert [[message.text for message in unit.messages] for unit in again.units] == texts
 
 
-@given(conversations())
-def test_pins_hold_system_the_last_user_turn_and_the_open_loop(named):
-    name, entries = named
-    conversation = parse(entries, name)
+def pins_hold_system_the_last_user_turn_and_the_open_loop(name, entries, conversation):
     pins = conversation.pins()
     assert all(place in pins for place, unit in enumerate(conversation.units) if unit.is_system)
     users = [message.index for message in conversation.messages if message.is_user_turn]
@@ -115,6 +103,24 @@ def test_pins_hold_system_the_last_user_turn_and_the_open_loop(named):
         assert any(users[-1] in conversation.units[place].members for place in pins)
     else:
         assert conversation.last_user_turn() is None
+
+
+LAWS = (
+    a_generated_conversation_is_valid,
+    detection_names_the_format_or_one_that_reads_the_list_alike,
+    calls_and_their_results_share_a_unit,
+    regrouping_the_survivors_gives_the_same_units,
+    pins_hold_system_the_last_user_turn_and_the_open_loop,
+)
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(conversations())
+def test_the_laws_of_a_valid_conversation_hold(named):
+    name, entries = named
+    conversation = parse(entries, name)
+    for law in LAWS:
+        law(name, entries, conversation)
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies as st
 
 from rehydrate.formats import openai_to_langchain, parse, validate
 from tests.strategies import (
@@ -193,32 +193,23 @@ def planted(conversation: Round, round_: Round, mutation: Mutation) -> tuple[Rou
     return [*head, *round_, {"role": "user", "content": "go on"}, *rest], expected
 
 
-@pytest.mark.parametrize("name", sorted(ANTHROPIC))
+PLANTED = {
+    "anthropic": (anthropic_conversations, ANTHROPIC_ROUND, ANTHROPIC),
+    "openai_chat": (openai_chat_conversations, OPENAI_ROUND, OPENAI),
+    "openai_responses": (openai_responses_items, RESPONSES_ROUND, RESPONSES),
+}
+
+
+@pytest.mark.parametrize(
+    ("format", "name"), [(each, name) for each in PLANTED for name in sorted(PLANTED[each][2])]
+)
 @settings(max_examples=20)
-@given(conversation=anthropic_conversations(max_turns=3))
-def test_anthropic_finds_what_a_mutation_broke(name, conversation):
-    entries, expected = planted(conversation, ANTHROPIC_ROUND, ANTHROPIC[name])
-    found = [(violation.index, violation.rule) for violation in validate(entries, "anthropic")]
-    assert sorted(found) == expected
-
-
-@pytest.mark.parametrize("name", sorted(OPENAI))
-@settings(max_examples=20)
-@given(conversation=openai_chat_conversations(max_turns=3))
-def test_openai_chat_finds_what_a_mutation_broke(name, conversation):
-    entries, expected = planted(conversation, OPENAI_ROUND, OPENAI[name])
-    found = [(violation.index, violation.rule) for violation in validate(entries, "openai_chat")]
-    assert sorted(found) == expected
-
-
-@pytest.mark.parametrize("name", sorted(RESPONSES))
-@settings(max_examples=20)
-@given(conversation=openai_responses_items(max_turns=3))
-def test_openai_responses_finds_what_a_mutation_broke(name, conversation):
-    entries, expected = planted(conversation, RESPONSES_ROUND, RESPONSES[name])
-    found = [
-        (violation.index, violation.rule) for violation in validate(entries, "openai_responses")
-    ]
+@given(data=st.data())
+def test_validation_finds_what_a_mutation_broke(format, name, data):
+    strategy, round_, mutations = PLANTED[format]
+    conversation = data.draw(strategy(max_turns=3))
+    entries, expected = planted(conversation, round_, mutations[name])
+    found = [(violation.index, violation.rule) for violation in validate(entries, format)]
     assert sorted(found) == expected
 
 

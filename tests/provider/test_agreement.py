@@ -38,10 +38,13 @@ TOOL = ToolDef("get", "Gets it.", {"type": "object"}, None, "anthropic", 9, Prov
 
 @pytest.mark.parametrize("format", FORMATS)
 @given(data=st.data())
-def test_what_is_valid_is_taken(format, data):
+def test_what_is_valid_is_taken_and_so_is_what_is_compacted(format, data):
     entries = sendable(format, data.draw(BY_FORMAT[format]()))
     assert validate(entries, format) == []
     assert refusal(format, request_of(format, entries), **ELSEWHERE) is None
+    ratio = data.draw(st.sampled_from([0.1, 0.3, 0.6, 0.9]))
+    kept = compact_context(entries, target_ratio=ratio, format=format, thinking="keep").messages
+    assert refusal(format, request_of(format, kept), **ELSEWHERE) is None
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -67,15 +70,6 @@ def test_what_is_compiled_is_taken_by_whom_it_is_for(format, provider, data):
     if provider == "anthropic":
         request["max_tokens"] = 100
     assert refusal(provider, request, **ELSEWHERE) is None
-
-
-@pytest.mark.parametrize("format", FORMATS)
-@given(data=st.data())
-def test_what_is_compacted_is_taken(format, data):
-    entries = sendable(format, data.draw(BY_FORMAT[format]()))
-    ratio = data.draw(st.sampled_from([0.1, 0.3, 0.6, 0.9]))
-    kept = compact_context(entries, target_ratio=ratio, format=format, thinking="keep").messages
-    assert refusal(format, request_of(format, kept), **ELSEWHERE) is None
 
 
 @pytest.mark.parametrize("thinks", [None, "Hm."])
