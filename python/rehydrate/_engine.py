@@ -281,9 +281,15 @@ def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]:
     return _native.snippets(texts, query)
 
 
-def needles(groups: Sequence[Sequence[str]]) -> _native.Needles:
-    """Build a matcher that finds short ASCII strings in a text in one pass, ignoring case."""
-    return _native.Needles(groups)
+def secret_kinds() -> list[str]:
+    """Return the names of all kinds of secrets; the more exact ones come first."""
+    return _native.secret_kinds()
+
+
+def secrets(text: str, off: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return the start, the end and the kind, a place in `secret_kinds`, of each secret in a text
+    but those of the kinds that are `off`."""
+    return _native.secrets(text, off)
 
 
 def limit_cache(limit_bytes: int) -> None:
