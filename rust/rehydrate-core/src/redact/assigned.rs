@@ -355,7 +355,7 @@ mod tests {
             (r#"{\"password\": \"hunter 22\"}"#, Some("hunter 22")),
             (r#"password="correct horse 9 battery""#, Some("correct horse 9 battery")),
             // Too short in pairs: some are read as two characters.
-            (r#"password="\\\" 9""#, Some(r#"\\\" 9"#)),
+            (r#"password="\\\\\\" 9"#, Some(r#"\\\\\\" 9"#)),
             (r#"password="abc" 1234567"#, None),
             ("password=abc;12def(g)", Some("abc;12def(g")),
             ("password=abc123;user=1def22", Some("abc123")),
