@@ -14,6 +14,7 @@ mod outline;
 mod prepared;
 mod reading;
 mod redact;
+mod seen_lines;
 mod store;
 mod tokens;
 
@@ -51,6 +52,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
+    #[pymodule_export]
+    use super::seen_lines::SeenLines;
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]
