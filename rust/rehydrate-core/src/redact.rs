@@ -164,7 +164,7 @@ mod tests {
         fn looking_at_the_literals_only_finds_all_that_the_patterns_find(
             parts in prop::collection::vec((prop::sample::select(parts()), any::<bool>()), 0..12)
         ) {
-            let cased = parts.iter().map(|(part, is_upper)| if *is_upper { part.to_uppercase() } else { part.clone() });
+            let cased = parts.iter().map(|(part, is_upper)| if *is_upper { part.to_ascii_uppercase() } else { part.clone() });
             let text: String = cased.collect();
             let everywhere = |(index, _)| of_kind(&text, index, text.char_indices().map(|(at, _)| at));
             let mut found: Vec<Secret> = KINDS.iter().enumerate().flat_map(everywhere).collect();

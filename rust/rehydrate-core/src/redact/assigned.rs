@@ -269,7 +269,8 @@ pub(super) fn authorization(text: &str, at: usize) -> Option<Match> {
         r"(?:(?<scheme>(?i:basic|bearer|token|digest|negotiate|apikey))[ \t]{1,4})?",
         r"(?<secret>[A-Za-z0-9._~+/\-]{8,}={0,2})"
     ));
-    values(text, at + "authorization".len())
+    static NAME: Pattern = Pattern::new("(?i:authorization)");
+    values(text, NAME.end(text, at)?)
         .find_map(|(at, quote)| TOKEN.at(text, at).map(|found| Match { is_quoted: quote.is_some(), ..found }))
 }
 
