@@ -52,8 +52,11 @@ kind_of_text = _native.kind_of
 names = _native.names
 """The best `limit` of the names that no shown text has, the best first: each with the number of the
 last text that has it, of the last tool input that has it, and whether it is a proper name."""
-needles = _native.Needles
-"""Finds short ASCII strings in a text in one pass, ignoring case."""
+secret_kinds = _native.secret_kinds
+"""The names of all kinds of secrets; the more exact ones come first."""
+secrets = _native.secrets
+"""The start, the end and the kind, a place in `secret_kinds`, of each secret in a text but those of
+the kinds that are `off`."""
 set_alone = _native.set_alone
 """Has this thread compute without a helper thread, or with one again; returns how it was before."""
 snippets = _native.snippets

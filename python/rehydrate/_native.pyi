@@ -15,7 +15,6 @@ __all__ = [
     "Conversation",
     "Draft",
     "ItemIndex",
-    "Needles",
     "OnnxModel",
     "Prepared",
     "SeenLines",
@@ -53,6 +52,8 @@ __all__ = [
     "read_places",
     "read_transcript",
     "readable_texts",
+    "secret_kinds",
+    "secrets",
     "set_alone",
     "set_cache_limit",
     "snippets",
@@ -476,13 +477,12 @@ def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...
 # Where the part of each text that a query is about begins and ends, in characters.
 def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]: ...
 
-@final
-class Needles:
-    # Groups of ASCII strings, found in texts whatever their case.
-    def __new__(cls, groups: Sequence[Sequence[str]]) -> Needles: ...
-    # Per group that was found, how many characters stand before each of its needles: ascending,
-    # 32 bits each.
-    def find(self, text: str) -> list[tuple[int, bytes]]: ...
+# The names of all kinds of secrets.
+def secret_kinds() -> list[str]: ...
+
+# Where each secret begins and ends, in characters, and its kind's place among all; without the
+# kinds that are `off`.
+def secrets(text: str, off: Sequence[int]) -> list[tuple[int, int, int]]: ...
 
 # The lines of a history, and the runs of them in a new text.
 @final

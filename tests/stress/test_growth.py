@@ -23,12 +23,9 @@ _MATCHED = {
     *("_OWN_LINE", "_LINE", "_COLON", "_EPISODE", "_SCALAR", "_OPENING", "_ROW_START"),
     *("MATCH", "PATH", "LOG", "SIGNATURE", "CODE", "_DATA_URL"),
 }
-# Of models' names, which are cut, of values of secrets, of the requirements of this package and of
-# what a server says when it refuses a connection.
-_SHORT = {
-    *("_REQUIREMENT", "_REVISION", "_VENDOR", "_REMEDIES"),
-    *("_PLACEHOLDER", "_CODE", "_NAME_LIKE", "_EXPRESSION", "_SHELL", "_NAMES"),
-}
+# Of models' names, which are cut, of the requirements of this package and of what a server says
+# when it refuses a connection.
+_SHORT = {"_REQUIREMENT", "_REVISION", "_VENDOR", "_REMEDIES"}
 
 _CASES = {
     "user_text": """

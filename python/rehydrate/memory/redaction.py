@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._check import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
-from rehydrate.memory.secrets import NAMES, SECRETS, Secret, decoded_text
 
-if TYPE_CHECKING:
-    from rehydrate._native import Needles
+_NAMES = tuple(_engine.secret_kinds())
 
 
 class Redacted(NamedTuple):
@@ -37,23 +33,23 @@ class Redactor:
 redactions=(Redaction(name='url_password', start=26, end=49),))
     """
 
-    names = NAMES
+    names = _NAMES
 
     def __init__(self, off: Iterable[str] = ()) -> None:
         """Take the names of the kinds that are kept."""
         check_type("redaction off", off, Iterable, "pass a list of kinds of secrets")
         names = [off] if isinstance(off, str) else list(off)
         for name in names:
-            if name not in NAMES:
+            if name not in _NAMES:
                 raise InvalidArgumentError(
-                    f"redaction off={name!r} is no kind of secret; choose from {', '.join(NAMES)}"
+                    f"redaction off={name!r} is no kind of secret; choose from {', '.join(_NAMES)}"
                 )
         self.off = tuple(names)
-        self._off = {rank for rank, name in enumerate(NAMES) if name in names}
+        self._off = [kind for kind, name in enumerate(_NAMES) if name in names]
 
     def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
         """Return the text without secrets. `known` are redactions that it has already."""
-        spans = self._spans(text)
+        spans = _found(text, self._off)
         if not spans and not known:
             return Redacted(text, ())
         labelled = [span for span in known if text[span.start : span.end] == _label(span.name)]
@@ -62,7 +58,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         parts: list[str] = []
         redactions: list[Redaction] = []
         length = read = 0
-        for start, end, name in sorted(spans + [(s.start, s.end, s.name) for s in labelled]):
+        for name, start, end in sorted([*spans, *labelled], key=lambda span: (span[1:], span[0])):
             if start < read:  # an earlier label inside of a secret found now
                 continue
             label = _label(name)
@@ -125,59 +121,19 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
             return found[len(assigned) : len(found) - len(quote)]
         return self(value).text
 
-    def _spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Return the spans of secrets; overlapping ones are merged and named by the most exact."""
-        found = [
-            (*match.span("secret" if "secret" in match.re.groupindex else 0), rank)
-            for rank, match in secrets_in(text)
-            if rank not in self._off
-        ]
-        merged: list[tuple[int, int, int]] = []
-        for start, end, rank in sorted(found):
-            if merged and start < merged[-1][1]:
-                before = merged[-1]
-                merged[-1] = (before[0], max(end, before[1]), min(rank, before[2]))
-            else:
-                merged.append((start, end, rank))
-        return [(start, end, SECRETS[rank].name) for start, end, rank in merged]
+
+def secrets_in(text: str) -> list[Redaction]:
+    """Return the secrets of a text and where they are; overlapping ones are merged and named by the
+    most exact.
+
+    >>> secrets_in("password=hunter22")
+    [Redaction(name='password', start=9, end=17)]
+    """
+    return _found(text, ())
 
 
-def secrets_in(text: str) -> list[tuple[int, re.Match[str]]]:
-    """Return all secrets in the text, each with its index in the table of secrets."""
-    # Nearly every text ends here, after one pass over it in Rust.
-    found = _plain_secrets(text)
-    rank = len(SECRETS) - 1  # of runs of base64 in which a secret is
-    for match in SECRETS[rank].pattern.finditer(text):
-        if (inside := decoded_text(match[0])) and _plain_secrets(inside):
-            found.append((rank, match))
-    return found
-
-
-def _plain_secrets(text: str) -> list[tuple[int, re.Match[str]]]:
-    return [
-        (rank, match)
-        for rank, positions in _needles().find(text)
-        for match in _matches(SECRETS[rank], text, memoryview(positions).cast("I"))
-    ]
-
-
-@cache  # made on first use
-def _needles() -> Needles:
-    return _engine.needles([secret.needles for secret in SECRETS])
-
-
-def _matches(secret: Secret, text: str, positions: Iterable[int]) -> Iterator[re.Match[str]]:
-    """Yield the valid matches of the pattern, tried at the given positions only."""
-    if secret.also and secret.also not in text.lower():
-        return
-    read = 0
-    for position in positions:
-        for start in range(max(position - secret.lead, read), position + 1):
-            if match := secret.pattern.match(text, start):
-                if secret.is_one(match):
-                    yield match
-                read = match.end()
-                break
+def _found(text: str, off: Sequence[int]) -> list[Redaction]:
+    return [Redaction(_NAMES[kind], *span) for *span, kind in _engine.secrets(text, off)]
 
 
 def redactor_of(redact: bool | Redactor) -> Redactor | None:

@@ -2,8 +2,7 @@
 pub(crate) mod bit_packing;
 pub mod directives;
 pub mod features;
-#[cfg(feature = "store")]
-pub mod literal_matcher;
+pub(crate) mod python_re;
 pub(crate) mod scripts;
 pub(crate) mod stems;
 pub mod words;

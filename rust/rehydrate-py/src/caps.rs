@@ -8,7 +8,7 @@ use crate::errors::detached;
 use crate::tokens::named;
 
 /// The code points of a Python string, halves of surrogate pairs included.
-pub struct CodePoints(Vec<u32>);
+pub struct CodePoints(pub Vec<u32>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for CodePoints {
     type Error = PyErr;

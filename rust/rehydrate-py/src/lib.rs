@@ -9,11 +9,11 @@ mod fork;
 mod home;
 mod interned;
 mod item_index;
-mod literal_matcher;
 mod onnx;
 mod outline;
 mod prepared;
 mod reading;
+mod redact;
 mod seen_lines;
 mod store;
 mod tokens;
@@ -39,8 +39,6 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
-    use super::literal_matcher::Needles;
-    #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
     use super::outline::names;
@@ -52,6 +50,8 @@ mod _native {
         line_content, line_is_seen, line_is_users, read_entries, read_places, read_transcript, readable_texts,
         spoken_lines, transcript_branch,
     };
+    #[pymodule_export]
+    use super::redact::{secret_kinds, secrets};
     #[pymodule_export]
     use super::seen_lines::SeenLines;
     #[pymodule_export]

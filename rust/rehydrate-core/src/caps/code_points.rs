@@ -1,7 +1,10 @@
 //! A text as its code points: caps, positions and marks are counted in them, as Python counts.
 //!
 //! So the halves of surrogate pairs that a Python string may hold stay what they are.
-use unicode_general_category::{GeneralCategory as Category, get_general_category};
+use unicode_general_category::GeneralCategory as Category;
+
+use crate::analysis::python_re::category;
+pub(super) use crate::analysis::python_re::{is_digit, is_space, is_word};
 
 /// The code points of a text.
 #[must_use]
@@ -15,14 +18,6 @@ pub fn lossy(text: &[u32]) -> String {
     text.iter().map(|&point| char::from_u32(point).unwrap_or('?')).collect()
 }
 
-/// Whether Python's `str.isspace` says so.
-pub(super) fn is_space(point: u32) -> bool {
-    match point {
-        0x1C..=0x1F => true,
-        _ => char::from_u32(point).is_some_and(char::is_whitespace),
-    }
-}
-
 pub(super) fn is_blank(text: &[u32]) -> bool {
     text.iter().all(|&point| is_space(point))
 }
@@ -32,42 +27,6 @@ pub(super) fn trim(text: &[u32]) -> &[u32] {
     let start = text.iter().take_while(|&&point| is_space(point)).count();
     let end = text[start..].iter().rev().take_while(|&&point| is_space(point)).count();
     &text[start..text.len() - end]
-}
-
-/// Whether `\w` of Python's `re` matches: letters, numbers, `_`; no marks.
-pub(super) fn is_word(point: u32) -> bool {
-    if point < 0x80 {
-        return point == u32::from('_') || char::from_u32(point).is_some_and(|c| c.is_ascii_alphanumeric());
-    }
-    use Category::{
-        DecimalNumber, LetterNumber, LowercaseLetter, ModifierLetter, OtherLetter, OtherNumber, TitlecaseLetter,
-        UppercaseLetter,
-    };
-    matches!(
-        category(point),
-        Some(
-            UppercaseLetter
-                | LowercaseLetter
-                | TitlecaseLetter
-                | ModifierLetter
-                | OtherLetter
-                | DecimalNumber
-                | LetterNumber
-                | OtherNumber
-        )
-    )
-}
-
-/// Whether `\d` of Python's `re` matches: a decimal digit of any script.
-pub(super) fn is_digit(point: u32) -> bool {
-    if point < 0x80 {
-        return (0x30..0x3A).contains(&point);
-    }
-    category(point) == Some(Category::DecimalNumber)
-}
-
-fn category(point: u32) -> Option<Category> {
-    char::from_u32(point).map(get_general_category)
 }
 
 /// Whether the code point is this ASCII character.

@@ -5,6 +5,7 @@ use once_cell::race::OnceBox;
 use regex::Regex;
 
 use super::code_points::{first, is, is_digit, is_in, is_space, is_word, run, starts_with};
+use crate::analysis::python_re::translated;
 
 /// Characters of a line that are matched against patterns.
 pub(super) const LINE: usize = 200;
@@ -36,14 +37,8 @@ impl Pattern {
             (_, "") => format!("(?i:{any_case})"),
             (_, exact) => format!("(?i:{any_case})|{exact}"),
         };
-        let source = source
-            .replace('«', r"(?:^|(?-i:\W))")
-            .replace('»', r"(?:$|(?-i:\W))")
-            .replace(r"\W", r"[^\w]")
-            .replace(r"\S", r"[^\s]")
-            .replace(r"\w", r"[\p{L}\p{N}_]")
-            .replace(r"\s", r"[\p{White_Space}\x1C-\x1F]");
-        Regex::new(&source).expect("it is written correctly")
+        let source = source.replace('«', r"(?:^|(?-i:\W))").replace('»', r"(?:$|(?-i:\W))");
+        Regex::new(&translated(&source)).expect("it is written correctly")
     }
 }
 

@@ -1,0 +1,49 @@
+//! Python's reading of characters and patterns, where Python's `str` and `re` set the rule.
+use unicode_general_category::{GeneralCategory as Category, get_general_category};
+
+/// Whether Python's `str.isspace` says so.
+pub(crate) fn is_space(point: u32) -> bool {
+    match point {
+        0x1C..=0x1F => true,
+        _ => char::from_u32(point).is_some_and(char::is_whitespace),
+    }
+}
+
+/// Whether Python's `str.isalpha` says so: letters, no marks.
+pub(crate) fn is_alpha(point: u32) -> bool {
+    use Category::{LowercaseLetter, ModifierLetter, OtherLetter, TitlecaseLetter, UppercaseLetter};
+    if point < 0x80 {
+        return char::from_u32(point).is_some_and(|c| c.is_ascii_alphabetic());
+    }
+    matches!(category(point), Some(UppercaseLetter | LowercaseLetter | TitlecaseLetter | ModifierLetter | OtherLetter))
+}
+
+/// Whether `\w` of Python's `re` matches: letters, numbers, `_`; no marks.
+pub(crate) fn is_word(point: u32) -> bool {
+    use Category::{DecimalNumber, LetterNumber, OtherNumber};
+    if point < 0x80 {
+        return point == u32::from('_') || char::from_u32(point).is_some_and(|c| c.is_ascii_alphanumeric());
+    }
+    is_alpha(point) || matches!(category(point), Some(DecimalNumber | LetterNumber | OtherNumber))
+}
+
+/// Whether `\d` of Python's `re` matches: a decimal digit of any script.
+pub(crate) fn is_digit(point: u32) -> bool {
+    if point < 0x80 {
+        return (0x30..0x3A).contains(&point);
+    }
+    category(point) == Some(Category::DecimalNumber)
+}
+
+pub(crate) fn category(point: u32) -> Option<Category> {
+    char::from_u32(point).map(get_general_category)
+}
+
+/// The source of a pattern for `regex` whose classes `\w` and `\s` are Python's.
+pub(crate) fn translated(source: &str) -> String {
+    source
+        .replace(r"\W", r"[^\w]")
+        .replace(r"\S", r"[^\s]")
+        .replace(r"\w", r"[\p{L}\p{N}_]")
+        .replace(r"\s", r"[\p{White_Space}\x1C-\x1F]")
+}

@@ -1,0 +1,80 @@
+//! Secrets that commands are given: options, and what some programs take after a letter.
+use std::iter::successors;
+
+use super::assigned::argument;
+use super::reading::{Match, Pattern, char_at, is_blank, is_space, is_word, literal, one, some};
+
+/// Characters between the name of a program and its option.
+const MOST_BETWEEN: usize = 200;
+
+/// `at` and the places after it in the same command, up to so many characters on.
+fn onward(text: &str, at: usize, most: usize) -> impl Iterator<Item = usize> {
+    let next = move |&at: &usize| one(text, at, |char| !matches!(char, '\n' | '\\' | '|' | ';' | '&'));
+    successors(Some(at), next).take(most + 1)
+}
+
+/// Where the word ends that ends at `at`, if it does.
+fn word(text: &str, at: usize) -> Option<usize> {
+    (!char_at(text, at).is_some_and(is_word)).then_some(at)
+}
+
+/// An option of one letter and what is between it and its value.
+fn option(text: &str, at: usize, letters: &[&str]) -> Option<usize> {
+    let dash = one(text, at, is_blank)?;
+    letters.iter().find_map(|letter| literal(text, dash, letter))
+}
+
+/// `--password ...`, `--api-token=...`
+pub(super) fn command_option(text: &str, at: usize) -> Option<Match> {
+    static NAME: Pattern = Pattern::new(concat!(
+        "--(?:[a-z]{1,16}-){0,2}(?:pass(?:word|wd|phrase|code)?|token|secret|(?:api|access|auth)-?(?:key|token))",
+        r"(?:=|[ \t]{1,4})"
+    ));
+    argument(text, NAME.end(text, at)?)
+}
+
+/// `mysql -u root -p...`
+pub(super) fn command_password(text: &str, at: usize) -> Option<Match> {
+    static LOGIN: Pattern =
+        Pattern::new(r"(?:sshpass|docker|podman|registry|az|mysql\w*|mariadb\w*|mongo\w*|psql|sqlcmd|smbclient)");
+    let login = word(text, LOGIN.end(text, at)?)?;
+    onward(text, login, MOST_BETWEEN).find_map(|at| {
+        let at = option(text, at, &["-p", "-P"])?;
+        let separated = one(text, at, |char| is_blank(char) || char == '=');
+        separated.and_then(|at| argument(text, at)).or_else(|| argument(text, at))
+    })
+}
+
+/// `redis-cli -a ...`, `ldapsearch -w ...`, `-passin pass:...`, `smbclient -U user%...`, `htpasswd -b file user ...`
+pub(super) fn command_secret(text: &str, at: usize) -> Option<Match> {
+    static PASS: Pattern = Pattern::new(r"-pass(?:in|out)?[ \t]pass:");
+    let blank = |at| one(text, at, is_blank);
+    let after = |program: usize, letter: &'static str| {
+        let values =
+            onward(text, word(text, program)?, MOST_BETWEEN).filter_map(move |at| blank(option(text, at, &[letter])?));
+        Some(values)
+    };
+    if let Some(end) = literal(text, at, "redis-cli") {
+        after(end, "-a")?.find_map(|at| argument(text, at))
+    } else if let Some(end) = literal(text, at, "ldap") {
+        let end = some(text, end, 3..=12, |char| char.is_ascii_lowercase())?;
+        after(end, "-w")?.find_map(|at| argument(text, at))
+    } else if let Some(end) = literal(text, at, "smbclient") {
+        after(end, "-U")?.find_map(|at| {
+            let user = some(text, at, 1..=64, |char| !is_space(char) && char != '%')?;
+            argument(text, literal(text, user, "%")?)
+        })
+    } else if let Some(end) = literal(text, at, "htpasswd") {
+        // From the first to the last letter that may be the option: each place is looked at once.
+        let letters =
+            onward(text, word(text, end)?, 20).enumerate().filter(|&(_, at)| literal(text, at, "b").is_some());
+        let letters: Vec<(usize, usize)> = letters.collect();
+        let (&(first, begin), &(last, _)) = (letters.first()?, letters.last()?);
+        onward(text, begin + 1, 100 + last - first).find_map(|at| {
+            let user = some(text, blank(at)?, 1..=64, |char| is_word(char) || matches!(char, '.' | '-'))?;
+            argument(text, blank(user)?)
+        })
+    } else {
+        argument(text, PASS.end(text, at)?)
+    }
+}
