@@ -342,6 +342,15 @@ def kind_of_text(text: str, tool: str) -> str:
     return _native.kind_of(text, tool)
 
 
+def json_parts(text: str, start: int) -> list[tuple[str, int, int, int]] | None:
+    """Return the name of each member of the object that begins there, or of each entry of the array
+    (""), where the white space before it begins, and where its value begins and ends.
+
+    None where the text is not JSON, or is nested too deeply.
+    """
+    return _native.json_parts(text, start)
+
+
 def fair_share(sizes: Sequence[int], room: int) -> int:
     """Return the size to which the largest must be cut so that all fit.
 

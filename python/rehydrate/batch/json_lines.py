@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rehydrate import _engine
 from rehydrate._check import check_whole
-from rehydrate._json_text import check_end, decode, read_array, skip_blank
+from rehydrate._document import parts_of, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
 
@@ -73,9 +73,9 @@ def _read(text: str) -> JsonConversation:
     opening = skip_blank(text, 0)
     if text[opening : opening + 1] != "[":
         raise json.JSONDecodeError("Expecting '['", text, opening)
-    messages, spans, (_, closing) = read_array(text, opening, "',' or ']'")
-    check_end(text, closing + 1)
-    return JsonConversation(text, messages, [(span.start, span.end) for span in spans])
+    messages = json.loads(text)
+    spans = [(part.start, part.end) for part in parts_of(text, opening)[0]]
+    return JsonConversation(text, messages, spans)
 
 
 _HEAD_BYTES = 64 << 10
@@ -155,31 +155,13 @@ class LineRow(NamedTuple):
 
 def _fields(text: str) -> dict[str, tuple[Any, str]]:
     """Return the values of an object's fields, each with its text letter for letter."""
-    fields: dict[str, tuple[Any, str]] = {}
-    position = skip_blank(text, 0)
-    if text[position : position + 1] != "{":
-        raise json.JSONDecodeError("Expecting '{'", text, position)
-    position = skip_blank(text, position + 1)
-    if text[position : position + 1] == "}":
-        return fields
-    while True:
-        key, position = decode(text, position)
-        position = skip_blank(text, position)
-        if not isinstance(key, str) or text[position : position + 1] != ":":
-            raise json.JSONDecodeError("Expecting ':'", text, position)
-        start = skip_blank(text, position + 1)
-        value, end = decode(text, start)
-        fields[key] = value, text[start:end]
-        position = skip_blank(text, end)
-        match text[position : position + 1]:
-            case ",":
-                position = skip_blank(text, position + 1)
-            case "}":
-                if skip_blank(text, position + 1) != len(text):
-                    raise json.JSONDecodeError("Extra data", text, position + 1)
-                return fields
-            case _:
-                raise json.JSONDecodeError("Expecting ',' or '}'", text, position)
+    opening = skip_blank(text, 0)
+    if text[opening : opening + 1] != "{":
+        raise json.JSONDecodeError("Expecting '{'", text, opening)
+    values = json.loads(text)
+    return {
+        name: (values[name], text[start:end]) for name, _, start, end in parts_of(text, opening)[0]
+    }
 
 
 T = TypeVar("T")

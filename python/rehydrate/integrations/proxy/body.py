@@ -7,10 +7,11 @@ that is written again may differ in blanks, escapes or numbers.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate._json_text import check_end, decode, read_array, read_object, skip_blank
+from rehydrate._document import parts_of, skip_blank
 
 MARKS = ("cache_control", "prompt_cache_breakpoint")
 """The fields by which a client marks where a cached prefix ends. They move on in each request, and
@@ -55,29 +56,27 @@ def read_body(raw: bytes, key: str) -> Body:
     b'{"model": "m", "input": [{"b":2}], "n": 1}'
     """
     text = raw.decode()
-    fields: dict[str, Any] = {}
-    texts: dict[str, str] = {}
-    items: list[Item] | None = None
-    start = end = 0
-
-    def member(name: str, at: int) -> int:
-        nonlocal items, start, end
-        if name in texts or (name == key and items is not None):
-            raise ValueError(f"{name!r} is there twice")
-        if name == key and text.startswith("[", at):
-            values, spans, inside = read_array(text, at)
-            items = [Item(v, text[s.start : s.end]) for v, s in zip(values, spans, strict=True)]
-            start, end = at, inside[1] + 1
-            return end
-        value, to = decode(text, at)
-        fields[name], texts[name] = value, text[at:to]
-        return int(to)
-
     opening = skip_blank(text, 0)
     if not text.startswith("{", opening):
         raise ValueError("it isn't an object")
-    check_end(text, read_object(text, opening, member))
-    return Body(text, fields, texts, items or [], start, end)
+    fields: dict[str, Any] = json.loads(text)
+    texts: dict[str, str] = {}
+    items: list[Item] = []
+    start = end = 0
+    parts, _ = parts_of(text, opening)
+    if len(parts) > len(fields):
+        twice = next(
+            name for name, count in Counter(name for name, *_ in parts).items() if count > 1
+        )
+        raise ValueError(f"{twice!r} is there twice")
+    for part in parts:
+        if part.name == key and isinstance(fields[key], list):
+            start, end = part.start, part.end
+            entries = zip(fields.pop(key), parts_of(text, start)[0], strict=True)
+            items = [Item(value, text[each.start : each.end]) for value, each in entries]
+        else:
+            texts[part.name] = text[part.start : part.end]
+    return Body(text, fields, texts, items, start, end)
 
 
 def unmarked(value: Any) -> Any:
