@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate import _engine, formats, validate
 from rehydrate.errors import UnknownHandleError
@@ -25,7 +25,7 @@ from tests.prompt.long_texts import (
     result_texts,
 )
 from tests.prompt.test_cap_pass import Broken
-from tests.sizes import examples, sized
+from tests.sizes import sized
 
 FILE = "\n".join(f"line {n} of the file does {n * 7} things" for n in range(312))
 OTHER = "\n".join(f"row {n} of another has {n * 11} fields" for n in range(312))
@@ -190,7 +190,6 @@ def test_threads_may_share_a_pass():
 
 
 @given(long_conversations(), st.data())
-@settings(max_examples=examples(150))
 def test_the_laws_hold_in_every_format(named, data):
     name, entries = named
     if name == "claude_code":

@@ -12,11 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate._document import parts_of, skip_blank
-
-MARKS = ("cache_control", "prompt_cache_breakpoint")
-"""The fields by which a client marks where a cached prefix ends. They move on in each request, and
-say nothing to the model."""
-_NESTED = ("content", "output")
+from rehydrate.formats.anthropic import CACHE_MARKS, unmarked
 
 
 class Item(NamedTuple):
@@ -33,17 +29,34 @@ class Body(NamedTuple):
     text: str
     fields: dict[str, Any]
     """Its values, without the messages."""
-    texts: dict[str, str]
-    """Its values as the client wrote them, without the messages."""
+    spans: dict[str, tuple[int, int]]
+    """Where each of its values is in the text."""
     items: list[Item]
     """The messages; none where they are not a list."""
-    start: int
-    """Where the list of messages begins."""
-    end: int
+    key: str
+    """The field of the messages."""
 
-    def with_items(self, texts: Sequence[str]) -> bytes:
-        """Return the body with other messages, and all else as the client wrote it."""
-        return f"{self.text[: self.start]}[{','.join(texts)}]{self.text[self.end :]}".encode()
+    def written(self, name: str) -> str:
+        """Return a value as the client wrote it; "" where there is none."""
+        start, end = self.spans.get(name, (0, 0))
+        return self.text[start:end]
+
+    def with_items(self, texts: Sequence[str], tools: Sequence[str] = ()) -> bytes:
+        """Return the body with other messages, these tools too, and all else as the client wrote
+        it."""
+        changes = [(*self.spans[self.key], f"[{','.join(texts)}]")]
+        if tools and self.fields.get("tools"):
+            end = self.spans["tools"][1] - 1
+            changes.append((end, end, f",{','.join(tools)}"))
+        elif tools:
+            start, end = self.spans.get("tools", (0, 0))
+            start, end = (start, end) if end else (self.text.index("{") + 1,) * 2
+            field = f"[{','.join(tools)}]"
+            changes.append((start, end, field if start < end else f'"tools":{field},'))
+        text = self.text
+        for start, end, changed in sorted(changes, reverse=True):
+            text = f"{text[:start]}{changed}{text[end:]}"
+        return text.encode()
 
 
 def read_body(raw: bytes, key: str) -> Body:
@@ -54,48 +67,24 @@ def read_body(raw: bytes, key: str) -> Body:
     ({'model': 'm', 'n': 1}, ['{"a": 1}', '{"b":2}'])
     >>> body.with_items(['{"b":2}'])
     b'{"model": "m", "input": [{"b":2}], "n": 1}'
+    >>> body.with_items(['{"b":2}'], ['{"name":"f"}'])
+    b'{"tools":[{"name":"f"}],"model": "m", "input": [{"b":2}], "n": 1}'
     """
     text = raw.decode()
     opening = skip_blank(text, 0)
     if not text.startswith("{", opening):
         raise ValueError("it isn't an object")
     fields: dict[str, Any] = json.loads(text)
-    texts: dict[str, str] = {}
-    items: list[Item] = []
-    start = end = 0
     parts, _ = parts_of(text, opening)
-    if len(parts) > len(fields):
-        twice = next(
-            name for name, count in Counter(name for name, *_ in parts).items() if count > 1
-        )
+    spans = {part.name: (part.start, part.end) for part in parts}
+    if len(spans) < len(parts):
+        (twice, _), *_ = Counter(part.name for part in parts).most_common(1)
         raise ValueError(f"{twice!r} is there twice")
-    for part in parts:
-        if part.name == key and isinstance(fields[key], list):
-            start, end = part.start, part.end
-            entries = zip(fields.pop(key), parts_of(text, start)[0], strict=True)
-            items = [Item(value, text[each.start : each.end]) for value, each in entries]
-        else:
-            texts[part.name] = text[part.start : part.end]
-    return Body(text, fields, texts, items, start, end)
-
-
-def unmarked(value: Any) -> Any:
-    """Return a message without the marks of a cache; what has none is returned as it is.
-
-    >>> block = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
-    >>> unmarked({"role": "user", "content": [block]})
-    {'role': 'user', 'content': [{'type': 'text', 'text': 'Hello.'}]}
-    """
-    if isinstance(value, list):
-        return [unmarked(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    # A call's input is the model's own, whatever its fields are named.
-    return {
-        name: unmarked(each) if name in _NESTED else each
-        for name, each in value.items()
-        if name not in MARKS
-    }
+    items: list[Item] = []
+    if isinstance(fields.get(key), list):
+        entries = zip(fields.pop(key), parts_of(text, spans[key][0])[0], strict=True)
+        items = [Item(value, text[part.start : part.end]) for value, part in entries]
+    return Body(text, fields, spans, items, key)
 
 
 def written(message: Any) -> str:
@@ -114,4 +103,4 @@ def in_blocks(message: Any) -> Any:
 def plain_values(items: Sequence[Item]) -> Iterator[Any]:
     """Yield the messages without the marks of a cache."""
     for value, text in items:
-        yield unmarked(value) if any(mark in text for mark in MARKS) else value
+        yield unmarked(value) if any(mark in text for mark in CACHE_MARKS) else value
