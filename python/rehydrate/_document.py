@@ -2,16 +2,18 @@
 
 A `Document` holds the entries next to their exact text. Dropped entries are cut out of the text.
 Numbers, escapes, indentation and everything around the messages (an API request's `system` and
-`tools`) are never rewritten.
+`tools`) are never rewritten. Values and error texts are those of `json`; where a value is in a text
+that `json` has read, the engine finds (`parts_of`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from rehydrate._json_text import Span, check_end, decode, read_array, read_object, skip_blank
+from rehydrate import _engine
 from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError
 
@@ -20,6 +22,18 @@ EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
 # The keys under which an object keeps its messages, best first: a request, a Responses request, a
 # response, a trajectory of SWE-agent's.
 _LISTS = ("messages", "input", "output", "history")
+
+
+class Part(NamedTuple):
+    """A member of an object or an entry of an array, and where it is in the text."""
+
+    name: str
+    """Of a member; an entry has none."""
+    lead: int
+    """Where the white space before it begins."""
+    start: int
+    """Where its value begins."""
+    end: int
 
 
 class Document(NamedTuple):
@@ -32,7 +46,7 @@ class Document(NamedTuple):
     name: str
     text: str
     entries: list[Any]
-    spans: list[Span]
+    spans: list[Part]
     frame: tuple[int, int] | None = None
     around: tuple[str, ...] = ()
 
@@ -68,7 +82,7 @@ class Document(NamedTuple):
 
     def _entry(self, index: int, changed: Mapping[int, Any]) -> str:
         """Return the text of one entry; in a file of lines with its line break."""
-        _, start, end = self.spans[index]
+        _, _, start, end = self.spans[index]
         if index not in changed:
             return self.text[start:end]
         written = as_json(changed[index])
@@ -87,7 +101,7 @@ def document_of(name: str, text: str) -> Document:
             case "":
                 raise InvalidArgumentError(f"{name} is empty; expected {EXPECTED}")
             case "[":
-                return _array_document(name, text, start)
+                return _list_document(name, text, json.loads(text), start)
             case "{":
                 return _object_or_lines(name, text, start)
     except json.JSONDecodeError as error:
@@ -128,10 +142,10 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def _object_or_lines(name: str, text: str, start: int) -> Document:
-    end = decode(text, start)[1]
+    value, end = json.JSONDecoder().raw_decode(text, start)
     rest = skip_blank(text, end)
     if rest == len(text):
-        return _object_document(name, text, start)
+        return _object_document(name, text, value, start)
     if "\n" in text[start:end]:
         line = text.count("\n", 0, rest) + 1
         raise InvalidArgumentError(
@@ -141,33 +155,26 @@ def _object_or_lines(name: str, text: str, start: int) -> Document:
     return _lines_document(name, text)
 
 
-def _array_document(name: str, text: str, start: int) -> Document:
-    entries, spans, frame = read_array(text, start)
-    check_end(text, frame[1] + 1)
-    return Document(name, text, entries, spans, frame)
+def _list_document(
+    name: str, text: str, entries: list[Any], start: int, around: tuple[str, ...] = ()
+) -> Document:
+    spans, closing = parts_of(text, start)
+    return Document(name, text, entries, spans, (start + 1, closing), around)
 
 
-def _object_document(name: str, text: str, start: int) -> Document:
+def _object_document(name: str, text: str, value: dict[str, Any], start: int) -> Document:
     """Read an object around the messages, or the only line of a file of lines."""
-    lists: dict[str, tuple[list[Any], list[Span], tuple[int, int]]] = {}
-    keys: dict[str, None] = {}
-
-    def member(key: str, position: int) -> int:
-        keys[key] = None
-        if key in _LISTS and text[position] == "[":
-            lists[key] = read_array(text, position)
-            return lists[key][2][1] + 1
-        return int(decode(text, position)[1])
-
-    read_object(text, start, member)
+    keys = list(value)
     is_entry = "role" in keys or "type" in keys
     for key in _LISTS:
         # An entry may have an output of its own; none has messages.
-        if key in lists and (key == "messages" or not is_entry):
-            return Document(name, text, *lists[key], tuple(other for other in keys if other != key))
+        if isinstance(value.get(key), list) and (key == "messages" or not is_entry):
+            around = tuple(other for other in keys if other != key)
+            opening = {part.name: part.start for part in parts_of(text, start)[0]}[key]
+            return _list_document(name, text, value[key], opening, around)
     if is_entry:
         return _lines_document(name, text, whole=True)
-    shown = ", ".join(list(keys)[:6]) or "nothing"
+    shown = ", ".join(keys[:6]) or "nothing"
     raise InvalidArgumentError(
         f"{name} is an object without a 'messages', 'input', 'output' or 'history' list (it holds "
         f"{shown}); "
@@ -178,7 +185,7 @@ def _object_document(name: str, text: str, start: int) -> Document:
 def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
     """Read one entry a line; `whole`: one entry on all the lines."""
     entries: list[Any] = []
-    spans: list[Span] = []
+    spans: list[Part] = []
     lead = 0
     number = 0
     while lead < len(text):
@@ -196,7 +203,7 @@ def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
                     f"sed -n {number}p FILE | rehydrate compact -"
                 )
             entries.append(entry)
-            spans.append(Span(lead, start, end))
+            spans.append(Part("", lead, start, end))
         lead = end
     return Document(name, text, entries, spans)
 
@@ -216,3 +223,27 @@ def _not_json(name: str, text: str, error: json.JSONDecodeError, line: int) -> I
     return InvalidArgumentError(
         f"line {line} of {name} is not JSON: {problem} at column {error.colno}; {remedy}"
     )
+
+
+def parts_of(text: str, opening: int) -> tuple[list[Part], int]:
+    """Return the parts of the object or the array whose bracket opens here, and where it closes.
+
+    The text must be JSON. Raises RecursionError where it is nested too deeply.
+
+    >>> parts_of('{"a": [1] }', 0)
+    ([Part(name='a', lead=1, start=6, end=9)], 10)
+    """
+    found = _engine.json_parts(text, opening)
+    if found is None:
+        raise RecursionError("JSON is nested too deeply")
+    parts = list(map(Part._make, found))
+    return parts, skip_blank(text, parts[-1].end if parts else opening + 1)
+
+
+_blank = re.compile(r"[ \t\r\n]*")
+
+
+def skip_blank(text: str, position: int) -> int:
+    """Return the position after the white space that JSON allows."""
+    blank = _blank.match(text, position)
+    return blank.end() if blank else position

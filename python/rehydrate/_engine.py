@@ -43,6 +43,10 @@ fair_share = _native.fair_share
 it is 100."""
 handles = _native.handles
 """The handles of sources and texts, the same in every store."""
+json_parts = _native.json_parts
+"""Of a text that is JSON the parts of the object or array that begins at an index: each one's name
+("" in an array), where the white space before it begins, and where its value begins and ends. None
+where it is nested too deeply."""
 isa = _native.isa
 """This machine's widest instructions that change an int8 model's results."""
 item_index = _native.ItemIndex

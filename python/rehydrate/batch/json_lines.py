@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rehydrate import _engine
-from rehydrate._json_text import Span, check_end, decode, read_array, read_object, skip_blank
+from rehydrate._document import Part, parts_of, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
 
@@ -28,7 +28,7 @@ class JsonConversation(NamedTuple):
 
     text: str
     messages: list[Any]
-    spans: list[Span]
+    spans: list[Part]
 
     @classmethod
     def read(cls, text: str) -> JsonConversation:
@@ -36,15 +36,13 @@ class JsonConversation(NamedTuple):
 
         >>> read = JsonConversation.read('[{"role": "user", "content": "hi"}]')
         >>> read.messages, read.spans
-        ([{'role': 'user', 'content': 'hi'}], [Span(lead=1, start=1, end=34)])
+        ([{'role': 'user', 'content': 'hi'}], [Part(name='', lead=1, start=1, end=34)])
         """
         with _said_of("messages", "no JSON list", "pass the JSON of a list of messages"):
             opening = skip_blank(text, 0)
             if text[opening : opening + 1] != "[":
                 raise json.JSONDecodeError("Expecting '['", text, opening)
-            messages, spans, (_, closing) = read_array(text, opening, "',' or ']'")
-            check_end(text, closing + 1)
-            return cls(text, messages, spans)
+            return cls(text, json.loads(text), parts_of(text, opening)[0])
 
     def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str:
         """Return kept messages as JSON: those that did not change as they are in the text.
@@ -54,8 +52,8 @@ class JsonConversation(NamedTuple):
         parts = []
         for message, index in zip(kept, indices, strict=True):
             if 0 <= index < len(self.messages) and message is self.messages[index]:
-                _, start, end = self.spans[index]
-                parts.append(self.text[start:end])
+                part = self.spans[index]
+                parts.append(self.text[part.start : part.end])
             else:
                 parts.append(as_json(message))
         return f"[{','.join(parts)}]"
@@ -143,18 +141,13 @@ class LineRow(NamedTuple):
 
 def _fields(text: str) -> dict[str, tuple[Any, str]]:
     """Return the values of an object's fields, each with its text letter for letter."""
-    fields: dict[str, tuple[Any, str]] = {}
-
-    def take(name: str, start: int) -> int:
-        value, end = decode(text, start)
-        fields[name] = value, text[start:end]
-        return end
-
     opening = skip_blank(text, 0)
     if text[opening : opening + 1] != "{":
         raise json.JSONDecodeError("Expecting '{'", text, opening)
-    check_end(text, read_object(text, opening, take))
-    return fields
+    values = json.loads(text)
+    return {
+        name: (values[name], text[start:end]) for name, _, start, end in parts_of(text, opening)[0]
+    }
 
 
 T = TypeVar("T")

@@ -16,5 +16,6 @@ mod seen_lines;
 
 pub use code_points::{code_points, lossy};
 pub use cut::{Capped, Options, cap, fair_share};
+pub use json::{Member, NotJson, json_members};
 pub use kinds::{Kind, kind_of};
 pub use seen_lines::{Repeat, SeenLines};

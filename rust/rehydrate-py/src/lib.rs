@@ -29,7 +29,7 @@ mod _native {
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
     #[pymodule_export]
-    use super::caps::{cap_text, fair_share, kind_of};
+    use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
     use super::directives::directives;
     #[pymodule_export]

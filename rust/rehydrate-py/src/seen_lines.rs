@@ -54,14 +54,20 @@ impl SeenLines {
     #[pyo3(signature = (text, source, without = Vec::new()))]
     fn add(&self, py: Python<'_>, text: Text, source: Py<PyAny>, without: Vec<(usize, usize)>) -> PyResult<()> {
         let seen = Seen(Arc::new((text, source)));
-        detached(py, || Ok(self.core().add(&seen, &without)))
+        detached(py, || {
+            self.core().add(&seen, &without);
+            Ok(())
+        })
     }
 
     /// Add the long strings of a tool's input; those that are among the entry's `own` are held as such.
     fn add_input(&self, py: Python<'_>, text: Text, own: Vec<Text>, source: Py<PyAny>) -> PyResult<()> {
         let seen = |text| Seen(Arc::new((text, source.clone_ref(py))));
         let (input, own) = (seen(text), own.into_iter().map(seen).collect::<Vec<_>>());
-        detached(py, || Ok(self.core().add_input(&input, &own)))
+        detached(py, || {
+            self.core().add_input(&input, &own);
+            Ok(())
+        })
     }
 
     /// The runs of lines of a text that were seen, each as long as possible, in order.

@@ -16,11 +16,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
+from rehydrate._document import parts_of, skip_blank
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code.home import Home
 
-_DECODER = json.JSONDecoder()
-_BLANKS = " \t\r\n"
 _INDENT = "  "
 
 
@@ -73,9 +72,9 @@ def with_hooks(text: str, groups: Mapping[str, Any]) -> str:
     if not text.strip():
         text = "{}\n"
     for event, group in groups.items():
-        hooks = _member(text, _start_of(text), "hooks")
+        hooks = _member(text, skip_blank(text, 0), "hooks")
         if hooks is None:
-            text = _added(text, _start_of(text), "hooks", {event: [group]}, 1)
+            text = _added(text, skip_blank(text, 0), "hooks", {event: [group]}, 1)
             continue
         own = _member(text, hooks.value_start, event)
         if own is None:
@@ -91,11 +90,11 @@ def without_hooks(text: str, is_ours: Callable[[Any], bool], keeps: Callable[[st
     An event, and the hooks, that are empty then are left out too, but for those that ``keeps`` says
     were there before: an event by its name, the hooks by "".
     """
-    while (hooks := _member(text, _start_of(text), "hooks")) is not None:
+    while (hooks := _member(text, skip_blank(text, 0), "hooks")) is not None:
         found = next(_ours(text, hooks, is_ours, keeps), None)
         if found is None:
             if not hooks.value and not keeps(""):
-                text = _removed(text, _start_of(text), hooks)
+                text = _removed(text, skip_blank(text, 0), hooks)
             break
         text = _removed(text, *found)
     return text
@@ -114,10 +113,6 @@ def _ours(
             yield event.value_start, ours[0]
 
 
-def _start_of(text: str) -> int:
-    return _skipped(text, 0)
-
-
 def _member(text: str, start: int, name: str) -> Part | None:
     """Return a member of the object that begins there; the last of its name counts, as for JSON."""
     found = None
@@ -129,18 +124,9 @@ def _member(text: str, start: int, name: str) -> Part | None:
 
 def _parts(text: str, start: int) -> Iterator[Part]:
     """Yield the parts of the object or the array that begins there; the text is valid."""
-    is_object = text[start] == "{"
-    at = _skipped(text, start + 1)
-    while text[at] not in "}]":
-        begin, name = at, ""
-        if is_object:
-            name, at = _DECODER.raw_decode(text, at)
-            at = _skipped(text, _skipped(text, at) + 1)  # after the colon
-        value, end = _DECODER.raw_decode(text, at)
-        yield Part(name, begin, at, end, value)
-        at = _skipped(text, end)
-        if text[at] == ",":
-            at = _skipped(text, at + 1)
+    for name, lead, value_start, end in parts_of(text, start)[0]:
+        value = json.loads(text[value_start:end])
+        yield Part(name, skip_blank(text, lead), value_start, end, value)
 
 
 def _added(text: str, start: int, name: str | None, value: Any, depth: int) -> str:
@@ -152,7 +138,7 @@ def _added(text: str, start: int, name: str | None, value: Any, depth: int) -> s
     if parts:
         end = parts[-1].end
         return f"{text[:end]},{indent}{part}{text[end:]}"
-    end = _skipped(text, start + 1)
+    end = skip_blank(text, start + 1)
     return f"{text[: start + 1]}{indent}{part}{indent[: -len(_INDENT)]}{text[end:]}"
 
 
@@ -161,16 +147,10 @@ def _removed(text: str, start: int, part: Part) -> str:
     parts = list(_parts(text, start))
     number = [each.start for each in parts].index(part.start)
     if len(parts) == 1:
-        return text[: start + 1] + text[_skipped(text, part.end) :]
+        return text[: start + 1] + text[skip_blank(text, part.end) :]
     if number:  # from the end of the one before, so that its layout goes too
         return text[: parts[number - 1].end] + text[part.end :]
     return text[: part.start] + text[parts[1].start :]
-
-
-def _skipped(text: str, at: int) -> int:
-    while text[at] in _BLANKS:
-        at += 1
-    return at
 
 
 Way = Literal["plugin", "settings", "codex"]

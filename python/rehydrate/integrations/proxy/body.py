@@ -7,10 +7,11 @@ that is written again may differ in blanks, escapes or numbers.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate._json_text import check_end, decode, read_array, read_object, skip_blank
+from rehydrate._document import parts_of, skip_blank
 from rehydrate.formats.anthropic import CACHE_MARKS, unmarked
 
 
@@ -70,28 +71,19 @@ def read_body(raw: bytes, key: str) -> Body:
     b'{"tools":[{"name":"f"}],"model": "m", "input": [{"b":2}], "n": 1}'
     """
     text = raw.decode()
-    fields: dict[str, Any] = {}
-    spans: dict[str, tuple[int, int]] = {}
-    items: list[Item] = []
-
-    def member(name: str, at: int) -> int:
-        if name in spans:
-            raise ValueError(f"{name!r} is there twice")
-        if name == key and text.startswith("[", at):
-            values, places, inside = read_array(text, at)
-            items.extend(
-                [Item(v, text[s.start : s.end]) for v, s in zip(values, places, strict=True)]
-            )
-            to = inside[1] + 1
-        else:
-            fields[name], to = decode(text, at)
-        spans[name] = at, to
-        return int(to)
-
     opening = skip_blank(text, 0)
     if not text.startswith("{", opening):
         raise ValueError("it isn't an object")
-    check_end(text, read_object(text, opening, member))
+    fields: dict[str, Any] = json.loads(text)
+    parts, _ = parts_of(text, opening)
+    spans = {part.name: (part.start, part.end) for part in parts}
+    if len(spans) < len(parts):
+        (twice, _), *_ = Counter(part.name for part in parts).most_common(1)
+        raise ValueError(f"{twice!r} is there twice")
+    items: list[Item] = []
+    if isinstance(fields.get(key), list):
+        entries = zip(fields.pop(key), parts_of(text, spans[key][0])[0], strict=True)
+        items = [Item(value, text[part.start : part.end]) for value, part in entries]
     return Body(text, fields, spans, items, key)
 
 

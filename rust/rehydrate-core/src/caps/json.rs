@@ -9,15 +9,17 @@ const MAX_DEPTH: usize = 960;
 
 /// Not JSON, or nested too deeply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotJson;
+pub struct NotJson;
 
 pub(super) type Result<T> = std::result::Result<T, NotJson>;
 
 /// An element of an array or a member of an object, with the span of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
+pub struct Member {
     /// Empty in an array.
     pub key: Vec<u32>,
+    /// Where the white space before it begins.
+    pub lead: usize,
     pub start: usize,
     pub end: usize,
 }
@@ -60,15 +62,25 @@ fn has(text: &[u32], at: usize, char: u8) -> bool {
 }
 
 /// The members of the array or object that starts at `start`, in their order.
+///
+/// # Errors
+/// [`NotJson`] where none starts there, and where its values are nested too deeply.
+pub fn json_members(text: &[u32], start: usize) -> Result<Vec<Member>> {
+    let &opening = text.get(start).ok_or(NotJson)?;
+    if is_in(opening, "[{") { members(text, start).collect() } else { Err(NotJson) }
+}
+
+/// The same, one by one.
 pub(super) fn members(text: &[u32], start: usize) -> Members<'_> {
     let is_object = is(text[start], b'{');
     let at = skip(text, start + 1);
     let is_done = has(text, at, if is_object { b'}' } else { b']' });
-    Members { text, at, is_object, is_done, pace: Pace(at) }
+    Members { text, lead: start + 1, at, is_object, is_done, pace: Pace(at) }
 }
 
 pub(super) struct Members<'a> {
     text: &'a [u32],
+    lead: usize,
     at: usize,
     is_object: bool,
     is_done: bool,
@@ -101,15 +113,17 @@ impl Members<'_> {
             self.at
         };
         let end = value_end(text, start)?;
+        let lead = self.lead;
         self.at = skip(text, end);
         if has(text, self.at, b',') {
-            self.at = skip(text, self.at + 1);
+            self.lead = self.at + 1;
+            self.at = skip(text, self.lead);
         } else if has(text, self.at, if self.is_object { b'}' } else { b']' }) {
             self.is_done = true;
         } else {
             return Err(NotJson);
         }
-        Ok(Member { key, start, end })
+        Ok(Member { key, lead, start, end })
     }
 }
 
