@@ -273,6 +273,8 @@ def _acknowledged(format: str) -> Any:  # noqa: A002
     if format == "openai_responses":
         content = [{"type": "output_text", "text": _ACKNOWLEDGED, "annotations": []}]
         return {"type": "message", "role": "assistant", "content": content}
+    if format == "bedrock":
+        return {"role": "assistant", "content": [{"text": _ACKNOWLEDGED}]}
     message = {"role": "assistant", "content": _ACKNOWLEDGED}
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}

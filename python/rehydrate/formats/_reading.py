@@ -312,6 +312,8 @@ def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noq
         from langchain_core.messages import HumanMessage
 
         return HumanMessage(text)
+    if format == "bedrock":
+        return {"role": "user", "content": [{"text": text}]}
     message = {"role": "user", "content": text}
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}

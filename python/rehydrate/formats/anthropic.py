@@ -287,8 +287,10 @@ def mark(message: Any) -> Any | None:
 
 
 def marks_in(value: Any) -> list[Mapping[str, Any]]:
-    """Return the cache marks of a tool, a block or a content."""
+    """Return the cache marks of a tool, a block or a content; Converse's points too."""
     if isinstance(value, Mapping):
+        if isinstance(point := value.get("cachePoint"), Mapping):
+            return [point]
         own = [value["cache_control"]] if _is_marked(value) else []
         return own + (marks_in(value.get("content")) if value.get("type") == "tool_result" else [])
     if isinstance(value, (list, tuple)):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
+from rehydrate.formats import bedrock
 from rehydrate.formats._reading import as_parts, json_object, readable_texts, type_of
 from rehydrate.formats.claude_code import merged_lines
 from rehydrate.formats.codex import items_of
@@ -148,6 +149,10 @@ def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMes
     return _anthropic(reader, messages, sources)
 
 
+def _bedrock(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+    return _anthropic(reader, [bedrock.as_anthropic(entry) for entry in entries])
+
+
 def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
     for index, entry in enumerate(entries, reader.first):
         role = normal_role(str(entry.get("role")))
@@ -275,6 +280,7 @@ def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessa
 
 _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessage]]] = {
     "anthropic": _anthropic,
+    "bedrock": _bedrock,
     "claude_code": _claude_code,
     "codex": _codex,
     "openai_chat": _openai_chat,

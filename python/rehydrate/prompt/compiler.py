@@ -17,7 +17,7 @@ from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
 from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
-from rehydrate.messages import PROVIDERS, Provider
+from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider
 from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.prompt.entries import History
@@ -64,8 +64,10 @@ def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPr
     segments, values, breakpoints = _with_marks(layout, ir, provider)
     request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
     unmarked = layout.values[tools:]
-    body = request["input" if provider == "openai_responses" else "messages"]
+    body = request[MESSAGES_KEY.get(provider, "messages")]
     shared = shared_segments(cache.valid, layout.segments[tools:])
+    if len(body) < len(values) - system:  # several messages became one
+        shared = 0
     start = _first_unvalidated(unmarked, shared) - (len(unmarked) - len(body))
     violations = _violations(body, target, original, start)
     # An IR that was rendered before has the notes of that time.

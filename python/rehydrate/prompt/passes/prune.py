@@ -10,7 +10,7 @@ from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation
+from rehydrate.messages import SYSTEM_APART, Conversation
 from rehydrate.prompt.counting import COUNTER, prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
@@ -102,7 +102,7 @@ class _Pruning:
         required = self._take_what_must_stay()
         self._check_required(required)
         left = room(ir.budget.target_tokens, provider) - required
-        if provider == "anthropic":
+        if provider in SYSTEM_APART:
             left -= _BEGINNING_TOKENS
         before = prompt_tokens(self._original)
         self._outlining = self._outlining.with_room(before, left, self._target)

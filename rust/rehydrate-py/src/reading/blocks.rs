@@ -169,7 +169,7 @@ impl<'py> At<'_, 'py> {
         })
     }
 
-    fn words(&self) -> String {
+    pub fn words(&self) -> String {
         match self {
             Self::Root(_, part) => (*part).to_owned(),
             Self::Key(above, key) => format!("{}.{key}", above.words()),
@@ -202,7 +202,8 @@ pub struct Body {
     pub is_uncommon: bool,
     /// Whether it may hold a thought.
     pub is_thoughtful: bool,
-    depth: usize,
+    /// Blocks around the one that is read: a result may hold blocks.
+    pub depth: usize,
 }
 
 impl Body {
