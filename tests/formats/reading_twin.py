@@ -137,7 +137,7 @@ def _read_chat(raw: object, index: int, notes: Notes) -> tuple[Message, bool]:
 
 
 def _thoughts(entry: Mapping[str, Any], role: str) -> list[Piece]:
-    for key in ("reasoning_content", "reasoning") if role == "assistant" else ():
+    for key in ("reasoning_content", "reasoning", "thinking") if role == "assistant" else ():
         reasoning = entry.get(key)
         if reasoning and isinstance(reasoning, str):
             return [Piece(reasoning, _THINKING)]

@@ -285,6 +285,15 @@ def test_media_and_errors_are_converted_both_ways() -> None:
     assert there["is_error"] is True
 
 
+def test_media_come_back_from_json_as_bytes() -> None:
+    blocks = [{"text": "seen"}, {"image": {"format": "png", "source": {"bytes": b"x"}}}]
+    entries = (message({"text": "Look."}, PDF), use("a"), result("a", content=blocks), SAID, USER)
+    prompt = compile(PromptIR(history=History(entries, "bedrock")), "bedrock")
+    again = compile(PromptIR.from_json(prompt.ir.to_json()), "bedrock")
+    assert again.messages == prompt.messages
+    assert str(again.messages).count("b'") == 2
+
+
 def test_a_loop_of_ones_own_reads_calls_and_writes_results() -> None:
     call = ToolCall.read(use("a", input={"x": 1})["content"][0])
     assert call is not None and (call.id, call.arguments()) == ("a", {"x": 1})

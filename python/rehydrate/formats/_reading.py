@@ -173,6 +173,7 @@ MEDIA_BLOCKS = frozenset(
     {
         *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
         *("file", "container_upload", "input_file", "computer_screenshot", "media"),
+        "document_url",
     }
 )
 """Pictures and files of any provider or gateway; each costs a constant."""

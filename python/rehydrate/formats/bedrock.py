@@ -15,6 +15,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
+from operator import is_
 from typing import Any
 
 from rehydrate.errors import Violation
@@ -287,10 +288,11 @@ def _source(key: str, value: Mapping[str, Any], for_rules: bool) -> dict[str, An
         content = _as_anthropic(_blocks(source["content"]), is_assistant=False, for_rules=for_rules)
         return {"type": "content", "content": content}
     data = source.get("bytes")
-    if not isinstance(data, (bytes, bytearray)) or for_rules:
+    if not isinstance(data, (bytes, bytearray, str)) or for_rules:
         return {}  # in S3, where other providers have no access
     media_type = _MEDIA_TYPES.get(str(kind)) or f"{key}/{kind}"
-    return {"type": "base64", "media_type": media_type, "data": b64encode(data).decode()}
+    data = data if isinstance(data, str) else b64encode(data).decode()
+    return {"type": "base64", "media_type": media_type, "data": data}
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
@@ -348,18 +350,39 @@ def user(text: str) -> dict[str, Any]:
 
 
 def own(entry: Any) -> Any:
-    """Return a message with role and content only, as a list; the API refuses all else.
+    """Return a message with role and content only, as a list; the API refuses all else. Media that
+    were in JSON, in base64, are bytes again: botocore would encode the base64.
 
     >>> own({"role": "user", "content": "hi", "id": 1})
     {'role': 'user', 'content': [{'text': 'hi'}]}
     """
     content = entry.get("content")
-    if len(entry) == 2 and not isinstance(content, str):
+    blocks = _blocks(content)
+    sent = [_with_bytes(block) for block in blocks]
+    is_same = not isinstance(content, str) and all(map(is_, sent, blocks))
+    if len(entry) == 2 and is_same:
         return entry
-    return {
-        "role": entry.get("role"),
-        "content": _blocks(content) if isinstance(content, str) else content,
-    }
+    return {"role": entry.get("role"), "content": content if is_same else sent}
+
+
+def _with_bytes(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    key = _key(block)
+    value = block.get(key)
+    if not isinstance(value, Mapping):
+        return block
+    if key == "toolResult":
+        inner = _blocks(value.get("content"))
+        sent = [_with_bytes(each) for each in inner]
+        is_same = all(map(is_, sent, inner))
+        return block if is_same else {key: {**value, "content": sent}}
+    source = value.get("source") if key in _MEDIA or key == "document" else None
+    data = source.get("bytes") if isinstance(source, Mapping) else None
+    if not isinstance(source, Mapping) or not isinstance(data, str):
+        return block
+    try:
+        return {key: {**value, "source": {**source, "bytes": b64decode(data)}}}
+    except ValueError:
+        return block
 
 
 def system_blocks(message: Mapping[str, Any]) -> list[Any]:
