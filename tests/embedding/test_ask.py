@@ -10,7 +10,7 @@ import pytest
 
 from rehydrate import Embedder
 from rehydrate.embedding.cache import VectorCache
-from rehydrate.embedding.cached_rows import ask
+from rehydrate.embedding.choice import ask
 from tests.embedding.doubles import Counting, lengths
 
 

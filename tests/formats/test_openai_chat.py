@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from rehydrate import PromptIR, compile, lint
 from rehydrate.formats import detect_format, parse, validate
 from rehydrate.messages import PieceKind
+from rehydrate.prompt import History
 
 USER = {"role": "user", "content": "hi"}
 
@@ -194,7 +196,7 @@ def test_what_ollama_sends_breaks_no_rule_and_pairs_by_the_tools_name():
     read = parse(OLLAMA)
     assert read.messages[0].images == 1
     assert read.messages[1].pieces[0] == ("I ask both.", PieceKind.THINKING)
-    sent = compile(PromptIR(history=History(tuple(OLLAMA))), "anthropic").messages
+    sent = compile(PromptIR(history=History(tuple(OLLAMA), "openai_chat")), "anthropic").messages
     assert sent[0]["content"][1]["source"]["media_type"] == "image/jpeg"
     asked = {block["id"]: block["name"] for block in sent[1]["content"]}
     answered = {block["tool_use_id"]: block["content"] for block in sent[2]["content"]}
@@ -213,3 +215,32 @@ def test_what_mistral_sends_breaks_no_rule_and_is_of_known_types():
     read = parse(MISTRAL)
     assert read.messages[0].images == 1
     assert [piece.kind for piece in read.messages[1].pieces] == [PieceKind.THINKING, PieceKind.TEXT]
+
+
+# Plain role/content messages: lenient, each a unit of its own.
+
+
+def test_every_message_is_a_unit_and_unknown_roles_are_kept_as_they_are():
+    roles = ["system", "user", "Caroline", "tool_result"]
+    conversation = parse([{"role": role, "content": f"I am {role}"} for role in roles])
+    assert conversation.format == "plain"
+    assert [unit.members for unit in conversation.units] == [(0,), (1,), (2,), (3,)]
+    assert [message.role for message in conversation.messages] == [*roles[:3], "tool"]
+    assert conversation.messages[3].pieces[0].kind == PieceKind.TOOL_RESULT
+
+
+def test_text_parts_and_a_missing_content_are_read():
+    parts = [{"type": "text", "text": "one"}, "two", {"type": "text", "text": ""}]
+    entries = [{"role": "user", "content": parts}, {"role": "assistant"}]
+    first, second = parse(entries).messages
+    assert [piece.text for piece in first.pieces] == ["one", "two"]
+    assert second.pieces == ()
+    (violation,) = validate(entries)
+    assert (violation.index, violation.rule) == (1, "null_content_without_calls")
+
+
+@pytest.mark.parametrize(("first", "user_first"), [("user", True), ("assistant", False)])
+def test_a_list_that_starts_with_the_user_goes_on_doing_so(first, user_first):
+    roles = ["system", first, "assistant"]
+    conversation = parse([{"role": role, "content": "x"} for role in roles])
+    assert conversation.user_first is user_first

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.compact.scoring import ProfileName, Scoring
     from rehydrate.compact.signals import Memory
-    from rehydrate.embedding.protocol import Model
+    from rehydrate.embedding.choice import Model
     from rehydrate.formats import FormatName
     from rehydrate.messages import Provider
 

@@ -103,14 +103,6 @@ class ArchiveTarget(NamedTuple):
         return ArchiveWriter(self, conversation, entries, origins)
 
 
-class Archived(NamedTuple):
-    """The result of the writes of one compaction."""
-
-    novel: NovelMemories = NovelMemories()
-    handles: Mapping[int, str] = {}
-    """Index of a dropped message -> its handle in memory."""
-
-
 class ArchiveWriter:
     """Writes what one compaction drops, with the conversation as provenance."""
 
@@ -131,10 +123,13 @@ class ArchiveWriter:
         """The writes that failed, and why."""
         self._handle_of_text: dict[str, str] = {}
 
-    def write(self, decision: Decision, excerpts: Excerpts | None) -> Archived:
-        """Write novel memories, dropped messages, and the whole texts of excerpts."""
+    def write(
+        self, decision: Decision, excerpts: Excerpts | None
+    ) -> tuple[NovelMemories, Mapping[int, str]]:
+        """Write novel memories, dropped messages, and the whole texts of excerpts; return what is
+        novel, and index -> handle in memory, for dropped messages."""
         if self._target is None:
-            return Archived()
+            return NovelMemories(), {}
         archive, dropped = self._target.archive, decision.dropped_units
         partial = excerpts.partial_texts() if excerpts else ()
         try:
@@ -144,13 +139,13 @@ class ArchiveWriter:
             added = self._add([*novel, *messages.values(), *texts.values()])
         except Exception as error:
             self._give_up(error, "nothing of this compaction is kept")
-            return Archived()
+            return NovelMemories(), {}
         handles = iter([handle for handle, _ in added[len(novel) :]])
         handle_of = {index: next(handles) for index in messages}
         self._handle_of_text |= zip(texts, handles, strict=True)
         created = [item.kind for item, (_, is_new) in zip(novel, added, strict=False) if is_new]
         kinds = {kind: created.count(kind) for kind in dict.fromkeys(created)}
-        return Archived(NovelMemories(len(created), kinds), handle_of)
+        return NovelMemories(len(created), kinds), handle_of
 
     def handle_of(self, message: Message, text: str) -> str:
         """Return the handle of the whole of a text that is kept in part; "" if it has none."""
@@ -171,17 +166,18 @@ class ArchiveWriter:
         `degraded`."""
         if self._target is None or not self._target.archive.episode or not stats.changed:
             return stats
-        before = len(self.problems)
-        self._write_episode(episode_text(stats))
-        return stats._replace(degraded=(*stats.degraded, *self.problems[before:]))
-
-    def _write_episode(self, text: str) -> None:
         from rehydrate.memory.items import MemoryItem
 
+        text = (
+            f"{stats.before_tokens}->{stats.after_tokens} tokens, "
+            f"{stats.covered_pct:.0f}% dropped as memory-covered"
+        )
         try:
             self._add([MemoryItem(text, kind=EPISODE, **self._origin())])
         except Exception as error:
             self._give_up(error, "the episode is not recorded")
+            return stats._replace(degraded=(*stats.degraded, self.problems[-1]))
+        return stats
 
     def _add(self, items: Sequence[MemoryItem]) -> list[tuple[str, bool]]:
         """Store the items; return for each its handle, and whether it is new."""
@@ -201,17 +197,17 @@ class ArchiveWriter:
         for index, _, coverage in dropped:
             unit = self._conversation.units[index]
             text = unit_text(unit)
-            if unit.is_system or not is_novel(text, coverage):
+            if unit.is_system or coverage >= COVERED or len(text.encode()) < MIN_BYTES:
                 continue
             # Redact before truncating: the redactor would not recognise half a secret.
-            redacted = self._redacted(text)
+            redacted = text if self._redactor is None else self._redactor(text).text
             items.append(
                 self._item(
                     truncated(redacted),
                     redacted != text,
                     unit.messages[0],
                     kind=unit_kind(unit),
-                    confidence=confidence_of(coverage),
+                    confidence=0.5 + 0.25 * (1 - coverage),
                 )
             )
         return items
@@ -275,10 +271,6 @@ class ArchiveWriter:
             "metadata": {"role": valid_unicode(message.role), "index": self._index(message)},
         }
 
-    def _redacted(self, text: str) -> str:
-        redactor = self._redactor
-        return text if redactor is None else redactor(text).text
-
     def _redacted_json(self, text: str) -> str:
         """Return the JSON of a message with its strings redacted.
 
@@ -315,14 +307,6 @@ class ArchiveWriter:
         import hashlib  # slow to load, and rarely needed
 
         return hashlib.sha256(first).hexdigest()[:_THREAD_HASH_CHARACTERS]
-
-
-def episode_text(stats: Stats) -> str:
-    """Return a compaction as a line: ``48200->18600 tokens, 61% dropped as memory-covered``."""
-    return (
-        f"{stats.before_tokens}->{stats.after_tokens} tokens, "
-        f"{stats.covered_pct:.0f}% dropped as memory-covered"
-    )
 
 
 def message_json(entry: Any) -> str:
@@ -419,11 +403,6 @@ def kind_of(text: str, *, is_assistant: bool) -> str:
     return EPISODE
 
 
-def confidence_of(coverage: float) -> float:
-    """Return the confidence of a novel memory, higher the less memory covers it."""
-    return 0.5 + 0.25 * (1 - coverage)
-
-
 def unit_text(unit: Unit) -> str:
     """Return the text, calls and results of a unit, without thinking."""
     texts = [text_without_thinking(message) for message in unit.messages]
@@ -443,11 +422,6 @@ def unit_kind(unit: Unit) -> str:
     ]
     text = truncated(valid_unicode("\n".join(texts)).strip())
     return kind_of(text, is_assistant=unit.role == "assistant")
-
-
-def is_novel(text: str, coverage: float) -> bool:
-    """Return whether a text is worth a memory: long enough, and not in memory yet."""
-    return coverage < COVERED and len(text.encode()) >= MIN_BYTES
 
 
 def truncated(text: str) -> str:

@@ -20,7 +20,7 @@ from rehydrate._engine import COUNTERS, check_counter
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.compact.scoring import PROFILES, Scoring
 from rehydrate.compact.signals import Deadline, Memory
-from rehydrate.embedding.choice import model_of
+from rehydrate.embedding.choice import Model, model_of
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS, Conversation
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rehydrate.compact.archive import Archive, ArchiveTarget
     from rehydrate.compact.scoring import ProfileName
     from rehydrate.embedding.onnx import NamedModel
-    from rehydrate.embedding.protocol import Model
     from rehydrate.formats import FormatName
     from rehydrate.messages import Provider
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate import _engine
 from rehydrate._concurrency.workers import waiting
@@ -19,8 +19,8 @@ from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
     from rehydrate import _native
+    from rehydrate.embedding.choice import Model
     from rehydrate.embedding.onnx import NamedModel
-    from rehydrate.embedding.protocol import Model
 
 
 MIN_EMBEDDED_TEXTS = 64
@@ -71,15 +71,7 @@ class Embedded(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-class VectorArguments(TypedDict):
-    """The vectors as arguments of the engine's `select`."""
-
-    vectors: Any
-    places: list[int] | None
-    query_vector: Any
-
-
-def vector_arguments(vectors: Vectors | None) -> VectorArguments:
+def vector_arguments(vectors: Vectors | None) -> dict[str, Any]:
     """Return the vectors as arguments of the engine's `select`; None: no vectors."""
     if vectors is None:
         return {"vectors": None, "places": None, "query_vector": None}
@@ -115,7 +107,7 @@ def model_vectors(
     Those are all messages if the signals are raw or with `embed_all`. With a calibrated query they
     are the best of the ranking. Without a query it is the newest alone, to test the model.
     """
-    from rehydrate.embedding.cached_rows import ask
+    from rehydrate.embedding.choice import ask
 
     texts = [message.text for message in conversation.messages]
     ranked = prepared.rank(query) if calibrated and query else []
@@ -131,7 +123,8 @@ def model_vectors(
 
     total = len(batch.texts)
     embedded = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
-    fallback = _fallback(prepared, calibrated=calibrated and query is not None)
+    has_builtin = calibrated and query is not None and prepared.dim is not None
+    fallback = "with the built-in model" if has_builtin else "without vectors"
     troubles = "; ".join(attempt.troubles)
     problems = []
     if deadline is not None and embedded < total and time.monotonic() >= deadline.instant:
@@ -183,20 +176,6 @@ def _positions_to_embed(texts: list[str], ranked: list[int], *, embed_all: bool)
         newest_first = range(len(texts) - 1, -1, -1)
         ranked = list(dict.fromkeys([*ranked, *newest_first]))
     return [position for position in ranked if texts[position] and not texts[position].isspace()]
-
-
-def _fallback(prepared: _native.Prepared, *, calibrated: bool) -> str:
-    """Return what stands in for missing vectors, as words of an error."""
-    if calibrated and prepared.dim is not None:
-        return "with the built-in model"
-    return "without vectors"
-
-
-def _message_rows(vectors: Vectors | None, prepared: _native.Prepared, *, is_builtin: bool) -> Any:
-    """Return a row for every message, all of one model: two vector spaces are never mixed."""
-    if vectors is not None:
-        return vectors.by_message()
-    return _engine.message_vectors(prepared) if is_builtin and prepared.dim is not None else None
 
 
 RECALLED_NEIGHBOURS = 3
@@ -263,13 +242,16 @@ def external_signals(
         )
     if memory is None or not conversation.messages:
         return ExternalSignals(embedded.vectors, None, embedded.problems)
+    queries: Any = None
+    # All rows are of one model: two vector spaces are never mixed.
     if _recalls_texts(memory):
         queries = [valid_unicode(text_without_thinking(each)) for each in conversation.messages]
-    else:
-        queries = _message_rows(embedded.vectors, prepared, is_builtin=model is None)
-    covered = _memory_coverage(memory, queries)
-    problems = (*embedded.problems, *covered.problems)
-    return ExternalSignals(embedded.vectors, covered.shares, problems)
+    elif embedded.vectors is not None:
+        queries = embedded.vectors.by_message()
+    elif model is None and prepared.dim is not None:
+        queries = _engine.message_vectors(prepared)
+    coverage, problems = _memory_coverage(memory, queries)
+    return ExternalSignals(embedded.vectors, coverage, (*embedded.problems, *problems))
 
 
 def recalls_vectors(memory: Memory | None) -> bool:
@@ -295,19 +277,14 @@ def valid_unicode(text: str) -> str:
     return text
 
 
-class _Coverage(NamedTuple):
-    shares: list[float] | None = None
-    """For each message the largest similarity; None if nothing is known."""
-    problems: tuple[str, ...] = ()
-
-
-def _memory_coverage(memory: Memory, queries: Any) -> _Coverage:
-    """Ask a memory once what it holds of all messages; a memory that fails covers nothing.
+def _memory_coverage(memory: Memory, queries: Any) -> tuple[list[float] | None, tuple[str, ...]]:
+    """Ask a memory once what it holds of all messages: return the largest similarity of each, and
+    the problems. A memory that fails covers nothing.
 
     `queries` are texts or rows of vectors, one a message; None where there are no vectors.
     """
     if queries is None:
-        return _Coverage(None, ("memory: no vectors to recall with; nothing counts as covered",))
+        return None, ("memory: no vectors to recall with; nothing counts as covered",)
     try:
         with waiting():  # a memory of the caller's may be behind a network
             recalled = list(memory.recall(queries, RECALLED_NEIGHBOURS))
@@ -315,13 +292,12 @@ def _memory_coverage(memory: Memory, queries: Any) -> _Coverage:
             raise ValueError(f"{len(recalled)} rows for {len(queries)} messages")
         rows = [_finite_numbers(row) for row in recalled]
     except Exception as error:
-        problem = f"memory: {safe_error_text(error, 'memory')}; nothing counts as covered"
-        return _Coverage(None, (problem,))
+        return None, (f"memory: {safe_error_text(error, 'memory')}; nothing counts as covered",)
     shares = [max(row, default=0.0) for row in rows]
     troubles = getattr(memory, "degraded", ())
     if troubles and not any(rows):  # an embedder that failed leaves every row empty
-        return _Coverage(shares, (f"memory: {troubles[-1]}; nothing counts as covered",))
-    return _Coverage(shares)
+        return shares, (f"memory: {troubles[-1]}; nothing counts as covered",)
+    return shares, ()
 
 
 def _finite_numbers(similarities: Any) -> list[float]:

@@ -25,22 +25,15 @@ WAITS = "waits for the end of the turn"
 """The reason why a unit is kept that could go, where no change is safe."""
 
 
-class WithoutThinking(NamedTuple):
+class Stripped(NamedTuple):
     """A conversation read without its thinking; indices are those of the caller's list."""
 
     conversation: Conversation
     entries: Sequence[Any]
     """Parallel to the caller's list: None for an entry of nothing but thinking."""
-
-
-class Stripped(NamedTuple):
-    """The same, with the tokens of the thinking."""
-
-    conversation: Conversation
-    entries: Sequence[Any]
-    tokens: dict[int, int]
+    tokens: Mapping[int, int] = {}
     """Index of each message that was changed or removed -> the tokens it lost."""
-    unit_tokens: dict[int, int]
+    unit_tokens: Mapping[int, int] = {}
     """Unit -> the tokens it lost, for units of which something is left."""
 
 
@@ -55,11 +48,11 @@ def apply_thinking_policy(
     The entries are not changed.
     """
     if policy != "strip":
-        return Stripped(conversation, entries, {}, {})
+        return Stripped(conversation, entries)
     rest, stripped = without_thinking(conversation, entries)
     changed = _changed_indices(conversation, stripped, entries)
     if not changed:
-        return Stripped(conversation, entries, {}, {})
+        return Stripped(conversation, entries)
     before = {message.index: message for message in conversation.messages}
     after = {message.index: message for message in rest.messages}
     tokens = _lost_tokens(
@@ -149,16 +142,6 @@ def why_waiting(model: str) -> str:
     )
 
 
-class KeptEntries(NamedTuple):
-    """The kept entries of a compaction, without stale thinking."""
-
-    indices: list[int]
-    entries: list[Any]
-    """Parallel to the indices."""
-    tokens: dict[int, int]
-    """Index of each message that was changed or removed -> the tokens it lost."""
-
-
 def without_stale_thinking(
     conversation: Conversation,
     indices: Sequence[int],
@@ -166,8 +149,9 @@ def without_stale_thinking(
     first_change: int,
     excerpts: Mapping[int, Message],
     counter: str | _engine.CustomCounter,
-) -> KeptEntries:
-    """Return the kept entries without the thinking from ``first_change`` on.
+) -> tuple[list[int], list[Any], dict[int, int]]:
+    """Return the kept entries without the thinking from ``first_change`` on: their indices, the
+    entries, and index -> tokens lost, for each message that was changed or removed.
 
     ``excerpts`` maps an index to its message, for messages that are kept in part.
     """
@@ -175,7 +159,7 @@ def without_stale_thinking(
     after = dict(zip(indices[start:], entries[start:], strict=True))
     with_thoughts = [index for index in conversation.thoughtful_indices() if index in after]
     if not with_thoughts:
-        return KeptEntries([*indices], [*entries], {})
+        return [*indices], [*entries], {}
     # What a message of thinking alone becomes may depend on the one before.
     first = max(start - 1, 0)
     stripped = formats.FORMATS[conversation.format].without_thinking(entries[first:])
@@ -188,7 +172,7 @@ def without_stale_thinking(
     whole = {message.index: message for message in conversation.messages} if changed else {}
     before = [excerpts.get(index, whole[index]) for index in changed]
     rest = [_without_thoughts(each, after[each.index], conversation.format) for each in before]
-    return KeptEntries(
+    return (
         [*indices[:start], *(index for index in after if after[index] is not None)],
         [*entries[:start], *(entry for entry in after.values() if entry is not None)],
         _lost_tokens(before, rest, counter),
@@ -217,11 +201,14 @@ def _lost_tokens(
     }
 
 
-def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> WithoutThinking:
-    """Return the conversation of these entries without its thinking, but for an open tool loop."""
+def without_thinking(
+    conversation: Conversation, entries: Sequence[Any]
+) -> tuple[Conversation, Sequence[Any]]:
+    """Return the conversation of these entries without its thinking, but for an open tool loop, and
+    its entries: None for one of nothing but thinking."""
     stripped = formats.FORMATS[conversation.format].without_thinking(entries)
     if not _changed_indices(conversation, stripped, entries):
-        return WithoutThinking(conversation, entries)
+        return conversation, entries
     # Without thoughts first: a thought that stands alone behind results does not answer them, and
     # must not hide that the loop is open.
     rest = _reread(conversation, stripped)
@@ -230,7 +217,7 @@ def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> With
         start, _ = found
         stripped[start:] = entries[start:]
         rest = _reread(conversation, stripped)
-    return WithoutThinking(rest, stripped)
+    return rest, stripped
 
 
 def _changed_indices(

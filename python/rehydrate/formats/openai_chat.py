@@ -188,9 +188,9 @@ def _nameless_calls(
     found: dict[str | None, str] = {}
     for number, (call, said) in enumerate(zip(made, entry.get("tool_calls") or (), strict=False)):
         function = said.get("function")
-        if call is None and isinstance(function, Mapping):
-            if isinstance(function.get("arguments"), Mapping):
-                found[f"ollama:{index}:{number}"] = str(function.get("name"))
+        arguments = function.get("arguments") if isinstance(function, Mapping) else None
+        if call is None and isinstance(function, Mapping) and isinstance(arguments, Mapping):
+            found[f"ollama:{index}:{number}"] = str(function.get("name"))
     return found
 
 
