@@ -2,6 +2,7 @@
 
 anthropic_conversations()   openai_chat_conversations()   openai_responses_items()
 claude_code_transcripts()   plain_conversations()         langchain_messages()
+bedrock_conversations()     codex_rollouts()
 conversations()             (format name, entries) of any of them
 damaged(entries)            the same with one to three entries dropped, doubled, swapped ...
 kept_units(conversation)    positions of units that a compaction may keep
@@ -496,8 +497,92 @@ def _codex(draw: Draw, max_turns: int) -> list[Entry]:
     return entries
 
 
+def bedrock_conversations(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
+    """Generate Converse messages that the API takes; they may end in an open tool loop."""
+    return _bedrock(max_turns)
+
+
+@st.composite
+def _bedrock(draw: Draw, max_turns: int) -> list[Entry]:
+    numbers = count()
+    entries: list[Entry] = []
+    if draw(st.booleans()):
+        entries.append({"role": "system", "content": [{"text": draw(texts)}]})
+    entries.append({"role": "user", "content": [{"text": draw(texts)}]})
+    for turn in range(draw(st.integers(0, max_turns))):
+        kind = draw(st.sampled_from(["said", "thought", "cited", "server", "tool", "tool"]))
+        thought = draw(_bedrock_thoughts())
+        said, asked = [{"text": draw(texts)}], draw(_bedrock_questions(turn))
+        if kind == "thought":
+            said = [thought, *said]
+        elif kind == "cited":
+            said = [{"citationsContent": {"content": said, "citations": []}}]
+        elif kind == "server":
+            call = {"toolUseId": f"srv_{turn}", "name": "search", "input": {}}
+            found = {"toolUseId": f"srv_{turn}", "type": "found", "content": said}
+            call["type"] = "server_tool_use"
+            said = [{"toolUse": call}, {"toolResult": found}, *said]
+        elif kind == "tool":
+            ids = [f"tooluse_{next(numbers)}" for _ in range(draw(st.integers(1, 3)))]
+            uses = [
+                {"toolUse": {"toolUseId": call, "name": draw(names), "input": draw(inputs)}}
+                for call in ids
+            ]
+            said = [*([thought] if draw(st.booleans()) else said), *uses]
+            results = [draw(_bedrock_results(call)) for call in draw(st.permutations(ids))]
+            asked = [*results, *(asked if draw(st.integers(0, 3)) == 0 else [])]
+        entries.append({"role": "assistant", "content": said})
+        entries.append({"role": "user", "content": asked})
+    if draw(st.booleans()):
+        use = {"toolUse": {"toolUseId": "open", "name": draw(names), "input": draw(inputs)}}
+        entries.append({"role": "assistant", "content": [use]})
+    marked = draw(st.lists(st.integers(0, len(entries) - 1), unique=True, max_size=4))
+    for place in marked:
+        entries[place]["content"].append({"cachePoint": {"type": "default"}})
+    return entries
+
+
+def _bedrock_thoughts() -> st.SearchStrategy[Entry]:
+    return st.one_of(
+        texts.map(lambda text: {"reasoningText": {"text": text, "signature": "c2ln"}}),
+        st.just({"redactedContent": b"opaque"}),
+    ).map(lambda thought: {"reasoningContent": thought})
+
+
+_BEDROCK_IMAGE = {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}
+
+
+def _bedrock_questions(turn: int) -> st.SearchStrategy[list[Entry]]:
+    def document(text: str, source: Entry) -> Entry:
+        return {"document": {"name": f"file {turn} {len(text)}", "format": "txt", "source": source}}
+
+    few = st.none() if turn > 4 else texts.map(lambda text: document(text, {"text": text}))
+    blocks = st.one_of(
+        texts.map(lambda text: {"guardContent": {"text": {"text": text}}}),
+        st.just(_BEDROCK_IMAGE),
+    )
+    return st.builds(
+        lambda text, block, file: [{"text": text}, *block, *([file] if file else [])],
+        texts,
+        st.lists(blocks, max_size=1),
+        st.one_of(st.none(), few),
+    )
+
+
+def _bedrock_results(call: str) -> st.SearchStrategy[Entry]:
+    blocks = st.one_of(
+        texts.map(lambda text: {"text": text}),
+        inputs.map(lambda value: {"json": value}),
+        st.just(_BEDROCK_IMAGE),
+    )
+    return st.lists(blocks, max_size=3).map(
+        lambda content: {"toolResult": {"toolUseId": call, "content": content}}
+    )
+
+
 BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
     "anthropic": anthropic_conversations,
+    "bedrock": bedrock_conversations,
     "openai_chat": openai_chat_conversations,
     "openai_responses": openai_responses_items,
     "langchain": langchain_messages,

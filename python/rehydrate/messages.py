@@ -130,9 +130,16 @@ def normal_role(role: str) -> str:
     return _NORMAL_ROLES.get(role, role)
 
 
-Provider = Literal["anthropic", "openai_chat", "openai_responses"]
+Provider = Literal["anthropic", "openai_chat", "openai_responses", "bedrock"]
 FormatName = Literal[
-    "claude_code", "codex", "openai_responses", "openai_chat", "anthropic", "langchain", "plain"
+    "claude_code",
+    "codex",
+    "openai_responses",
+    "openai_chat",
+    "anthropic",
+    "bedrock",
+    "langchain",
+    "plain",
 ]
 FORMAT_NAMES: tuple[FormatName, ...] = get_args(FormatName)
 """The formats of messages, in the order of their detection (`rehydrate.formats.FORMATS`)."""
@@ -142,4 +149,14 @@ PROVIDER_OF: Mapping[str, Provider] = {"claude_code": "anthropic", "codex": "ope
 line means depends on other lines."""
 
 
-PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai_chat", "openai_responses")
+PROVIDERS: tuple[Provider, ...] = get_args(Provider)
+
+SYSTEM_APART: frozenset[str] = frozenset({"anthropic", "bedrock"})
+"""The providers whose requests have the system prompt in a field of its own, and whose messages
+begin with the user's."""
+
+CACHE_MARKED: frozenset[str] = frozenset({"anthropic", "bedrock"})
+"""The providers whose requests mark what is cached; the others cache prefixes by themselves."""
+
+MESSAGES_KEY: Mapping[str, str] = {"openai_responses": "input"}
+"""The argument that holds the messages, where it is not `messages`."""

@@ -46,6 +46,7 @@ MEDIA_BLOCKS = frozenset(
     {
         *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
         *("file", "container_upload", "input_file", "computer_screenshot", "media"),
+        "document_url",
     }
 )
 """Pictures and files of any provider or gateway; each costs a constant."""
@@ -65,7 +66,7 @@ _READABLE_BLOCKS = STATE_BLOCKS | frozenset(
         *("server_tool_call", "server_tool_result", "web_search_call", "file_search_call"),
         *("code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools"),
         *("mcp_approval_request", "mcp_approval_response", "citation", "logs", "tool_addition"),
-        *("tool_removal", "fallback", "cache_point", "cachePoint"),
+        *("tool_removal", "fallback", "cache_point", "cachePoint", "reference"),
     }
 )
 """Blocks of known types, of which the strings that a model reads are read."""
@@ -287,7 +288,11 @@ class Draft:
             self.answers.append(answer)
         content = block.get("content")
         if name == "thinking":
-            self.add(block.get("thinking"), PieceKind.THINKING)
+            thought = block.get("thinking")
+            if isinstance(thought, (list, tuple)):
+                self.add_readable(thought, PieceKind.THINKING)
+            else:
+                self.add(thought, PieceKind.THINKING)
         elif name == "tool_result":
             place = f"{part}.content"
             if isinstance(content, Mapping):

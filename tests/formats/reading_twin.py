@@ -19,6 +19,7 @@ from rehydrate.formats._reading import (
 from rehydrate.formats.openai_chat import function_id, state_blocks
 from rehydrate.formats.thinking import THINKING_BLOCKS, is_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+from tests.formats import bedrock_twin
 from tests.formats.blocks_twin import Draft, Notes, as_content, has_only_results, readable_texts
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
@@ -39,11 +40,13 @@ def read_slowly(name: str, entries: Sequence[Any]) -> Conversation:
     for index, entry in enumerate(entries):
         message, is_linked = _READERS[name](entry, index, notes)
         messages.append(message)
-        if name == "anthropic" and {*roles} - {"system"}:
+        if name in ("anthropic", "bedrock") and {*roles} - {"system"}:
             is_amid = message.role == "system"
             is_behind_one = roles[-1] == "system" and message.role == "assistant"
             links += [(index - 1, index)] if is_amid or is_behind_one else []
         roles.append(message.role)
+        if name == "bedrock" and roles[-2:-1] == ["assistant"]:
+            links.append((index - 1, index))
         if name == "anthropic" and message.role == "assistant":
             links += [] if before is None else [(before, index)]
             before = index if is_linked else None
@@ -54,8 +57,9 @@ def read_slowly(name: str, entries: Sequence[Any]) -> Conversation:
         elif name == "openai_chat":
             before = index if is_linked else None
     others = [message.role for message in messages if message.role != "system"]
-    user_first = name == "anthropic" or (name == "plain" and others[:1] == ["user"])
-    bound = _opening_thought(entries, messages) if name == "anthropic" else ()
+    user_first = name in ("anthropic", "bedrock") or (name == "plain" and others[:1] == ["user"])
+    is_claudes = name in ("anthropic", "bedrock")
+    bound = _opening_thought(entries, messages) if is_claudes else ()
     units = group(messages, links)
     made = Conversation(name, tuple(messages), units, (), user_first)
     return notes.added_to(made, bound=bound, opening=bound)
@@ -133,7 +137,7 @@ def _read_chat(raw: object, index: int, notes: Notes) -> tuple[Message, bool]:
 
 
 def _thoughts(entry: Mapping[str, Any], role: str) -> list[Piece]:
-    for key in ("reasoning_content", "reasoning") if role == "assistant" else ():
+    for key in ("reasoning_content", "reasoning", "thinking") if role == "assistant" else ():
         reasoning = entry.get(key)
         if reasoning and isinstance(reasoning, str):
             return [Piece(reasoning, _THINKING)]
@@ -315,7 +319,18 @@ def _read_lines(
     return messages, links, ignored
 
 
-_READERS = {"anthropic": _read_anthropic, "openai_chat": _read_chat, "plain": _read_plain}
+def _read_bedrock(raw: object, index: int, notes: Notes) -> tuple[Message, bool]:
+    draft, role = bedrock_twin.read_message(raw, index)
+    notes.take(draft)
+    return _message(draft, role, role == "user"), False
+
+
+_READERS = {
+    "anthropic": _read_anthropic,
+    "bedrock": _read_bedrock,
+    "openai_chat": _read_chat,
+    "plain": _read_plain,
+}
 
 
 def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tuple[int, ...]:

@@ -181,8 +181,41 @@ lines = st.fixed_dictionaries(
         "sourceToolUseID": ids | odd,
     },
 )
+bedrock_parts = st.dictionaries(
+    st.sampled_from(
+        [
+            *("text", "toolUse", "toolResult", "reasoningContent", "image", "json", "document"),
+            *("guardContent", "citationsContent", "cachePoint", "toolRemoval", "type", "x"),
+        ]
+    ),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "toolUseId": ids | odd,
+            "name": texts | odd,
+            "input": inputs,
+            "content": st.lists(blocks | st.fixed_dictionaries({"text": texts}), max_size=2) | odd,
+            "source": st.fixed_dictionaries({}, optional={"text": texts, "content": odd}) | odd,
+            "reasoningText": st.fixed_dictionaries({"text": texts | odd}) | odd,
+            "citations": odd,
+            "type": texts,
+        },
+    )
+    | texts
+    | odd,
+    min_size=1,
+    max_size=2,
+)
+bedrock_entries = st.fixed_dictionaries(
+    {"role": roles},
+    optional={
+        "content": st.lists(bedrock_parts | blocks | texts, max_size=3) | texts | odd,
+        "tool_calls": odd,
+    },
+)
 ENTRIES = {
     "anthropic": anthropic_entries,
+    "bedrock": bedrock_entries,
     "openai_chat": chat_entries,
     "plain": plain_entries,
     "claude_code": lines,

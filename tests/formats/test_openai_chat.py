@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from rehydrate import PromptIR, compile, lint
 from rehydrate.formats import detect_format, parse, validate
 from rehydrate.messages import PieceKind
+from rehydrate.prompt import History
 
 USER = {"role": "user", "content": "hi"}
 
@@ -151,6 +153,68 @@ def test_no_user_message_is_needed_at_the_start():
     conversation = parse([calling("a"), tool("a")])
     assert broken(calling("a"), tool("a")) == []
     assert not conversation.user_first
+
+
+# What else speaks it
+
+
+OLLAMA = [
+    {"role": "user", "content": "Which berths, and the tide?", "images": ["/9j/4AAQ"]},
+    {
+        "role": "assistant",
+        "content": "",
+        "thinking": "I ask both.",
+        "tool_calls": [
+            {"function": {"name": "berths", "arguments": {"free": True}}},
+            {"function": {"index": 1, "name": "tide", "arguments": {}}},
+        ],
+    },
+    {"role": "tool", "tool_name": "tide", "content": "high"},
+    {"role": "tool", "tool_name": "berths", "content": "4"},
+    {"role": "assistant", "content": "Berth 4, at high tide."},
+    USER,
+]
+MISTRAL = [
+    {"role": "user", "content": [{"type": "document_url", "document_url": "https://x/y.pdf"}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True},
+            {"type": "text", "text": "It is the tide table."},
+            {"type": "reference", "reference_ids": [1]},
+        ],
+    },
+    USER,
+    {"role": "assistant", "content": "Berth ", "prefix": True},
+]
+
+
+def test_what_ollama_sends_breaks_no_rule_and_pairs_by_the_tools_name():
+    assert detect_format(OLLAMA) == "openai_chat"
+    assert broken(*OLLAMA) == [] and lint(OLLAMA) == []
+    assert members(*OLLAMA) == [(0,), (1, 2, 3), (4,), (5,)]
+    read = parse(OLLAMA)
+    assert read.messages[0].images == 1
+    assert read.messages[1].pieces[0] == ("I ask both.", PieceKind.THINKING)
+    sent = compile(PromptIR(history=History(tuple(OLLAMA), "openai_chat")), "anthropic").messages
+    assert sent[0]["content"][1]["source"]["media_type"] == "image/jpeg"
+    asked = {block["id"]: block["name"] for block in sent[1]["content"]}
+    answered = {block["tool_use_id"]: block["content"] for block in sent[2]["content"]}
+    assert {asked[call]: said for call, said in answered.items()} == {"tide": "high", "berths": "4"}
+
+
+def test_a_call_of_ollamas_without_a_result_and_a_result_too_many_are_still_found():
+    assert broken(*OLLAMA[:3], USER) == [(1, "unanswered_tool_call")]
+    assert broken(*OLLAMA[:4], OLLAMA[3], USER) == [(4, "tool_message_without_call")]
+    assert broken(*OLLAMA[:3]) == []
+
+
+def test_what_mistral_sends_breaks_no_rule_and_is_of_known_types():
+    assert detect_format(MISTRAL) == "openai_chat"
+    assert broken(*MISTRAL) == [] and not parse(MISTRAL).unknown
+    read = parse(MISTRAL)
+    assert read.messages[0].images == 1
+    assert [piece.kind for piece in read.messages[1].pieces] == [PieceKind.THINKING, PieceKind.TEXT]
 
 
 # Plain role/content messages: lenient, each a unit of its own.

@@ -63,6 +63,7 @@ def _codex(block: Block) -> list[Any]:
 
 PLACES: dict[str, tuple[str, Callable[[Block], list[Any]]]] = {
     "anthropic": ("anthropic", _chat),
+    "bedrock": ("bedrock", _chat),
     "claude_code": ("claude_code", _claude_code),
     "codex": ("codex", _codex),
     "langchain": ("langchain", _langchain),

@@ -7,7 +7,7 @@ import pytest
 
 import rehydrate
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats.rendering import render_history
+from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.prompt import PROVIDERS
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "a.py"}}
@@ -41,6 +41,8 @@ ANTHROPIC = (
 def rendered(entries, format, provider):
     history = render_history(entries, format, provider)
     messages = [each.message for each in history.messages]
+    if provider == "bedrock":  # joins what is of one role
+        messages = RENDERERS[provider].request([], [], messages)["messages"]
     assert rehydrate.validate(messages, provider) == []
     return messages, history
 

@@ -92,6 +92,9 @@ BLOCKS: tuple[Any, ...] = (
     {"type": "from_the_future", "payload": {"deep": [PIXELS]}},
     {"toolUse": {"toolUseId": "t", "name": "f", "input": {}}},
     {"toolResult": {"toolUseId": "t", "content": [{"text": "r"}]}},
+    {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "c2ln"}}},
+    {"document": {"format": "pdf", "name": "a", "source": {"bytes": b"%PDF"}}},
+    {"cachePoint": {"type": "default"}},
     {"type": "tool-call", "toolCallId": "t", "toolName": "f", "input": {}},
     {"functionCall": {"name": "f", "args": {}}},
     {"text": "of Gemini's"},
@@ -113,12 +116,16 @@ ENTRIES: tuple[Any, ...] = (
     {"type": "summary", "summary": "s", "leafUuid": "odd"},
     {"type": "response_item", "payload": {"type": "message", "role": "user", "content": "x"}},
     {"role": "tool", "content": "of nobody"},
+    {"role": "user", "content": [{"text": "And then?"}]},
+    {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]},
+    {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"json": 1}]}}]},
 )
 
 _KEYS = (
     *("role", "content", "type", "id", "text", "name", "input", "arguments", "tool_calls"),
     *("tool_use_id", "tool_call_id", "call_id", "cache_control", "citations", "uuid"),
     *("parentUuid", "message", "payload", "output", "summary", "isSidechain", "function_call"),
+    *("toolUse", "toolResult", "toolUseId", "document", "reasoningContent"),
 )
 
 
@@ -247,6 +254,7 @@ def spoil(random: Random, messages: Sequence[Any]) -> None:
 
 
 _IDS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "uuid", "parentUuid"})
+_IDS |= {"toolUseId"}
 
 
 def _change_id(random: Random, places: Sequence[tuple[Any, Any, int]]) -> None:

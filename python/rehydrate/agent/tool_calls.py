@@ -70,8 +70,13 @@ def call_ids(entries: Iterable[Any]) -> Iterator[str]:
         for key in ("content", "tool_calls"):
             blocks = entry.get(key)
             for block in blocks if isinstance(blocks, (list, tuple)) else ():
-                if isinstance(block, Mapping) and isinstance(block.get("id"), str):
-                    yield block["id"]
+                if not isinstance(block, Mapping):
+                    continue
+                used = block.get("toolUse")
+                if isinstance(call_id := block.get("id"), str):
+                    yield call_id
+                elif isinstance(used, Mapping) and isinstance(used.get("toolUseId"), str):
+                    yield used["toolUseId"]
 
 
 def _are_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
@@ -99,12 +104,17 @@ def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
 
 
 def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """Yield a content block of Anthropic's, repaired; nothing for an empty text."""
+    """Yield a content block of Anthropic's or Converse's, repaired; nothing for an empty text."""
     if not isinstance(block, Mapping):
         yield block
+        return
+    used = block.get("toolUse")
+    if isinstance(used, Mapping) and queue and queue[0][0].id == used.get("toolUseId"):
+        repaired = _repaired_call(used, "toolUseId", queue.pop(0)[1], "input")
+        yield block if repaired is used else {**block, "toolUse": repaired}
     elif block.get("type") == "tool_use" and queue and queue[0][0].id == block.get("id"):
         yield _repaired_call(block, "id", queue.pop(0)[1], "input")
-    elif not (block.get("type") == "text" and block.get("text") == ""):
+    elif not (block.get("type", "text") == "text" and block.get("text") == ""):
         yield block
 
 

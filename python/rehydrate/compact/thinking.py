@@ -19,7 +19,7 @@ from rehydrate import _engine, formats
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.thinking import UNBOUND, ThinkingModel, thinking_model
-from rehydrate.messages import PROVIDER_OF, Conversation, Message, PieceKind
+from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Conversation, Message, PieceKind
 
 WAITS = "waits for the end of the turn"
 """The reason why a unit is kept that could go, where no change is safe."""
@@ -261,7 +261,7 @@ def for_provider(conversation: Conversation, provider: str | None, model: str) -
             provider = "anthropic"
         if provider is None:
             return conversation
-        return conversation.replace(user_first=provider == "anthropic")
+        return conversation.replace(user_first=provider in SYSTEM_APART)
     own: str = PROVIDER_OF.get(conversation.format, conversation.format)
     if provider not in (None, own):
         raise InvalidArgumentError(

@@ -57,9 +57,9 @@ class Context(ContextFacts, Closing):
     the whole. With ``granularity="message"`` it drops whole messages only. Nothing that was added
     is lost: `history` has all of it.
 
-    ``provider`` is "anthropic", "openai_chat" or "openai_responses"; ``format`` that of the entries
-    that are added, the provider's own unless named. ``sources`` are asked once a user turn: a
-    `Memory`, the path of a document or folder, a function, or a list of these. Crossing the
+    ``provider`` is "anthropic", "openai_chat", "openai_responses" or "bedrock"; ``format`` that of
+    the entries that are added, the provider's own unless named. ``sources`` are asked once a user
+    turn: a `Memory`, the path of a document or folder, a function, or a list of these. Crossing the
     budget's soft limit compacts; a prompt over its hard limit raises BudgetExceededError, and so
     does a job over its limit, where one is set. `budget` may be changed at any time.
 

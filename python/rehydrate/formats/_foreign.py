@@ -53,7 +53,8 @@ def check_own(
             raise InvalidMessageError(index, "", entry, f"an entry of the format {name}", remedy)
         if not isinstance(entry, Mapping):
             continue  # the reader reports it
-        _check_parts(entry, index)
+        if name != "bedrock":  # whose blocks have no type
+            _check_parts(entry, index)
         role = entry.get("role")
         if role is None or (isinstance(role, str) and role in _ROLES):
             continue

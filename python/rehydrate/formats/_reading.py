@@ -173,6 +173,7 @@ MEDIA_BLOCKS = frozenset(
     {
         *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
         *("file", "container_upload", "input_file", "computer_screenshot", "media"),
+        "document_url",
     }
 )
 """Pictures and files of any provider or gateway; each costs a constant."""
@@ -312,6 +313,8 @@ def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noq
         from langchain_core.messages import HumanMessage
 
         return HumanMessage(text)
+    if format == "bedrock":
+        return {"role": "user", "content": [{"text": text}]}
     message = {"role": "user", "content": text}
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}

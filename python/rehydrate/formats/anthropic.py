@@ -287,8 +287,10 @@ def mark(message: Any) -> Any | None:
 
 
 def marks_in(value: Any) -> list[Mapping[str, Any]]:
-    """Return the cache marks of a tool, a block or a content."""
+    """Return the cache marks of a tool, a block or a content; Converse's points too."""
     if isinstance(value, Mapping):
+        if isinstance(point := value.get("cachePoint"), Mapping):
+            return [point]
         own = [value["cache_control"]] if _is_marked(value) else []
         return own + (marks_in(value.get("content")) if value.get("type") == "tool_result" else [])
     if isinstance(value, (list, tuple)):
@@ -296,9 +298,10 @@ def marks_in(value: Any) -> list[Mapping[str, Any]]:
     return []
 
 
-CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint")
+CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """The fields by which a client marks where a cached prefix ends. They move on in each request, and
 say nothing to the model."""
+_POINT = "cachePoint"
 _DEEPEST_MARK = 16
 """Levels. A mark is on a block, or on one in a tool's result. What is deeper may be nested as deep
 as Python can go."""
@@ -312,7 +315,9 @@ def unmarked(value: Any, levels: int = _DEEPEST_MARK) -> Any:
     {'role': 'user', 'content': [{'type': 'text', 'text': 'Hello.'}]}
     """
     if levels and isinstance(value, (list, tuple)):
-        return [unmarked(each, levels - 1) for each in value]
+        # Converse's mark is a block of its own.
+        blocks = (each for each in value if not isinstance(each, Mapping) or _POINT not in each)
+        return [unmarked(each, levels - 1) for each in blocks]
     if not levels or not isinstance(value, Mapping):
         return value
     # A call's input is the model's own, whatever its fields are named.

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-CallFormat = Literal["anthropic", "openai_chat", "openai_responses", "langchain"]
+CallFormat = Literal["anthropic", "openai_chat", "openai_responses", "bedrock", "langchain"]
 
 
 class ToolCall(NamedTuple):
@@ -45,7 +45,7 @@ class ToolCall(NamedTuple):
         """Read a provider's object, a dict or one of its SDK; None for anything else.
 
         Anthropic's ``tool_use`` block, OpenAI chat's tool call, Responses' ``function_call`` item,
-        LangChain's tool call.
+        Converse's ``toolUse`` block, LangChain's tool call.
         """
         if isinstance(call, ToolCall):
             return call
@@ -54,11 +54,13 @@ class ToolCall(NamedTuple):
             call = dump() if callable(dump) else None
         if not isinstance(call, Mapping):
             return None
-        function = call.get("function")
+        function, used = call.get("function"), call.get("toolUse", call)
         found: ToolCall
         if isinstance(function, Mapping):
             arguments = function.get("arguments")
             found = cls("openai_chat", call.get("id", ""), function.get("name", ""), arguments)
+        elif isinstance(used, Mapping) and "toolUseId" in used:
+            found = cls("bedrock", used["toolUseId"], used.get("name", ""), used.get("input"))
         elif "call_id" in call:
             arguments = call.get("arguments")
             found = cls("openai_responses", call["call_id"], call.get("name", ""), arguments)
@@ -102,7 +104,7 @@ class ToolCall(NamedTuple):
         return dict(given)
 
     def result(self, content: str, *, is_error: bool = False) -> Any:
-        """Return the result in the provider's shape; only Anthropic has a mark for errors."""
+        """Return the result in the provider's shape; OpenAI has no mark for errors."""
         if self.format == "openai_chat":
             return {"role": "tool", "tool_call_id": self.id, "content": content}
         if self.format == "openai_responses":
@@ -112,6 +114,13 @@ class ToolCall(NamedTuple):
 
             status: Literal["error", "success"] = "error" if is_error else "success"
             return ToolMessage(content, tool_call_id=self.id, name=self.name, status=status)
+        if self.format == "bedrock":
+            # Converse refuses an empty text.
+            answer = {
+                "toolUseId": self.id,
+                "content": [{"text": content if content.strip() else "(empty)"}],
+            }
+            return {"toolResult": {**answer, "status": "error"} if is_error else answer}
         result = {"type": "tool_result", "tool_use_id": self.id, "content": content}
         return {**result, "is_error": True} if is_error else result
 
@@ -119,7 +128,7 @@ class ToolCall(NamedTuple):
 def result_entries(results: Sequence[Any]) -> list[Any]:
     """Return the results of one reply's calls as history entries.
 
-    Anthropic wants all of them in one user message; elsewhere each is an entry.
+    Anthropic and Bedrock want all of them in one user message; elsewhere each is an entry.
 
     >>> result_entries([{"type": "tool_result", "tool_use_id": "toolu_1"}])
     [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 'toolu_1'}]}]
@@ -146,11 +155,15 @@ def tool_definition(
         return {**about, "input_schema": dict(schema)}
     if format in ("openai_chat", "langchain"):
         return {"type": "function", "function": {**about, "parameters": dict(schema)}}
+    if format == "bedrock":
+        return {"toolSpec": {**about, "inputSchema": {"json": dict(schema)}}}
     return {"type": "function", **about, "parameters": dict(schema), "strict": False}
 
 
 def _is_block(result: Any) -> bool:
-    return isinstance(result, Mapping) and result.get("type") == "tool_result"
+    return isinstance(result, Mapping) and (
+        result.get("type") == "tool_result" or "toolResult" in result
+    )
 
 
 _MAX_DEPTH = 12

@@ -1,8 +1,12 @@
 """OpenAI chat messages: `tool_calls` in assistant messages, one `tool` message for each id.
 
 The deprecated `function_call` with its `function` message is paired by the function's name. A tool
-message without an id (Ollama writes none) belongs to the calls that it directly follows; SWE-agent
-writes its id as the one of `tool_call_ids`.
+message without an id belongs to the calls that it directly follows; SWE-agent writes its id as the
+one of `tool_call_ids`.
+
+Ollama's calls have an object as their arguments and no id, and its results no id either, but the
+name of the tool (https://docs.ollama.com/capabilities/tool-calling, 2026-11): they are paired by
+name and order, and break no rule.
 """
 
 from __future__ import annotations
@@ -48,11 +52,11 @@ replace = replace_texts
 _NATIVE_KEYS = (
     *("tool_calls", "tool_call_id", "tool_call_ids", "function_call", "audio", "refusal"),
 )
-_NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file"})
+_NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file", "document_url"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 # Thoughts, and what gateways add to prove a thought to the provider.
 _THINKING_KEYS = frozenset(
-    {"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks"}
+    {"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"}
 )
 # Some gateways write thoughts among the parts of the content.
 _THINKING_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
@@ -83,6 +87,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     found: list[Violation] = []
     ledger = Ledger()
     waiting: dict[str, int] = {}  # the calls of the assistant message that tool messages follow
+    nameless: dict[str | None, str] = {}  # those without an id, and their tools
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         role = as_role(entry, index)
@@ -91,13 +96,20 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
             what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
             found.append(Violation(index, "unknown_role", what))
         if role == "tool":
-            found += _tool_message_rules(index, entry, ledger, waiting)
+            answer = chat_answer(entry) or named_call(nameless, entry)
+            nameless.pop(answer, None)
+            found += _tool_message_rules(index, entry, answer, ledger, waiting)
             continue
         found += _unanswered(waiting)
         waiting = {}
         made = chat_calls(entry, index)
+        nameless = _nameless_calls(index, entry, made)
         found += _content_rules(index, entry, bool(made))
-        for call in made:
+        for call in [
+            *filter(None, made),
+            *nameless,
+            *([None] * (made.count(None) - len(nameless))),
+        ]:
             if call is None:
                 found.append(Violation(index, "missing_id", "a tool call has no id"))
                 continue
@@ -169,11 +181,38 @@ def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any]
     return kept
 
 
+def _nameless_calls(
+    index: int, entry: Mapping[str, Any], made: Sequence[str | None]
+) -> dict[str | None, str]:
+    """Return Ollama's calls in a message, by an id that no provider makes, and their tools."""
+    found: dict[str | None, str] = {}
+    for number, (call, said) in enumerate(zip(made, entry.get("tool_calls") or (), strict=False)):
+        function = said.get("function")
+        arguments = function.get("arguments") if isinstance(function, Mapping) else None
+        if call is None and isinstance(function, Mapping) and isinstance(arguments, Mapping):
+            found[f"ollama:{index}:{number}"] = str(function.get("name"))
+    return found
+
+
+def named_call(waiting: Mapping[str | None, str], entry: Mapping[str, Any]) -> str | None:
+    """Return the call that a tool message without an id answers: the first that waits for the tool
+    it names, else the first of all; None where none waits.
+
+    >>> named_call({"a": "tide", "b": "berths"}, {"role": "tool", "tool_name": "berths"})
+    'b'
+    """
+    tool = entry.get("tool_name") or entry.get("name")
+    return next((call for call in waiting if waiting[call] == tool), next(iter(waiting), None))
+
+
 def _tool_message_rules(
-    index: int, entry: Mapping[str, Any], ledger: Ledger, waiting: dict[str, int]
+    index: int,
+    entry: Mapping[str, Any],
+    answer: str | None,
+    ledger: Ledger,
+    waiting: dict[str, int],
 ) -> list[Violation]:
     found = []
-    answer = chat_answer(entry)
     if answer is None:
         what = "a tool message has no tool_call_id"
         found.append(Violation(index, "tool_message_without_call", what))

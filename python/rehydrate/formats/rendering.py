@@ -9,16 +9,17 @@ from typing import Any, NamedTuple, Protocol
 
 from rehydrate.formats import (
     anthropic,
+    bedrock,
     codex,
     openai_chat,
     openai_responses,
 )
-from rehydrate.formats._reading import type_of
+from rehydrate.formats._reading import readable_texts, type_of
 from rehydrate.formats.anthropic_rules import can_be_followed_by_system
 from rehydrate.formats.claude_code import merged_lines
 from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
 from rehydrate.formats.translation import Lost, notes_on, read
-from rehydrate.messages import Provider, normal_role
+from rehydrate.messages import SYSTEM_APART, Provider, normal_role
 
 __all__ = ["RENDERERS", "Rendered", "Renderer", "render_history"]
 
@@ -51,6 +52,7 @@ RENDERERS: Mapping[Provider, Renderer] = {
     "anthropic": anthropic,
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
+    "bedrock": bedrock,
 }
 
 
@@ -93,7 +95,7 @@ def render_history(
         sent = [RenderedMessage(item, (index,)) for index, item in codex.items_of(entries)]
     else:
         messages, lost = read(entries, format, first)
-        if provider == "anthropic" and not first:
+        if provider in SYSTEM_APART and not first:
             leading = _leading([each.role for each in messages])
             system = [
                 RenderedMessage(renderer.system(each.text), each.sources)
@@ -103,7 +105,33 @@ def render_history(
         return Rendered([], renderer.write(messages), lost)
     if provider == "anthropic":
         return _without_system(sent)
-    return Rendered([], sent)
+    return _system_apart(sent) if provider == "bedrock" else Rendered([], sent)
+
+
+def _system_apart(sent: Sequence[RenderedMessage]) -> Rendered:
+    """Move the system entries out of Converse messages: those at the beginning become blocks of the
+    `system` field, and each later one a user message, unless it adds or removes a tool."""
+    leading = _leading(list(map(_role_of, sent)))
+    system = [
+        RenderedMessage(block, each.sources)
+        for each in sent[:leading]
+        for block in bedrock.system_blocks(each.message)
+    ]
+    messages = []
+    for each in in_place(sent[leading:], _bedrocks_role_calls):
+        blocks = bedrock.system_blocks(each.message) if _role_of(each) == "system" else []
+        text = "\n\n".join(readable_texts(blocks))
+        changes_tools = len(blocks) < len(each.message.get("content") or ())
+        if _role_of(each) != "system" or changes_tools:
+            messages.append(each)
+        elif text.strip():
+            messages.append(RenderedMessage(bedrock.user(f"[system]\n{text}"), each.sources))
+    return Rendered(system, messages)
+
+
+def _bedrocks_role_calls(sent: RenderedMessage) -> RoleCalls:
+    (parsed,) = bedrock.parse([sent.message]).messages
+    return RoleCalls(parsed.role, parsed.calls, parsed.answers)
 
 
 def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:

@@ -225,12 +225,17 @@ def _name_in(entries: Sequence[Any], format: str) -> str:  # noqa: A002
     return ""
 
 
+_SIGNATURES = ("signature", "data", "redactedContent")
+
+
 def _is_claudes(entry: Any) -> bool:
     """Return whether it holds a thinking block signed as Claude signs."""
-    return any(
-        is_thinking(block) and (block.get("signature") or block.get("data"))
-        for block in _blocks_of(entry)
-    )
+    for block in filter(is_thinking, _blocks_of(entry)):
+        thought = block.get("reasoningContent") or block
+        thought = thought.get("reasoningText", thought) if isinstance(thought, Mapping) else block
+        if isinstance(thought, Mapping) and any(thought.get(key) for key in _SIGNATURES):
+            return True
+    return False
 
 
 def _blocks_of(entry: Any) -> Iterator[Any]:
@@ -248,8 +253,8 @@ class Nothing:
 
 
 def is_thinking(block: object, kinds: frozenset[str] = THINKING_BLOCKS) -> bool:
-    """Return whether a block of a content is of one of these types."""
-    return isinstance(block, Mapping) and type_of(block) in kinds
+    """Return whether a block of a content is of one of these types, or Converse's reasoning."""
+    return isinstance(block, Mapping) and (type_of(block) in kinds or "reasoningContent" in block)
 
 
 def content_without_thinking(content: Any, kinds: frozenset[str] = THINKING_BLOCKS) -> Any:
@@ -269,6 +274,6 @@ def content_without_thinking(content: Any, kinds: frozenset[str] = THINKING_BLOC
 
 
 def _is_blank(block: object) -> bool:
-    if isinstance(block, Mapping) and type_of(block) == "text":
+    if isinstance(block, Mapping) and type_of(block) in ("text", ""):
         block = block.get("text")
     return isinstance(block, str) and not block.strip()

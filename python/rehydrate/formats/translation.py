@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
+from rehydrate.formats import bedrock
 from rehydrate.formats._reading import as_parts, json_object, readable_texts, type_of
 from rehydrate.formats.claude_code import merged_lines
 from rehydrate.formats.codex import items_of
 from rehydrate.formats.langchain import langchain_to_openai
 from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
-from rehydrate.formats.openai_chat import function_id
+from rehydrate.formats.openai_chat import function_id, named_call
 from rehydrate.formats.openai_responses_rules import is_by_server
 from rehydrate.messages import normal_role
 
 _TEXTS = frozenset({"text", "input_text", "output_text", "text-plain", "summary_text"})
 _THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+_THINKING_KEYS = ("reasoning_content", "reasoning", "thinking", "thinking_blocks")
 _HELD = frozenset({"item_reference", "compaction", "compaction_summary"})
 _CLIENT_CALLS = {
     "function_call": "arguments",
@@ -148,6 +150,10 @@ def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMes
     return _anthropic(reader, messages, sources)
 
 
+def _bedrock(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+    return _anthropic(reader, [bedrock.as_anthropic(entry) for entry in entries])
+
+
 def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
     for index, entry in enumerate(entries, reader.first):
         role = normal_role(str(entry.get("role")))
@@ -162,37 +168,36 @@ def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
 def _openai_chat(
     reader: _Reader, entries: Sequence[Any], indices: Iterable[int] | None = None
 ) -> Iterable[NeutralMessage]:
-    waiting: list[str | None] = []  # calls that a tool message without an id may answer
+    waiting: dict[str | None, str] = {}  # calls that a tool message without an id may answer
     for index, entry in zip(indices or count(reader.first), entries, strict=False):
         role = normal_role(str(entry.get("role")))
         if role == "tool":
             call = _id(entry.get("tool_call_id"))
             if call is None and entry.get("role") == "function":
                 call = function_id(str(entry.get("name")))
-            if call is None and waiting:
-                call = waiting[0]
-            if call in waiting:
-                waiting.remove(call)
+            if call is None:
+                call = named_call(waiting, entry)
+            waiting.pop(call, None)
             result = reader.result(call, entry.get("content"), entry, index)
             yield NeutralMessage("user", (result,), (index,))
             continue
         message = _plain_message(reader, entry, role, (index,))
-        if any(entry.get(key) for key in ("reasoning_content", "reasoning", "thinking_blocks")):
+        if any(entry.get(key) for key in _THINKING_KEYS):
             reader.lose("thinking is not sent, it is for the model that thought it:", index)
         audio = entry.get("audio")
         spoken = audio.get("transcript") if isinstance(audio, Mapping) else None
-        more: list[Part] = [*_texts(entry.get("refusal")), *_texts(spoken)]
+        more: list[Part] = [*_pictures(entry), *_texts(entry.get("refusal")), *_texts(spoken)]
         if isinstance(audio, Mapping) and not spoken:
             reader.lose("speech without its words is not sent:", index)
-        for raw in as_parts(entry.get("tool_calls"), index, "tool_calls"):
-            more += _chat_call(raw, f"call_{index}")
+        for number, raw in enumerate(as_parts(entry.get("tool_calls"), index, "tool_calls")):
+            more += _chat_call(raw, f"call_{index}_{number}" if number else f"call_{index}")
         legacy = entry.get("function_call")
         if isinstance(legacy, Mapping):
             name = str(legacy.get("name"))
             more.append(Call(function_id(name), name, _arguments(legacy.get("arguments"))))
         if more:
             message = message._replace(parts=(*message.parts, *more), entry=None)
-        waiting = [part.id for part in message.parts if isinstance(part, Call)]
+        waiting = {part.id: part.name for part in message.parts if isinstance(part, Call)}
         yield message
 
 
@@ -275,6 +280,7 @@ def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessa
 
 _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessage]]] = {
     "anthropic": _anthropic,
+    "bedrock": _bedrock,
     "claude_code": _claude_code,
     "codex": _codex,
     "openai_chat": _openai_chat,
@@ -291,6 +297,18 @@ def _plain_message(
     if type(content) is str and len(entry) == 2 and content.strip() and entry["role"] == role:
         return NeutralMessage(role, (Text(content),), sources, entry)
     return NeutralMessage(role, tuple(reader.parts(content, (*sources, 0)[0])), sources)
+
+
+_PICTURES = {"/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}
+
+
+def _pictures(entry: Mapping[str, Any]) -> Iterable[Media]:
+    """Yield the pictures that Ollama keeps next to a content: base64, whose beginning says what
+    they are."""
+    pictures = entry.get("images")
+    for data in pictures if isinstance(pictures, (list, tuple)) else ():
+        if isinstance(data, str) and data:
+            yield Media("image", f"data:image/{_PICTURES.get(data[:4], 'png')};base64,{data}")
 
 
 def _chat_call(raw: object, id_if_none: str) -> Iterable[Call]:
@@ -315,6 +333,8 @@ def _media(part: Mapping[str, Any]) -> Media | None:
         url = source.get("url")
         if isinstance(source.get("data"), str) and type_of(source) == "base64":
             url = f"data:{source.get('media_type', 'image/png')};base64,{source['data']}"
+    elif kind == "document_url":  # Mistral's
+        url, part = part.get("document_url"), {"title": part.get("document_name")}
     elif image is not None:
         url = image.get("url") if isinstance(image, Mapping) else image
     elif kind in ("file", "input_file"):

@@ -12,7 +12,7 @@ from rehydrate._check import check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation, Message, PieceKind, normal_role
+from rehydrate.messages import SYSTEM_APART, Conversation, Message, PieceKind, normal_role
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import ToolDef
@@ -171,7 +171,8 @@ class Subject:
         later = set() if compacted is None else {*ids[compacted:]}
         begins = (n for n, text in enumerate(texts) if compacted is None or text.place in later)
         media = [(each.index, each.images * _engine.MEDIA_TOKENS) for each in conversation.messages]
-        is_whole = is_body and conversation.format in ("anthropic", "plain") and system is not None
+        takes_system = conversation.format in (*SYSTEM_APART, "plain")
+        is_whole = is_body and takes_system and system is not None
         return cls(
             texts,
             static,

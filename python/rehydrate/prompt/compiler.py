@@ -17,7 +17,7 @@ from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
-from rehydrate.messages import Provider
+from rehydrate.messages import MESSAGES_KEY, Provider
 from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.counting import check_hard_budget, counted, entry_tokens, prompt_tokens
 from rehydrate.prompt.entries import History
@@ -76,8 +76,10 @@ def render_prompt(
     segments, values, breakpoints = _with_marks(layout, ir, provider)
     request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
     unmarked = layout.values[tools:]
-    body = request["input" if provider == "openai_responses" else "messages"]
+    body = request[MESSAGES_KEY.get(provider, "messages")]
     shared = shared_segments(cache.valid, layout.segments[tools:])
+    if len(body) < len(values) - system:  # several messages became one
+        shared = 0
     start = _first_unvalidated(unmarked, shared) - (len(unmarked) - len(body))
     violations = _violations(body, target, original, start)
     # An IR that was rendered before has the notes of that time.

@@ -136,12 +136,13 @@ PROVIDER_TOKENS: Mapping[str, float] = {
     "anthropic": 1.35,
     "openai_chat": 1.0,
     "openai_responses": 1.0,
+    "bedrock": 1.35,
 }
 """At most so many tokens of the provider for one of ours (o200k_base).
 
 OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public. Over 440 requests of
 five coding sessions it billed 1.10 tokens for one of ours, and 1.34 with the framing of calls
-(docs/compile.md).
+(docs/compile.md). Most of Bedrock's models are Anthropic's.
 """
 
 

@@ -17,7 +17,7 @@ from rehydrate.compact.options import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.errors import Violation
-from rehydrate.messages import PROVIDERS, Provider
+from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider
 from rehydrate.prompt import explain, laws, serialize
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.explain import IRDiff, PromptExplanation
@@ -215,7 +215,7 @@ class CompiledPrompt:
 
     ``request`` holds the arguments of the provider's SDK: ``client.messages.create(model=...,
     max_tokens=..., **compiled.request)`` for Anthropic, ``client.chat.completions.create(...)`` and
-    ``client.responses.create(...)`` for OpenAI.
+    ``client.responses.create(...)`` for OpenAI, ``client.converse(modelId=..., ...)`` for Bedrock.
     """
 
     provider: Provider
@@ -233,8 +233,7 @@ class CompiledPrompt:
     @property
     def messages(self) -> list[Any]:
         """The messages, or OpenAI Responses' input items."""
-        key = "input" if self.provider == "openai_responses" else "messages"
-        messages: list[Any] = self.request[key]
+        messages: list[Any] = self.request[MESSAGES_KEY.get(self.provider, "messages")]
         return messages
 
     @property

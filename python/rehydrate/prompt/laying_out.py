@@ -21,8 +21,9 @@ from rehydrate.formats import anthropic
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.neutral import RenderedMessage
 from rehydrate.formats.rendering import RENDERERS, Rendered, render_history
+from rehydrate.formats.thinking import is_thinking
 from rehydrate.formats.translation import notes_on
-from rehydrate.messages import PROVIDER_OF, Provider, normal_role
+from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Provider, normal_role
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Segment, Target
@@ -100,10 +101,10 @@ class RenderedRows(NamedTuple):
     kept: int = 0
     """How many of the messages are those of the last prompt."""
     has_late_system: bool = False
-    """Whether a system entry of Anthropic's comes after others, so that it may move."""
+    """Whether a system entry of the provider's own comes after others, so that it may move."""
 
 
-_BY_MESSAGE = frozenset({"anthropic", "langchain", "openai_chat", "plain"})
+_BY_MESSAGE = frozenset({"anthropic", "bedrock", "langchain", "openai_chat", "plain"})
 """Formats of which each entry has one role wherever it is sent."""
 
 
@@ -119,7 +120,7 @@ def rendered_rows(
     """
     entries, format_ = history.entries, history.format
     is_own, start, has_late_system = format_ == provider, 0, False
-    if is_own and provider == "anthropic":
+    if is_own and provider in SYSTEM_APART:
         is_going_on = known > 0 and last is not None and not last.has_late_system
         new = entries[known if is_going_on else 0 :]
         leading = 0 if is_going_on else sum(1 for _ in takewhile(_is_system, new))
@@ -187,7 +188,7 @@ def lay_out(ir: PromptIR, target: Target) -> Layout:
     opening = [value for _, own in static for _, value in own[:1]] or messages.values[:1]
     if opening and (static or 0 not in inserted) and _lacks_user(opening[0], ir, provider):
         tokens = _engine.count(BEGINNING, ir.counter)
-        part = _part("beginning", "message", tokens, anthropic.user(BEGINNING))
+        part = _part("beginning", "message", tokens, RENDERERS[provider].user(BEGINNING))
         parts.add([part], "beginning")
     parts.add_sections(static)
     first, done, is_static = len(parts.values), 0, True
@@ -365,14 +366,14 @@ def _message_tokens(
 
 
 def _lacks_user(opening: Any, ir: PromptIR, provider: Provider) -> bool:
-    """Whether Anthropic requires a user message first, and the passes left none there."""
-    if provider != "anthropic" or opening["role"] == "user":
+    """Whether the provider requires a user message first, and the passes left none there."""
+    if provider not in SYSTEM_APART or opening["role"] == "user":
         return False
     if any(section.native_to for section in ir.sections):
         return False
     history = ir.history
     first, _ = history.rows.first_said() or (0, "")
-    is_callers_own = history.format == "anthropic" and history.entry_index(first) == first
+    is_callers_own = history.format == provider and history.entry_index(first) == first
     return not is_callers_own
 
 
@@ -436,7 +437,7 @@ def _inseparable_start(messages: Sequence[Any], index: int, provider: Provider) 
     has_spoken = False
     for n in range(index - 1, -1, -1):
         message = messages[n]
-        if provider == "anthropic" and message.get("role") == "system":
+        if provider in SYSTEM_APART and message.get("role") == "system":
             if n == index - 1:
                 return n
             continue
@@ -457,7 +458,7 @@ def _ends_in_thinking(message: Any) -> bool:
         return True
     content = message.get("content")
     last = content[-1] if isinstance(content, (list, tuple)) and content else None
-    return isinstance(last, dict) and last.get("type") in ("thinking", "redacted_thinking")
+    return is_thinking(last)
 
 
 def digest_of(value: Any) -> str:

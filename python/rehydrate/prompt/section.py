@@ -251,7 +251,7 @@ class ToolDef:
 
     @classmethod
     def read(cls, tool: Any) -> ToolDef:
-        """Read a definition in the shape of Anthropic, OpenAI chat or OpenAI Responses.
+        """Read a definition in the shape of Anthropic, OpenAI chat, OpenAI Responses or Bedrock.
 
         A tool that the provider itself runs (Anthropic's ``bash_20250124``, OpenAI's
         ``web_search``) has no schema. Only its own provider can get it. Raises
@@ -268,6 +268,11 @@ class ToolDef:
             return cls._from(function, function.get("parameters"), tool, "openai_chat")
         if tool.get("type") == "function":
             return cls._from(tool, tool.get("parameters"), tool, "openai_responses")
+        spec = tool.get("toolSpec")
+        if isinstance(spec, Mapping):
+            schema = spec.get("inputSchema")
+            schema = schema.get("json") if isinstance(schema, Mapping) else None
+            return cls._from(spec, schema, tool, "bedrock")
         if "input_schema" in tool:
             return cls._from(tool, tool["input_schema"], tool, "anthropic")
         if isinstance(tool.get("type"), str):
@@ -275,7 +280,7 @@ class ToolDef:
             return cls(str(tool.get("name", tool["type"])), raw=tool, provider=provider)
         raise InvalidArgumentError(
             f"a tool has the keys {sorted(map(str, tool))}; pass one of Anthropic's (name, "
-            "input_schema) or OpenAI's (type, function)"
+            "input_schema), OpenAI's (type, function) or Bedrock's (toolSpec)"
         )
 
     @classmethod

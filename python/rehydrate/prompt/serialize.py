@@ -10,6 +10,7 @@ import dataclasses
 import json
 import types
 import typing
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -177,6 +178,8 @@ def _plain_scalar(value: Any, path: str) -> str | int | float:
         return _name(value)
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, (bytes, bytearray)):  # as botocore writes them (`formats.bedrock`)
+        return b64encode(value).decode()
     for kind in (str, int, float):
         if isinstance(value, kind):  # a subclass of it, as some of numpy's numbers are
             return kind(value)

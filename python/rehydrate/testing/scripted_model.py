@@ -18,13 +18,14 @@ from rehydrate.cost.prices import Price, Usage, minimum_prefix
 from rehydrate.cost.simulation import PromptCache
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.formats.calls import ToolCall
-from rehydrate.messages import PROVIDERS, Provider
+from rehydrate.messages import Provider
 from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
 # The price does not matter here; only the rules of the provider's cache do.
 _CACHES: Mapping[Provider, Price] = {
     "anthropic": Price(3, 15),
+    "bedrock": Price(3, 15),
     "openai_chat": Price(1, 5, write=1.0, automatic=True, step_tokens=128),
     "openai_responses": Price(1, 5, write=1.0, automatic=True, step_tokens=128),
 }
@@ -85,7 +86,7 @@ class ScriptedModel:
         name: str = "scripted",
     ) -> None:
         """Take the script, and the provider for which its prompts are compiled."""
-        check_choice("provider", provider, PROVIDERS)
+        check_choice("provider", provider, tuple(_WRITERS))
         if isinstance(replies, str):
             raise InvalidArgumentError("replies is a string; pass a list of replies: [text]")
         self._provider: Provider = provider
@@ -203,6 +204,23 @@ def _anthropic(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
     return [{"role": "assistant", "content": blocks}] if blocks else [], calls
 
 
+def _bedrock(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
+    blocks: list[dict[str, Any]] = [
+        {"text": part}
+        if isinstance(part, str)
+        else {
+            "toolUse": {
+                "toolUseId": ids.next("tooluse"),
+                "name": part.name,
+                "input": dict(part.arguments),
+            }
+        }
+        for part in parts
+    ]
+    calls = [block for block in blocks if "toolUse" in block]
+    return [{"role": "assistant", "content": blocks}] if blocks else [], calls
+
+
 def _openai_chat(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
     text = "".join([part for part in parts if isinstance(part, str)])
     calls = [
@@ -243,6 +261,7 @@ def _openai_responses(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Writte
 
 _WRITERS: Mapping[Provider, Callable[[Sequence[str | ScriptedCall], _Ids], _Written]] = {
     "anthropic": _anthropic,
+    "bedrock": _bedrock,
     "openai_chat": _openai_chat,
     "openai_responses": _openai_responses,
 }

@@ -14,6 +14,10 @@ impl Interned {
         Self(text, OnceBox::new())
     }
 
+    pub const fn text(&self) -> &'static str {
+        self.0
+    }
+
     pub fn get<'py>(&self, py: Python<'py>) -> &Bound<'py, PyString> {
         self.1.get_or_init(|| Box::new(PyString::intern(py, self.0).unbind())).bind(py)
     }

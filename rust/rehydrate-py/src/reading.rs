@@ -4,6 +4,7 @@
 //! `tests/formats/reading_twin.py` has the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read
 //! alike.
 mod anthropic;
+mod bedrock;
 mod blocks;
 mod branch;
 mod chat;
@@ -55,6 +56,9 @@ enum Link {
     Thought,
     /// It calls (chat): answers without an id belong to the calls before them.
     Calls,
+    /// The next message belongs to it (Bedrock), if it is the assistant's: user and assistant must alternate, and do so still
+    /// when both go.
+    Reply,
 }
 
 /// What was found out about a list in addition to its messages.
@@ -111,11 +115,12 @@ impl Before {
     }
 }
 
-/// Read a list of entries in the format `anthropic`, `openai_chat` or `plain`.
+/// Read a list of entries in the format `anthropic`, `bedrock`, `openai_chat` or `plain`.
 #[pyfunction]
 pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let (read, linked): (ReadEntry, Link) = match format {
         "anthropic" => (anthropic::read_message, Link::Thought),
+        "bedrock" => (bedrock::read_message, Link::Reply),
         "openai_chat" => (chat::read_message, Link::Calls),
         "plain" => (chat::read_plain, Link::None),
         _ => return Err(PyValueError::new_err(format!("no reader of {format}"))),
@@ -136,7 +141,7 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
         notes.take(py, &mut body)?;
         draft.close(&mut body, &role, is_users && !only_results)?;
         let role = lossy(&role);
-        if linked == Link::Thought && before.joins(&role) {
+        if matches!(linked, Link::Thought | Link::Reply) && before.joins(&role) {
             links.push((index - 1, index));
         }
         match linked {
@@ -150,22 +155,28 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
                 links.extend(caller.map(|caller| (caller, index)));
             }
             Link::Calls => open = (link == Link::Calls).then_some(index),
-            _ => {}
+            Link::Reply => {
+                links.extend(open.map(|reply| (reply, index)));
+                open = (role == "assistant").then_some(index);
+            }
+            Link::Thought | Link::None => {}
         }
     }
     let mut read = Conversation::of(Columns::group(draft, &links), notes.facts(format));
-    read.facts.user_first = format == "anthropic" || (format == "plain" && read.begins_with_user());
-    if format == "anthropic" {
+    let is_claudes = matches!(format, "anthropic" | "bedrock");
+    read.facts.user_first = is_claudes || (format == "plain" && read.begins_with_user());
+    if is_claudes {
         read.bind_opening_thought(entries)?;
     }
     Ok(read)
 }
 
-/// The path of each text of an entry in the format `openai_chat` or `plain`; None where it must not change.
+/// The path of each text of an entry in the format `bedrock`, `openai_chat` or `plain`; None where it must not change.
 #[pyfunction]
 pub fn read_places(format: &str, entry: &Bound<'_, PyAny>, index: usize) -> PyResult<Vec<Option<Py<PyTuple>>>> {
     let mut body = Body::new(index, true);
     match format {
+        "bedrock" => bedrock::read_message(&mut body, entry)?,
         "openai_chat" => chat::read_message(&mut body, entry)?,
         "plain" => chat::read_plain(&mut body, entry)?,
         _ => return Err(PyValueError::new_err(format!("no reader of places in {format}"))),

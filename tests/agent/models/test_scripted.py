@@ -6,6 +6,7 @@ import pytest
 from rehydrate import Context, validate
 from rehydrate.agent import Model, Reply
 from rehydrate.errors import InvalidArgumentError, RateLimitError, RequestRefusedError
+from rehydrate.formats._reading import user_message
 from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import PROVIDERS
 from rehydrate.testing import ScriptedModel, call
@@ -65,7 +66,7 @@ def test_ids_are_the_same_in_every_run_and_never_twice_in_a_conversation(provide
         context = Context(provider=provider)
         replies = []
         for query in ("Go.", "Go."):
-            context.add({"role": "user", "content": query})
+            context.add(user_message(query, provider))
             # A new model for each turn: the ids must not come from its own counting.
             replies.append(turn(context, ScriptedModel([call("go"), "Gone."], provider=provider)))
         return context.history, replies

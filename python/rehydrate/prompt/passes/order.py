@@ -13,8 +13,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
-from rehydrate.formats import anthropic
-from rehydrate.messages import Conversation
+from rehydrate.formats import anthropic, bedrock
+from rehydrate.messages import CACHE_MARKED, Conversation
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.section import MOST_BREAKPOINTS, TOOLS, CompositionMode, Position, Section
@@ -90,7 +90,7 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     Marks in the caller's own entries and tools count. OpenAI caches prefixes by itself and gets no
     breakpoints.
     """
-    if target.provider != "anthropic":
+    if target.provider not in CACHE_MARKED:
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
     rows = ir.history.rows
     prefixes = _Prefixes(ir, rows)
@@ -216,9 +216,12 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
     if format == "claude_code":
         message = entry.get("message") if entry.get("type") in ("user", "assistant") else None
         return isinstance(message, Mapping) and _can_be_marked(message, "anthropic")
-    if format != "anthropic":
+    if format not in CACHE_MARKED:
         return True
-    return bool(entry.get("content")) and anthropic.mark(entry) is not None
+    content = entry.get("content")
+    if format == "bedrock":
+        return isinstance(content, (list, tuple)) and bedrock.mark(entry) is not None
+    return bool(content) and anthropic.mark(entry) is not None
 
 
 def _lifetime(mark: object) -> object:
@@ -227,11 +230,11 @@ def _lifetime(mark: object) -> object:
 
 def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     """Return the cache marks in the caller's tools and entries."""
-    values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
-    if ir.history.format == "anthropic":
+    values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == target.provider]
+    if ir.history.format == target.provider:
         marks = target.render_cache.grown(_with_marks, (), ir.history)
         return [*anthropic.marks_in(values), *marks]
-    if ir.history.format == "claude_code":
+    if ir.history.format == "claude_code" and target.provider == "anthropic":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]
     return anthropic.marks_in(values)

@@ -10,7 +10,7 @@ from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
-from rehydrate.messages import PROVIDER_OF, Conversation
+from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Conversation
 from rehydrate.prompt.counting import (
     COUNTER,
     check_hard_budget,
@@ -101,7 +101,7 @@ class _Pruning:
         required = self._take_what_must_stay()
         self._check_required(required)
         left = room(ir.budget.target_tokens, provider) - required
-        if provider == "anthropic":
+        if provider in SYSTEM_APART:
             left -= _BEGINNING_TOKENS
         before = prompt_tokens(self._original)
         self._outlining = self._outlining.with_room(before, left, self._target)

@@ -28,11 +28,12 @@ pub fn is_thought(content: Option<&Bound<'_, PyAny>>, place: impl FnOnce(usize) 
     let Some(place) = place(content.len()?) else { return Ok(false) };
     let block = content.get_item(place)?;
     let Some(block) = Fields::of(&block) else { return Ok(false) };
-    Ok(matches!(block.kind()?.name().as_ref(), "thinking" | "redacted_thinking"))
+    let is_bedrocks = block.has(interned!(block.as_any().py(), "reasoningContent"))?;
+    Ok(is_bedrocks || matches!(block.kind()?.name().as_ref(), "thinking" | "redacted_thinking"))
 }
 
 /// Raise InvalidMessageError for a message with chat's calls and results, which pair with no block.
-fn check_calls(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
+pub fn check_calls(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
     let py = entry.as_any().py();
     if entry.is_exactly_dict() && entry.len()? <= 2 && entry.has(interned!(py, "content"))? {
         return Ok(());
@@ -41,7 +42,7 @@ fn check_calls(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
         if let Some(value) = entry.get(key)?
             && value.is_truthy()?
         {
-            let remedy = "pass format='openai_chat', or convert it to Anthropic's blocks";
+            let remedy = "pass format='openai_chat', or convert it to blocks";
             let expected = "no call of OpenAI chat's";
             return Err(raise(py, "InvalidMessageError", (index, key, value, expected, remedy)));
         }

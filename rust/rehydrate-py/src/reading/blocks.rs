@@ -30,6 +30,7 @@ pub const MEDIA: &[&str] = &[
     "input_file",
     "computer_screenshot",
     "media",
+    "document_url",
 ];
 const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text"];
 /// Summaries that a provider itself wrote: it ignores all before the last one.
@@ -63,6 +64,7 @@ const READABLE: &[&str] = &[
     "fallback",
     "cache_point",
     "cachePoint",
+    "reference",
 ];
 const UNREAD_KEYS: &[&str] = &[
     "type",
@@ -169,7 +171,7 @@ impl<'py> At<'_, 'py> {
         })
     }
 
-    fn words(&self) -> String {
+    pub fn words(&self) -> String {
         match self {
             Self::Root(_, part) => (*part).to_owned(),
             Self::Key(above, key) => format!("{}.{key}", above.words()),
@@ -202,7 +204,8 @@ pub struct Body {
     pub is_uncommon: bool,
     /// Whether it may hold a thought.
     pub is_thoughtful: bool,
-    depth: usize,
+    /// Blocks around the one that is read: a result may hold blocks.
+    pub depth: usize,
 }
 
 impl Body {
@@ -385,7 +388,12 @@ impl Body {
             self.answers.push(Id::of(answer)?);
         }
         if name == "thinking" {
-            return self.add(block.get(interned!(py, "thinking"))?, PieceKind::Thinking, None);
+            let thought = block.get(interned!(py, "thinking"))?;
+            // Mistral's is a list of texts.
+            return match thought {
+                Some(parts) if is_list(&parts) => self.add_readable(&parts, PieceKind::Thinking),
+                thought => self.add(thought, PieceKind::Thinking, None),
+            };
         }
         let content = block.get(interned!(py, "content"))?;
         if name != "tool_result" {

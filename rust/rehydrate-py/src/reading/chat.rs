@@ -69,7 +69,8 @@ fn read_thoughts<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
     for key in [interned!(py, "reasoning_details"), interned!(py, "thinking_blocks")] {
         body.is_thoughtful |= entry.has(key)?;
     }
-    for key in [interned!(py, "reasoning_content"), interned!(py, "reasoning")] {
+    // `thinking` is Ollama's.
+    for key in [interned!(py, "reasoning_content"), interned!(py, "reasoning"), interned!(py, "thinking")] {
         if let Some(reasoning) = entry.get(key)? {
             body.is_thoughtful = true;
             if body.pieces.is_empty() {
