@@ -365,7 +365,7 @@ REPLIES: Mapping[Provider, type[Reply]] = {
 
 
 def error_event(raw: bytes, wire: Provider | None) -> bytes:
-    """Return an error of the provider as the event that ends a stream.
+    r"""Return an error of the provider as the event that ends a stream.
 
     >>> error_event(b'{"error":{"message":"busy"}}', "openai_chat")
     b'data: {"error":{"message":"busy"}}\n\n'

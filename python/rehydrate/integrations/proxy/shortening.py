@@ -123,6 +123,7 @@ class Shortener:
     """Makes requests fit a budget; for any number of threads.
 
     >>> said = [{"role": "user", "content": f"Berth {n} is free."} for n in range(900)]
+    >>> import json
     >>> raw = json.dumps({"model": "gpt-5.1", "messages": said}).encode()
     >>> outcome = Shortener(budget_tokens=2_000).shorten("openai_chat", raw, key="k")
     >>> outcome.prefix, outcome.before > 5_000, outcome.after < 2_000
