@@ -13,10 +13,10 @@ use rehydrate_core::conversation::{PieceKind, Role};
 use rustc_hash::FxHashSet;
 
 use super::Notes;
-use super::anthropic::is_thought;
-use super::blocks::Draft as EntryDraft;
+use super::anthropic::begins_with_thought;
 use super::columns::{Columns, is_blank};
-use super::draft::{Draft, Row};
+use super::draft::{Draft, Row, Speaker};
+use super::entry::EntryDraft;
 use super::grouping::Units;
 use super::strings::{Id, Source};
 use crate::interned::interned;
@@ -83,7 +83,7 @@ impl Conversation {
         }
         let entry = entries.get_item(first)?;
         let content = entry.call_method1(interned!(entries.py(), "get"), (interned!(entries.py(), "content"),))?;
-        if is_thought(Some(&content), |blocks| (blocks > 0).then_some(0))? {
+        if begins_with_thought(&content)? {
             self.facts.opening = (first.saturating_sub(1)..=first).collect();
             self.facts.bound.extend(&self.facts.opening);
             self.facts.bound.sort_unstable();
@@ -189,7 +189,7 @@ impl Conversation {
         let pieces = PyTuple::new(py, of.pieces(at).iter().map(piece).collect::<PyResult<Vec<_>>>()?)?;
         let ids = |ids: &[Id]| PyTuple::new(py, ids.iter().map(|id| id.to_py(py)));
         let (calls, answers) = (ids(of.calls(at))?, ids(of.answers(at))?);
-        let role = of.of.roles[row.role].1.bind(py);
+        let role = of.of.roles[row.role].shown.bind(py);
         make.new.call1((&make.message, (row.index, role, pieces, row.images, calls, answers, row.is_user_turn)))
     }
 
@@ -259,7 +259,7 @@ impl Conversation {
             body.calls = calls.into_iter().map(Id::of).collect::<PyResult<_>>()?;
             body.answers = answers.into_iter().map(Id::of).collect::<PyResult<_>>()?;
             notes.take(py, body)?;
-            draft.close(body, &role, is_user_turn)?;
+            draft.close(body, &Speaker::of(role), is_user_turn)?;
         }
         Ok(Self::of(Columns::group(draft, &links), Facts { ignored, ..notes.facts(format) }))
     }
@@ -352,7 +352,7 @@ impl Conversation {
     /// Index and role of the message at a position, and whether it is a user's turn.
     fn head(&self, py: Python<'_>, at: usize) -> PyResult<(usize, Py<PyString>, bool)> {
         let row = self.all().get(at).ok_or_else(|| PyIndexError::new_err(format!("no message {at}")))?;
-        Ok((row.index, self.columns.of.roles[row.role].1.clone_ref(py), row.is_user_turn))
+        Ok((row.index, self.columns.of.roles[row.role].shown.clone_ref(py), row.is_user_turn))
     }
 
     /// Whether the entry of this index is a message.
@@ -363,7 +363,7 @@ impl Conversation {
     /// Index and role of the first message that is not the system's.
     fn first_said(&self, py: Python<'_>) -> Option<(usize, Py<PyString>)> {
         let first = (0..self.all().len()).find(|&at| self.columns.role(at) != Role::System)?;
-        Some((self.index(first), self.columns.of.roles[self.all()[first].role].1.clone_ref(py)))
+        Some((self.index(first), self.columns.of.roles[self.all()[first].role].shown.clone_ref(py)))
     }
 
     /// Whether two calls have one id.
@@ -504,7 +504,7 @@ impl Conversation {
     /// The roles that occur.
     #[getter]
     fn roles(&self, py: Python<'_>) -> Vec<Py<PyString>> {
-        self.columns.of.roles.iter().map(|(_, role)| role.clone_ref(py)).collect()
+        self.columns.of.roles.iter().map(|known| known.shown.clone_ref(py)).collect()
     }
 
     /// All texts, message after message.
