@@ -11,6 +11,7 @@ mod columns;
 mod conversation;
 mod draft;
 mod entry;
+mod facts;
 mod fields;
 mod grouping;
 mod json;
@@ -18,12 +19,12 @@ mod pairs;
 mod readable;
 mod strings;
 mod transcript;
-
-use std::collections::BTreeSet;
+mod tuples;
+mod turns;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use crate::interned::interned;
 
@@ -33,10 +34,10 @@ pub use branch::transcript_branch;
 pub use chat::{chat_answer, chat_calls};
 use columns::Columns;
 pub use conversation::Conversation;
-use conversation::Facts;
 pub use draft::Row;
 use draft::{Draft, Speaker};
 pub use entry::EntryDraft;
+use facts::Notes;
 use fields::{Fields, python};
 pub use pairs::{as_content, check_pair};
 pub use readable::readable_texts;
@@ -60,44 +61,6 @@ enum Link {
     Thought,
     /// It calls (chat): answers without an id belong to the calls before them.
     Calls,
-}
-
-/// What was found out about a list in addition to its messages.
-#[derive(Default)]
-struct Notes {
-    /// The index of the last entry with a summary that the provider itself wrote.
-    state: Option<usize>,
-    /// The indices of entries that always stay.
-    bound: BTreeSet<usize>,
-    unknown: Option<Py<PyDict>>,
-}
-
-impl Notes {
-    /// Note what was found in an entry. What nobody can read may be state too.
-    fn take(&mut self, py: Python<'_>, body: &mut Body) -> PyResult<()> {
-        if body.has_state {
-            self.state = Some(body.index);
-        }
-        if body.has_unread {
-            self.bound.insert(body.index);
-        }
-        if body.unknown.is_empty() {
-            return Ok(());
-        }
-        for name in body.unknown.drain(..) {
-            let unknown = self.unknown.get_or_insert_with(|| PyDict::new(py).unbind()).bind(py);
-            let count: usize = unknown.get_item(&name)?.map_or(Ok(0), |count| count.extract())?;
-            unknown.set_item(name, count + 1)?;
-        }
-        Ok(())
-    }
-
-    /// The facts of the list; the provider ignores all before its last summary.
-    fn facts(mut self, format: &str) -> Facts {
-        self.bound.extend(self.state);
-        let bound = self.bound.into_iter().collect();
-        Facts { format: format.to_owned(), bound, unknown: self.unknown, ..Facts::default() }
-    }
 }
 
 /// What came before a message of Anthropic's. A system message in the middle belongs to the message before it and to the

@@ -5,12 +5,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use rehydrate_core::conversation::{PieceKind, Role};
 
-use super::Notes;
 use super::blocks::{At, Body};
 use super::branch::branch_of;
 use super::columns::{Columns, is_blank};
-use super::conversation::{Conversation, Facts};
+use super::conversation::Conversation;
 use super::draft::{Draft, Speaker};
+use super::facts::{Facts, Notes};
 use super::fields::{Fields, text_of as lossy};
 use super::strings::Id;
 use crate::errors::raise;
