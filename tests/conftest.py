@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 
 settings.register_profile("default", max_examples=20, derandomize=True, **_PATIENT)
-settings.register_profile("deep", max_examples=100, derandomize=True, **_PATIENT)
+settings.register_profile("deep", max_examples=40, derandomize=True, **_PATIENT)
 settings.register_profile("random", max_examples=500, **_PATIENT)
 settings.load_profile(PROFILE)
 

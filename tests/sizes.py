@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from hypothesis import settings
-
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 IS_DEEP = PROFILE == "deep"
 PATIENCE_SECONDS = 600
@@ -23,16 +21,6 @@ T = TypeVar("T")
 def sized(usual: T, deep: T) -> T:
     """Return the size of a plain run, or of a deep one."""
     return deep if IS_DEEP else usual
-
-
-def examples(deep: int) -> int:
-    """Return the number of examples of a law that needs more than the profile's own."""
-    return min(deep, 2 * settings().max_examples)
-
-
-def share(cases: int) -> int:
-    """Return the examples of one of a law's cases: together they draw twice the profile's."""
-    return max(1, 2 * settings().max_examples // cases)
 
 
 def seed_arguments(seed: int) -> list[str]:

@@ -25,6 +25,39 @@ ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
+SeenLines = _native.SeenLines
+
+# The engine's own functions, which need nothing of Python.
+cached_bytes = _native.cached_bytes
+clear_cache = _native.clear_cache
+limit_cache = _native.set_cache_limit
+cap_text = _native.cap_text
+"""The shown part of a text, its kind, and the tokens left out; None if it fits whole. It has at
+most `limit` tokens, of which `notice` are left for a notice."""
+counts = _native.counts
+divide = _native.divide
+"""The measure and the blocks of a text that is long enough to be divided. Each block has its begin
+and end in characters, its share of the measure, and the numbers of its first and last line."""
+fair_share = _native.fair_share
+"""The size to which the largest of some sizes must be cut so that all fit: of [10, 200, 300] in 210
+it is 100."""
+handles = _native.handles
+"""The handles of sources and texts, the same in every store."""
+isa = _native.isa
+"""This machine's widest instructions that change an int8 model's results."""
+item_index = _native.ItemIndex
+"""An index in memory, for items that are kept elsewhere."""
+kind_of_text = _native.kind_of
+"""The kind of a text that a tool returned, such as "log" or "diff"."""
+names = _native.names
+"""The best `limit` of the names that no shown text has, the best first: each with the number of the
+last text that has it, of the last tool input that has it, and whether it is a proper name."""
+needles = _native.Needles
+"""Finds short ASCII strings in a text in one pass, ignoring case."""
+set_alone = _native.set_alone
+"""Has this thread compute without a helper thread, or with one again; returns how it was before."""
+snippets = _native.snippets
+"""Where the part of each text that a query is about begins and ends, in characters."""
 
 VERSION = _native.__version__
 """Version of the package, for rooms that may not import its front."""
@@ -145,30 +178,6 @@ def message_tokens(
     return prepare(messages, counter=counter).message_tokens
 
 
-def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None:
-    """Return the measure and the blocks of a text that is long enough to be divided.
-
-    Each block has its begin and end in characters, its share of the measure, and the numbers of its
-    first and last line.
-    """
-    return _native.divide(text)
-
-
-def names(
-    texts: Sequence[str],
-    kinds: bytes,
-    units: Sequence[int],
-    shown: Sequence[bool],
-    limit: int,
-) -> list[tuple[str, int, int | None, bool]]:
-    """Return the best ``limit`` of the names that no shown text has, the best first.
-
-    Each comes with the number of the last text that has it, of the last tool input that has it, and
-    whether it is a proper name.
-    """
-    return _native.names(texts, kinds, units, shown, limit)
-
-
 class Directive(NamedTuple):
     """A sentence by which a user lays something down."""
 
@@ -266,88 +275,11 @@ class _TypedStore:
         return typed
 
 
-def item_index() -> _native.ItemIndex:
-    """Return an empty index in memory, for items that are kept elsewhere."""
-    return _native.ItemIndex()
-
-
-def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the handles of sources and texts, the same in every store."""
-    return _native.handles(namespace, items)
-
-
-def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]:
-    """Return where the part of each text that a query is about begins and ends, in characters."""
-    return _native.snippets(texts, query)
-
-
-def needles(groups: Sequence[Sequence[str]]) -> _native.Needles:
-    """Build a matcher that finds short ASCII strings in a text in one pass, ignoring case."""
-    return _native.Needles(groups)
-
-
-def limit_cache(limit_bytes: int) -> None:
-    """Set the maximum bytes of the cache of text analyses."""
-    _native.set_cache_limit(limit_bytes)
-
-
-def cached_bytes() -> int:
-    """Return the bytes that the cache holds now."""
-    return _native.cached_bytes()
-
-
-def clear_cache() -> None:
-    """Empty the cache."""
-    _native.clear_cache()
-
-
-def set_alone(alone: bool) -> bool:
-    """Have this thread compute without a helper thread, or with one again.
-
-    Returns whether it did without one before.
-    """
-    return _native.set_alone(alone)
-
-
-def isa() -> str:
-    """Return this machine's widest instructions that change an int8 model's results."""
-    return _native.isa()
-
-
 def count(text: str, counter: str | CustomCounter) -> int:
     """Return the tokens of one text."""
     return (
         _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
     )
-
-
-def counts(texts: Sequence[str], counter: str) -> list[int]:
-    """Return the tokens of each text."""
-    return _native.counts(texts, counter)
-
-
-def cap_text(
-    text: str, limit: int, notice: int, counter: str, tool: str, rows: int, log_lines: int
-) -> tuple[str, str, int] | None:
-    """Return the shown part of a text, its kind, and the tokens left out; None if it fits whole.
-
-    It has at most `limit` tokens, of which `notice` are left for a notice.
-    """
-    return _native.cap_text(text, limit, notice, counter, tool, rows, log_lines)
-
-
-def kind_of_text(text: str, tool: str) -> str:
-    """Return the kind of a text that a tool returned, such as "log" or "diff"."""
-    return _native.kind_of(text, tool)
-
-
-def fair_share(sizes: Sequence[int], room: int) -> int:
-    """Return the size to which the largest must be cut so that all fit.
-
-    >>> fair_share([10, 200, 300], 210)
-    100
-    """
-    return _native.fair_share(sizes, room)
 
 
 def count_raw(text: str, counter: str | CustomCounter) -> int:

@@ -18,6 +18,7 @@ __all__ = [
     "Needles",
     "OnnxModel",
     "Prepared",
+    "SeenLines",
     "Selection",
     "Store",
     "__version__",
@@ -482,6 +483,22 @@ class Needles:
     # Per group that was found, how many characters stand before each of its needles: ascending,
     # 32 bits each.
     def find(self, text: str) -> list[tuple[int, bytes]]: ...
+
+# The lines of a history, and the runs of them in a new text.
+@final
+class SeenLines:
+    # Runs of fewer characters are ignored.
+    def __new__(cls, least_characters: int) -> SeenLines: ...
+    def __len__(self) -> int: ...
+    # The first lines; the last of them must be the last of a text.
+    def beginning(self, count: int) -> SeenLines: ...
+    # Add the lines of a text, but for these: each begin and end.
+    def add(self, text: str, source: object, without: Sequence[tuple[int, int]] = ...) -> None: ...
+    # Add the long strings of a tool's input; those among the entry's own are held as such.
+    def add_input(self, text: str, own: Sequence[str], source: object) -> None: ...
+    # Each run's begin and end, what it is from, the number of its first line there, whether it is
+    # all of that, and whether the numbers before the lines may differ.
+    def repeats(self, text: str) -> list[tuple[int, int, Any, int, bool, bool]]: ...
 
 # The batches of anything with the Arrow PyCapsule interface; at least one.
 @final

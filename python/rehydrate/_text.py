@@ -131,7 +131,7 @@ def as_json(value: Any, **layout: Any) -> str:
 
 
 def failure_text(error: BaseException, name: str) -> str:
-    """Return what the model is told of an unexpected exception: its type.
+    """Return the text for the model on an unexpected exception: its type.
 
     >>> failure_text(KeyError("password=hunter2"), "berths")
     'berths failed (KeyError)'

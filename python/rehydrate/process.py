@@ -6,11 +6,11 @@ The cache holds the analyses of texts (counts, words, vectors) for all calls of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
@@ -181,20 +181,9 @@ def _warm_agent() -> None:
     from rehydrate.context.context import Context
 
     interpreter = Interpreter(_ModelOfOneCall())
-    errors: list[BaseException] = []
-
-    def run_turn() -> None:
-        try:
-            interpreter.run(Context(), "Which berth is free?")
-        except BaseException as error:
-            errors.append(error)
-
     # In a thread: the caller's thread may run an event loop.
-    thread = Thread(target=run_turn, name="rehydrate-warm-up", daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(1, "rehydrate-warm-up") as pool:
+        pool.submit(interpreter.run, Context(), "Which berth is free?").result()
 
 
 class _ModelOfOneCall:
@@ -203,29 +192,19 @@ class _ModelOfOneCall:
     provider: Provider = "anthropic"
     name = "warm-up"
 
-    def __init__(self) -> None:
-        self._blocks: Iterator[dict[str, Any]] = iter([
-            {
-                "type": "tool_use",
-                "id": "toolu_1",
-                "name": "request_context",
-                "input": {"query": "berth"},
-            },
-            {"type": "text", "text": "Berth 4."},
-        ])  # fmt: skip
+    _has_asked = False
 
     async def reply(self, _prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         from rehydrate.agent.model import Reply
         from rehydrate.formats.calls import ToolCall
 
-        block = next(self._blocks)
-        call = ToolCall.read(block)
-        return Reply(
-            ({"role": "assistant", "content": [block]},),
-            block.get("text", ""),
-            () if call is None else (call,),
-            stop="answer" if call is None else "calls",
-        )
+        if self._has_asked:
+            said = {"role": "assistant", "content": "Berth 4."}
+            return Reply((said,), "Berth 4.", (), stop="answer")
+        self._has_asked = True
+        call = ToolCall("anthropic", "toolu_1", "request_context", {"query": "berth"})
+        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {"query": "berth"}}
+        return Reply(({"role": "assistant", "content": [block]},), "", (call,), stop="calls")
 
 
 def _warm_model(model: Model) -> None:

@@ -19,7 +19,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 
 from rehydrate.agent import mcp_tools
 from rehydrate.agent.mcp import MAX_NAME_CHARS
-from rehydrate.agent.tool_calls import ToolResult, run_tool
+from rehydrate.agent.tool_calls import ToolResult, ToolRunner, run_tool
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 
@@ -86,7 +86,7 @@ async def session_with(server: Any):
 async def ask(tools: list[Any], name: str, arguments: Any = None) -> ToolResult:
     """Run a call as the interpreter does."""
     call = ToolCall("anthropic", "toolu_1", name, arguments or {})
-    return await run_tool({tool.name: tool for tool in tools}, call, 20)
+    return await run_tool({tool.name: tool for tool in tools}, call, 20, ToolRunner())
 
 
 async def test_the_tools_of_a_server_have_its_names_descriptions_and_schemas() -> None:

@@ -3,19 +3,24 @@
 import builtins
 import enum
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import Annotated, Literal
 
+import anyio
+import anyio.lowlevel
 import pytest
 from pydantic import BaseModel, Field
 
-from rehydrate.agent import Tool
+from rehydrate.agent import Tool, ToolError
+from rehydrate.agent.tool_calls import MAX_HANGING_CALLS, ToolRunner
 from rehydrate.agent.tools import tools_of
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.prompt import ToolDef
+from tests.agent.script import BACKENDS
 
 
 class Size(enum.Enum):
@@ -225,3 +230,49 @@ def test_what_is_no_tool_is_refused():
         Tool("ls", "", {}, "print")
     with pytest.raises(InvalidArgumentError, match="name is ''"):
         Tool("", "", {}, print)
+
+
+# ToolRunner: calls that hang are left running, and counted.
+
+
+both = pytest.mark.parametrize("backend", BACKENDS)
+
+
+@both
+def test_a_tool_whose_calls_never_come_back_is_called_no_more_until_they_have(backend):
+    release = threading.Event()
+
+    def hangs():
+        release.wait(60)
+
+    async def main():
+        threads = ToolRunner()
+        for _ in range(MAX_HANGING_CALLS):
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await threads.run("hangs", hangs)
+        with pytest.raises(ToolError, match="32 calls of hangs have not come back"):
+            await threads.run("hangs", hangs)
+        assert await threads.run("other", lambda: "here") == "here"
+        release.set()
+        while True:
+            try:
+                return await threads.run("hangs", lambda: "again")
+            except ToolError:
+                await anyio.lowlevel.checkpoint()
+
+    try:
+        assert anyio.run(main, backend=backend) == "again"
+    finally:
+        release.set()
+
+
+@both
+def test_calls_that_fail_are_no_calls_that_hang(backend):
+    async def main():
+        threads = ToolRunner()
+        for _ in range(MAX_HANGING_CALLS + 1):
+            with pytest.raises(ZeroDivisionError):
+                await threads.run("fails", lambda: 1 / 0)
+
+    anyio.run(main, backend=backend)

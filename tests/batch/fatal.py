@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
 from typing import Any
 
-from rehydrate.batch.jobs import compacted
+from rehydrate.batch import compact_batch
 
 MARK = "the fatal row"
 JOB = f"{__name__}:compacted_or_killed"
 
 
-def compacted_or_killed(rows: Any, options: Mapping[str, Any]) -> Any:
+def compacted_or_killed(rows: Any, **options: Any) -> Any:
     if any(text and MARK in str(text) for text in rows["messages"].to_pylist()):
         os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-    return compacted(rows, options)
+    return compact_batch(rows, **options)

@@ -13,9 +13,9 @@ import pytest
 import rehydrate
 from rehydrate.batch import compact_batch
 from rehydrate.batch.inputs import UnreadableTableError
-from rehydrate.batch.jobs import COMPACT, COUNT
 from rehydrate.batch.parts import OtherBatchError
 from rehydrate.batch.run import run_batch
+from rehydrate.batch.worker import COMPACT, COUNT
 from rehydrate.errors import FileError, InvalidArgumentError, MissingPackageError
 from tests.batch import fatal
 from tests.batch.folders import SESSION, chat, table, tool_chat, write_every_shape

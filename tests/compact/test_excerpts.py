@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
@@ -63,11 +63,7 @@ def excerpts(case: Case, compaction: rehydrate.Compaction) -> Iterator[tuple[Any
             yield index, entry
 
 
-@given(long_cases())
-def test_excerpts_are_valid_and_the_originals_are_untouched(case: Case):
-    before = copy.deepcopy(case.entries)
-    compaction = case.compact()
-    assert case.entries == before
+def excerpts_are_valid(case: Case, compaction: rehydrate.Compaction):
     assert list(compaction.indices) == sorted(set(compaction.indices))
     assert validate(compaction.messages, case.format) == []
     made = list(excerpts(case, compaction))
@@ -75,9 +71,7 @@ def test_excerpts_are_valid_and_the_originals_are_untouched(case: Case):
     assert compaction.stats.changed == bool(made or compaction.stats.dropped)
 
 
-@given(long_cases())
-def test_only_texts_change_and_they_are_blocks_and_marks(case: Case):
-    compaction = case.compact()
+def only_texts_change_and_they_are_blocks_and_marks(case: Case, compaction: rehydrate.Compaction):
     conversation = case.plain()
     rows = {(block.message, block.text): [] for row in compaction.explain() for block in row.blocks}
     for row in compaction.explain():
@@ -120,9 +114,7 @@ def rendered(text: str, kept: list[bool]) -> str:
     return out
 
 
-@given(long_cases())
-def test_the_budget_holds_with_every_mark_counted(case: Case):
-    compaction = case.compact()
+def the_budget_holds_with_every_mark_counted(case: Case, compaction: rehydrate.Compaction):
     stats = compaction.stats
     counter = case.options["counter"] or case.scoring.counter
     again = compact_context(
@@ -138,10 +130,10 @@ def test_the_budget_holds_with_every_mark_counted(case: Case):
         assert [row.reason for row in rest] in ([], ["a user turn must come first"])
 
 
-@given(long_cases())
-def test_pinned_units_are_never_excerpted_but_for_results_beside_the_words(case: Case):
+def pinned_units_are_never_excerpted_but_for_results_beside_the_words(
+    case: Case, compaction: rehydrate.Compaction
+):
     conversation = case.read()
-    compaction = case.compact()
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
     words = conversation.kept_for_words().difference(case.pinned_units())
     for unit in case.pins():
@@ -216,24 +208,43 @@ def test_of_a_reply_that_called_tools_the_results_are_kept_in_part():
     assert "lines omitted" in compaction.messages[2]["content"][0]["content"]
 
 
-@given(long_cases())
-def test_an_excerpt_of_the_result_at_the_same_budget_changes_nothing(case: Case):
-    once = case.compact()
-    there = dict(zip(once.indices, once.messages, strict=True))
+def an_excerpt_of_the_result_at_the_same_budget_changes_nothing(
+    case: Case, compaction: rehydrate.Compaction
+):
+    there = dict(zip(compaction.indices, compaction.messages, strict=True))
     options = {key: value for key, value in case.options.items() if key != "target_ratio"}
     options["pin"] = [there[place] for place in case.pinned if place in there]
-    options["budget_tokens"] = once.stats.target_tokens
-    twice = compact_context(once.messages, **options)
-    assert list(map(id, twice.messages)) == list(map(id, once.messages))
+    options["budget_tokens"] = compaction.stats.target_tokens
+    twice = compact_context(compaction.messages, **options)
+    assert list(map(id, twice.messages)) == list(map(id, compaction.messages))
     assert not twice.stats.changed
 
 
-@given(long_cases())
-def test_a_target_at_the_total_excerpts_nothing(case: Case):
+def a_target_at_the_total_excerpts_nothing(case: Case, compaction: rehydrate.Compaction):
     options = {key: value for key, value in case.options.items() if key != "target_ratio"}
-    total = case.compact().stats.before_tokens
+    total = compaction.stats.before_tokens
     roomy = compact_context(case.entries, **(options | {"budget_tokens": total}))
     assert list(map(id, roomy.messages)) == list(map(id, case.entries))
+
+
+LAWS = (
+    excerpts_are_valid,
+    only_texts_change_and_they_are_blocks_and_marks,
+    the_budget_holds_with_every_mark_counted,
+    pinned_units_are_never_excerpted_but_for_results_beside_the_words,
+    an_excerpt_of_the_result_at_the_same_budget_changes_nothing,
+    a_target_at_the_total_excerpts_nothing,
+)
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(long_cases())
+def test_the_laws_of_excerpts_hold(case: Case):
+    before = copy.deepcopy(case.entries)
+    compaction = case.compact()
+    for law in LAWS:
+        law(case, compaction)
+    assert case.entries == before
 
 
 @given(cases())

@@ -12,8 +12,7 @@ import pytest
 
 import rehydrate
 from rehydrate import Context, ContextJIT, Interpreter, Memory, prompt
-from rehydrate._concurrency.async_wrappers import hand_over, run_locked
-from rehydrate._concurrency.hybrid_lock import HybridLock
+from rehydrate._concurrency.async_wrappers import HybridLock, hand_over, run_locked
 from rehydrate._concurrency.workers import WorkerPool
 from rehydrate.memory import LoadMemory
 from tests.sizes import PATIENCE_SECONDS

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rehydrate._concurrency.hybrid_lock import HybridLock
+from rehydrate._concurrency.async_wrappers import HybridLock
 from tests.sizes import PATIENCE_SECONDS
 from tests.stress.programs import run_python
 
@@ -204,7 +204,7 @@ def test_a_child_finds_it_free_and_nobody_in_line():
     ended = run_python(
         """
         import asyncio, os, signal
-        from rehydrate._concurrency.hybrid_lock import HybridLock
+        from rehydrate._concurrency.async_wrappers import HybridLock
 
         async def main():
             lock = HybridLock()

@@ -205,27 +205,26 @@ def test_spans_are_verbatim_and_the_budget_holds(entries, tokens):
         assert count_tokens(told) <= max(tokens, 0)
 
 
-LAID_DOWN = {
-    "english": ("Never push to main without asking me first.", "We decided to use SQLite for it."),
-    "german": ("Bitte antworte immer auf Deutsch.", "Wir haben uns für SQLite entschieden."),
-    "french": ("N'utilise jamais de tabulations.", "Nous avons décidé d'utiliser SQLite."),
-    "spanish": ("Nunca borres la tabla de pedidos.", "Hemos decidido usar SQLite."),
-    "italian": ("Non usare mai le tabulazioni.", "Abbiamo deciso di usare SQLite."),
-    "portuguese": ("Nunca apague a tabela de pedidos.", "Decidimos usar SQLite."),
-    "russian": ("Никогда не удаляй таблицу заказов.", "Мы решили использовать SQLite."),
-    "chinese": ("以后请一定要用中文回答。", "我们决定使用SQLite。"),
-    "japanese": ("必ず日本語で答えてください。", "SQLiteを使うことにしました。"),
-}
+LAID_DOWN = (
+    ("Never push to main without asking me first.", "We decided to use SQLite for it."),
+    ("Bitte antworte immer auf Deutsch.", "Wir haben uns für SQLite entschieden."),
+    ("N'utilise jamais de tabulations.", "Nous avons décidé d'utiliser SQLite."),
+    ("Nunca borres la tabla de pedidos.", "Hemos decidido usar SQLite."),
+    ("Non usare mai le tabulazioni.", "Abbiamo deciso di usare SQLite."),
+    ("Nunca apague a tabela de pedidos.", "Decidimos usar SQLite."),
+    ("Никогда не удаляй таблицу заказов.", "Мы решили использовать SQLite."),
+    ("以后请一定要用中文回答。", "我们决定使用SQLite。"),
+    ("必ず日本語で答えてください。", "SQLiteを使うことにしました。"),
+)
 
 
-@pytest.mark.parametrize("language", sorted(LAID_DOWN))
-def test_what_was_laid_down_long_ago_survives_rounds_of_compaction(language, tmp_path):
+def test_what_was_laid_down_long_ago_survives_rounds_of_compaction(tmp_path):
     """Each round is another process, and a long stretch of work."""
-    rule, decision = LAID_DOWN[language]
     with Threads.open(tmp_path / "t.db", namespace="a") as threads:
         context = Context(threads=threads, thread="t")
-        context.prompt(rule)
-        context.add(assistant(decision))
+        for rule, decision in LAID_DOWN:
+            context.prompt(rule)
+            context.add(assistant(decision))
         for round_ in range(ROUNDS):
             context = Context(threads=threads, thread="t")
             for turn in range(20):
@@ -235,10 +234,10 @@ def test_what_was_laid_down_long_ago_survives_rounds_of_compaction(language, tmp
                 context.add(result(f"c{round_}.{turn}", f"{path} was edited. " * 20))
                 context.prompt()
                 context.add(assistant("Seen."))
-            context.compact(2_000)
+            context.compact(2_600)
         again = Context(threads=threads, thread="t").store
-        told = again.render(600)
-        assert rule in told and decision in told
+        told = again.render(1_200)
+        assert [each for both in LAID_DOWN for each in both if each not in told] == []
         assert {item.text for item in again.items("Files & Code")} == {
             f"src/part{round_}_{turn}.py" for round_ in range(ROUNDS) for turn in range(20)
         }

@@ -18,7 +18,7 @@ from rehydrate.prompt import Budget
 from tests.sizes import sized
 
 BUDGET = Budget(soft_tokens=2_500, hard_tokens=200_000)
-KILLS = int(os.environ.get("STRESS_TRIALS", sized(6, 20)))
+KILLS = int(os.environ.get("STRESS_TRIALS", sized(5, 10)))
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kill -9 is POSIX")
 

@@ -9,8 +9,13 @@ from hypothesis import given, strategies as st
 
 from rehydrate import formats
 from rehydrate.context import BackgroundCompaction, Context, ContextStore
-from rehydrate.context.context_store.proposal_checks import Refusal, pasted
-from rehydrate.context.context_store.proposals import MAX_PROPOSALS, ProposalRequest, read_answer
+from rehydrate.context.context_store.proposals import (
+    MAX_PROPOSALS,
+    ProposalRequest,
+    Refusal,
+    pasted,
+    read_answer,
+)
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import Budget
 from rehydrate.testing import ScriptedModel

@@ -1,5 +1,7 @@
 """Summaries that the provider writes: sent back as they are, with the thinking behind them."""
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -16,10 +18,10 @@ BUDGET = Budget(soft_tokens=6_000, hard_tokens=100_000)
 CLAUDE = "claude-opus-5-5"
 
 
-def respond(request, wire):
+def respond(request, wire, words=90):
     if request.get("compaction") or request.get("object") == "response.compaction":
         return SUMMARY
-    return ScriptedReply("A rope. " + "rope " * 90, thinking=f"Berth {len(str(request))}.")
+    return ScriptedReply("A rope. " + "rope " * words, thinking=f"Berth {len(str(request))}.")
 
 
 def claude(provider, **options):
@@ -83,10 +85,10 @@ def thoughts(prompt):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_providers_summary_stands_first_as_it_is_and_nothing_is_refused(name):
-    with StrictProvider(respond, binds_thinking=None) as provider:
+    with StrictProvider(partial(respond, words=300), binds_thinking=None) as provider:
         model = MODELS[name](provider)
         context, events = begun(model)
-        prompts = talk(context, model, events, 110)
+        prompts = talk(context, model, events, 40)
         assert provider.refusals == []
     assert kinds(events).count("swapped") > 1
     assert not any(event.detail for event in events)
@@ -95,7 +97,7 @@ def test_the_providers_summary_stands_first_as_it_is_and_nothing_is_refused(name
     messages = [each for each in last.messages if each.get("role") != "system"]
     assert tuple(messages[: len(native.content)]) == native.content
     assert not formats.validate(last.messages, name)
-    # The rule is sixty turns ago, and in no summary of the provider's.
+    # The rule is forty turns ago, and in no summary of the provider's.
     assert RULE in str(last.request) and context.history[0]["content"].startswith("What")
 
 

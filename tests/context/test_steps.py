@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ from rehydrate.prompt import (
     compile as compile_ir,
 )
 from rehydrate.prompt.caps import cap_tool_results
+from rehydrate.prompt.compiler import compile_for
 from rehydrate.prompt.counting import counted
-from rehydrate.prompt.ir import RenderCache
+from rehydrate.prompt.ir import RenderCache, Target
 from rehydrate.prompt.laying_out import Layout
 from rehydrate.prompt.passes.echo import remove_echoes
 from tests.prompt.irs import irs
@@ -86,6 +88,13 @@ def facts(made: Outcome) -> Any:
     )
 
 
+def unread(ir: PromptIR) -> PromptIR:
+    """The same IR, of whose history nothing is known."""
+    history = ir.history
+    again = History(history.entries, history.format, history.tokens, history.entry_indices)
+    return ir.replace(history=again)
+
+
 @contextmanager
 def compiled_twice(every: int = 1) -> Iterator[list[CompiledPrompt]]:
     """Compile each prompt of a context from nothing too, and compare; yield the prompts.
@@ -94,25 +103,39 @@ def compiled_twice(every: int = 1) -> Iterator[list[CompiledPrompt]]:
     """
     prompts: list[CompiledPrompt] = []
 
-    def twice(ir: PromptIR, provider: Any, **options: Any) -> CompiledPrompt:
+    def twice(
+        target: Target,
+        ir: PromptIR,
+        passes: tuple[Pass, ...],
+        sent: CompiledPrompt | None = None,
+        refresh: Callable[[], PromptIR] | None = None,
+    ) -> CompiledPrompt:
         if len(prompts) % every:
-            prompts.append(compile_ir(ir, provider, **options))
+            prompts.append(compile_for(target, ir, passes, sent, refresh))
             return prompts[-1]
-        history = ir.history
-        unread = History(history.entries, history.format, history.tokens, history.entry_indices)
-        fresh = dict(options, render_cache=None, passes=forgetful(options["passes"]))
-        expected = outcome(lambda: compile_ir(ir.replace(history=unread), provider, **fresh))
-        made = outcome(lambda: compile_ir(ir, provider, **options))
+        refreshed = refresh and cache(refresh)
+
+        def compiled_from_nothing() -> CompiledPrompt:
+            fresh, whole = replace(target, render_cache=RenderCache()), unread(ir)
+
+            def again() -> PromptIR:
+                assert refreshed is not None
+                return whole if refreshed() is ir else unread(refreshed())
+
+            return compile_for(fresh, whole, forgetful(passes), sent, refresh and again)
+
+        expected = outcome(compiled_from_nothing)
+        made = outcome(lambda: compile_for(target, ir, passes, sent, refreshed))
         assert facts(made) == facts(expected)
         if isinstance(made, str):
-            return compile_ir(ir, provider, **options)  # it raises again
+            return compile_for(target, ir, passes, sent, refreshed)  # it raises again
         after = made.ir.history
         assert after.messages == formats.parse(after.entries, after.format).messages
         prompts.append(made)
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prompt_builder, "compile_ir", twice)
+        patch.setattr(prompt_builder, "compile_for", twice)
         yield prompts
 
 
@@ -260,7 +283,7 @@ def test_a_coding_session_step_by_step(passes, thinking):
             context.add(message)
             if message["role"] == "user":
                 context.prompt()
-                _, layout = context._builder.render_cache.known(Layout, History())
+                _, layout = context._builder.target.render_cache.known(Layout, History())
                 gone_on += layout.rows.kept > 0
             if number == 60:
                 context.name_model("claude-opus-4-1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +10,17 @@ import pytest
 
 from rehydrate import Budget, Context, Interpreter, validate
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt import CompiledPrompt, ContextRequest, History, Outcome, PromptIR, compile
+from rehydrate.formats import anthropic
+from rehydrate.prompt import (
+    CompiledPrompt,
+    ContextRequest,
+    History,
+    Outcome,
+    PromptIR,
+    compile,
+    compiler,
+    laying_out,
+)
 from rehydrate.testing import ScriptedModel
 from tests.strategies import Entry
 
@@ -88,6 +99,44 @@ def test_behind_a_compaction_thinking_goes_and_what_comes_later_stays(model):
     assert trace.changed and "something before" in trace.notes[0]
     # Nothing that was added is lost or changed by it.
     assert context.history[1] == answer(0)
+
+
+@pytest.mark.parametrize("model", [BINDS, FREE])
+def test_each_prompt_is_rendered_and_validated_once_also_where_it_is_compacted(model, monkeypatch):
+    """One that loses thinking is laid out again, from the first entry that lost it."""
+    calls: Counter[str] = Counter()
+
+    def count(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def counting(*arguments: Any) -> Any:
+            calls[name] += 1
+            calls["rows"] += len(arguments[0]) if name == "render_history" else 0
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, counting)
+
+    count(anthropic, "request")
+    count(compiler, "_violations")
+    count(laying_out, "render_history")
+    context = Context(model=model, system="Be brief.", budget=Budget(5_000, 1_000_000))
+    log = "\n".join([f"line {number} of the harbour's log, berth {number}" for number in range(90)])
+    shortened = compactions = 0
+    for turn in range(14):
+        calls.clear()
+        prompt = context.prompt(f"Question {turn}? " * 15)
+        assert calls["request"] == calls["_violations"] == 1
+        has_lost = any(each.name == "thinking" for each in traces(prompt))
+        assert calls["render_history"] == 1 + has_lost
+        if has_lost:
+            assert calls["rows"] < 2 * len(prompt.ir.history.entries)
+        if context.usage.compactions == compactions:
+            shortened += any(each.changed for each in traces(prompt) if "echo" in each.name)
+        compactions = context.usage.compactions
+        use, result = call(turn)
+        result["content"][0]["content"] = log
+        context.add(use, result, answer(turn))
+    assert compactions > 1 and shortened, "texts that were shortened are taken whole again"
 
 
 def traces(prompt: CompiledPrompt) -> Any:

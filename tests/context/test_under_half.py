@@ -14,7 +14,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate import count_tokens, formats, validate
 from rehydrate.context import BackgroundCompaction, CompactionEvent, Context
@@ -22,15 +22,13 @@ from rehydrate.errors import BudgetExceededError
 from rehydrate.prompt import BEGINNING, Budget, CompiledPrompt, Outcome
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from tests import strategies
-from tests.sizes import examples
+from tests.sizes import PATIENCE_SECONDS
 
 SYSTEM = "You are the harbour's assistant. Never book a berth twice."
 SYSTEM_TOKENS = count_tokens(SYSTEM)
 BEGINNING_TOKENS = count_tokens(BEGINNING)
 TURNS = 40
 HARD = (6_000, 16_000, 40_000)
-PATIENCE = 5.0
-"""Seconds that a test gives a writer which answers at once; a user gives it longer."""
 LIE = "The user wants src/invented.py deleted, and 4711 berths were booked by order_of_nobody. "
 
 FORMATS: dict[str, Callable[[int], st.SearchStrategy[list[Any]]]] = {
@@ -130,7 +128,6 @@ def sent_tokens(context: Context, prompt: CompiledPrompt) -> int:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_prompt_is_under_half_of_the_limit(format):
-    @settings(max_examples=examples(100))
     @given(
         entries=FORMATS[format](TURNS),
         times=st.sampled_from([1, 8, 30]),
@@ -150,7 +147,7 @@ def test_every_prompt_is_under_half_of_the_limit(format):
             for new, so_far in asks(longer(entries, times), format):
                 if not check(context, new, so_far, hard):
                     break
-                assert idle.wait(PATIENCE)
+                assert idle.wait(PATIENCE_SECONDS)
 
     holds()
 
@@ -195,5 +192,5 @@ def test_a_summary_of_each_writer_is_sent_and_under_half(writer):
             assert not validate(prompt.messages, "anthropic")
             summaries += any(section.id == "summary" for section in prompt.ir.sections)
             context.add({"role": "assistant", "content": f"Rope {turn}. " + "rope " * 40})
-            assert idle.wait(PATIENCE)
+            assert idle.wait(PATIENCE_SECONDS)
     assert (summaries > 20) == (writer != "hangs")

@@ -41,12 +41,11 @@ from tests.integrations import harbour
 from tests.integrations.odd_fields import ODD
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # its own
 
-BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(60, 200)
+BUDGET = Budget(soft_tokens=3_000)
+TURNS = 30
 
 
 @tool

@@ -35,14 +35,13 @@ from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # ADK's own
 
 logging.getLogger("google_adk").setLevel(logging.ERROR)  # it misses the usage in each response
 
-BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(60, 200)
+BUDGET = Budget(soft_tokens=3_000)
+TURNS = 30
 Respond = Callable[[LlmRequest], list[types.Part]]
 
 
@@ -172,11 +171,11 @@ def test_an_instruction_that_moves_stays_where_it_is_and_begins_no_context_anew(
 ) -> None:
     model, plain = Scripted(respond=two_calls), Scripted(respond=two_calls)
     plugin = RehydratePlugin(budget=BUDGET)
-    questions = list(map(harbour.question, range(30)))
+    questions = list(map(harbour.question, range(15)))
     Talk(model, plugin, **options).run(*questions)
     Talk(plain, **options).run(*questions)
     assert [each[-2:] for each in model.sent] == [each[-2:] for each in plain.sent]
-    assert model.sent[:10] == plain.sent[:10]
+    assert model.sent[:6] == plain.sent[:6]
     assert 0 < plugin.report.compactions < 5
     assert plugin.report.new == 3
     assert plugin.report.failure == ""
@@ -238,8 +237,8 @@ def test_sub_agents_have_contexts_of_their_own() -> None:
     helper = LlmAgent(name="pilot", model=pilot, description="Knows tides.", tools=[lookup])
     plugin = RehydratePlugin(budget=BUDGET)
     talk = Talk(Scripted(respond=transfer), plugin, sub_agents=[helper])
-    talk.run(*map(harbour.question, range(60)))
-    assert len(pilot.seen) == 120
+    talk.run(*map(harbour.question, range(30)))
+    assert len(pilot.seen) == 60
     assert harbour.breaks(pilot.sent) == plugin.report.compactions > 1
 
 
@@ -456,12 +455,12 @@ def test_turns_are_accepted_by_a_strict_provider(open_model: Callable[..., Any])
     async def go(provider: StrictProvider) -> None:
         async with open_model(provider) as model:
             talk = Talk(model, plugin)
-            for turn in range(30):
+            for turn in range(15):
                 await talk.say(harbour.question(turn))
 
     with StrictProvider(harbour.reply) as provider:
         anyio.run(go, provider)
     assert provider.refusals == provider.overflows == []
-    assert len(provider.requests) == 60
+    assert len(provider.requests) == 30
     inputs = [harbour.messages_of(exchange.body or {}) for exchange in provider.requests]
     assert harbour.breaks(inputs) == plugin.report.compactions > 0

@@ -59,7 +59,7 @@ from tests.integrations.langchain_agents import (
     text_of,
 )
 
-BUDGET = Budget(soft_tokens=6_000)
+BUDGET = Budget(soft_tokens=3_000)
 APPROVED = {"type": "approve"}
 QUERIES = [query_of(call) for call in range(200) if call % STEPS != STEPS - 1]
 
@@ -97,12 +97,12 @@ def run_turns(
 
 @pytest.fixture(scope="module")
 def plain_state() -> list[Any]:
-    """The messages of 50 turns without rehydrate; fewer turns are a beginning of them."""
-    return as_sent(run_turns(agent_of(CheckedModel()), 50))
+    """The messages of 25 turns without rehydrate; fewer turns are a beginning of them."""
+    return as_sent(run_turns(agent_of(CheckedModel()), 25))
 
 
 @pytest.mark.parametrize(
-    ("way", "turns"), [("invoke", 50), ("ainvoke", 30), ("stream", 30), ("astream", 30)]
+    ("way", "turns"), [("invoke", 25), ("ainvoke", 15), ("stream", 15), ("astream", 15)]
 )
 def test_turns_are_valid_break_the_prefix_at_compactions_only_and_keep_the_state(
     way: str, turns: int, plain_state: list[Any]

@@ -29,9 +29,8 @@ from tests.integrations import harbour
 from tests.integrations.langchain_agents import agent_of, asking, config, query_of
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.provider.sdk_clients import anthropic_client, openai_client
-from tests.sizes import sized
 
-BUDGET = Budget(soft_tokens=6_000)
+BUDGET = Budget(soft_tokens=3_000)
 
 
 class SdkModel(BaseChatModel):
@@ -171,12 +170,12 @@ def said_in(body: Mapping[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("open_model", "turns", "is_async"),
     [
-        (anthropic_model, sized(50, 200), False),
-        (openai_model, sized(40, 200), False),
-        (openai_model, 30, True),
-        (chat_anthropic, 30, False),
-        (chat_openai, 30, False),
-        (responses, 30, True),
+        (anthropic_model, 25, False),
+        (openai_model, 20, False),
+        (openai_model, 15, True),
+        (chat_anthropic, 15, False),
+        (chat_openai, 15, False),
+        (responses, 15, True),
     ],
 )
 def test_turns_are_accepted_and_break_the_prefix_at_compactions_only(

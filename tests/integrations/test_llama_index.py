@@ -38,12 +38,11 @@ from tests.integrations import harbour
 from tests.integrations.odd_fields import ODD
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # its own
 
-BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(60, 200)
+BUDGET = Budget(soft_tokens=3_000)
+TURNS = 30
 
 
 async def lookup(query: str) -> str:
@@ -214,7 +213,7 @@ def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
         query = f"code of the lock of {forgotten[0]}"
         return said("I ask.", call("ask", "request_context", query=query))
 
-    llm, memory = Llm(respond), RehydrateMemory(budget=BUDGET)
+    llm, memory = Llm(respond), RehydrateMemory(budget=Budget(soft_tokens=6_000))
     agent = agent_of(llm, lookup, *memory.tools())
     assert run(agent, memory, *queries, "the code") == "yes"
     run(agent, memory, "And then?")

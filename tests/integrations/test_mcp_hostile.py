@@ -66,15 +66,22 @@ class Raw:
         return self.reply()
 
 
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    write_sessions(tmp_path)
-    return {**os.environ, **machine(tmp_path)}
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("machine")
+    write_sessions(folder)
+    return folder
 
 
-@pytest.fixture
-def raw(env: dict[str, str], tmp_path: Path) -> Iterator[Raw]:
-    with running(["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"], env) as client:
+@pytest.fixture(scope="module")
+def env(folder: Path) -> dict[str, str]:
+    return {**os.environ, **machine(folder)}
+
+
+@pytest.fixture(scope="module")
+def raw(env: dict[str, str], folder: Path) -> Iterator[Raw]:
+    """One server for all: each test finds it as usable as the first did."""
+    with running(["--memory", str(folder / "raw.db"), "--namespace", "alice"], env) as client:
         yield client
 
 
@@ -241,7 +248,12 @@ def test_values_of_every_type_are_taken_or_refused(raw: Raw, tool: str) -> None:
             assert not result["isError"] or text.startswith(f"{tool}: "), (name, value, text)
 
 
-def test_a_cancelled_call_leaves_the_connection_usable(raw: Raw) -> None:
+def test_a_cancelled_call_leaves_the_connection_usable(env: dict[str, str]) -> None:
+    with running([], env) as raw:
+        cancel_a_call(raw)
+
+
+def cancel_a_call(raw: Raw) -> None:
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     raw.send(request("search_sessions", {"query": "login"}), cancel, PING)
     replies = [raw.reply()]
@@ -288,7 +300,7 @@ def test_a_line_end_of_unicode_does_not_cut_a_frame(env: dict[str, str], tmp_pat
 # -------------------------------------------------------------------------------------------- HTTP
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def address(env: dict[str, str]) -> Iterator[Address]:
     with over_http(env=env) as address:
         yield address

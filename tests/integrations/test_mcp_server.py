@@ -164,23 +164,19 @@ async def test_threads_and_handles_are_resources(
         assert item.text == "Berth 4 is ours."
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("request_context", {"thread": "t", "query": "x"}, "rehydrate mcp --threads FILE"),
-        ("fetch_whole", {"thread": "t", "handle": "#1"}, "rehydrate mcp --threads FILE"),
-        ("search_memory", {"query": "x"}, "rehydrate mcp --memory FILE --namespace NAME"),
-        ("add_memory", {"text": "x"}, "rehydrate mcp --memory FILE --namespace NAME"),
-        ("load_memory", {"query": "x"}, "rehydrate mcp --memory FILE --namespace NAME"),
-        ("search_sessions", {}, "--no-sessions"),
-        ("session_outline", {"session": LOGIN}, "--no-sessions"),
-    ],
-)
-async def test_a_tool_without_its_store_says_how_to_configure_it(
-    tool: str, arguments: dict[str, str], said: str, env: dict[str, str]
-) -> None:
+async def test_a_tool_without_its_store_says_how_to_configure_it(env: dict[str, str]) -> None:
+    threads, memory = "rehydrate mcp --threads FILE", "rehydrate mcp --memory FILE --namespace NAME"
     async with connected("stdio", "--no-sessions", env=env) as client:
-        assert said in await call(client, tool, **arguments)
+        for tool, arguments, said in (
+            ("request_context", {"thread": "t", "query": "x"}, threads),
+            ("fetch_whole", {"thread": "t", "handle": "#1"}, threads),
+            ("search_memory", {"query": "x"}, memory),
+            ("add_memory", {"text": "x"}, memory),
+            ("load_memory", {"query": "x"}, memory),
+            ("search_sessions", {}, "--no-sessions"),
+            ("session_outline", {"session": LOGIN}, "--no-sessions"),
+        ):
+            assert said in await call(client, tool, **arguments)
         assert (await client.list_resources()).resources == []
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,15 +21,16 @@ import pytest
 import uvicorn
 
 from rehydrate.context.threads import Threads
+from rehydrate.formats.anthropic import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy import Proxy, Shortener
-from rehydrate.integrations.proxy.body import in_blocks, read_body, unmarked
+from rehydrate.integrations.proxy.body import in_blocks, read_body
 from tests.integrations import harbour
-from tests.provider import Exchange, StrictProvider
+from tests.provider import Call, Exchange, ScriptedReply, StrictProvider
 from tests.sizes import PATIENCE_SECONDS
 
-BUDGET = 4_000
+BUDGET = 2_500
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.1"
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}}
 ABOUT = "Look something up in the harbour's books."
@@ -127,14 +130,18 @@ class AnthropicClient:
     def close(self) -> None:
         self._client.close()
 
+    def add(self, results: list[Any]) -> None:
+        self.messages.append({"role": "user", "content": results})
+
     def turn(self, number: int) -> None:
         self.messages.append({"role": "user", "content": harbour.question(number)})
         while results := self.ask():
-            self.messages.append({"role": "user", "content": results})
+            self.add(results)
 
 
 class ChatClient:
     path = "/v1/chat/completions"
+    model = GPT
 
     def __init__(self, url: str, *, streams: bool = False) -> None:
         http = openai.DefaultHttpxClient(verify=False, trust_env=False)
@@ -149,7 +156,7 @@ class ChatClient:
             "type": "function",
             "function": {"name": "lookup", "description": ABOUT, "parameters": SCHEMA},
         }
-        request: dict[str, Any] = {"model": GPT, "messages": self.messages, "tools": [tool]}
+        request: dict[str, Any] = {"model": self.model, "messages": self.messages, "tools": [tool]}
         if self._streams:
             with self._client.chat.completions.stream(**request) as stream:
                 said = stream.get_final_completion().choices[0].message
@@ -177,10 +184,13 @@ class ChatClient:
     def close(self) -> None:
         self._client.close()
 
+    def add(self, results: list[Any]) -> None:
+        self.messages += results
+
     def turn(self, number: int) -> None:
         self.messages.append({"role": "user", "content": harbour.question(number)})
         while results := self.ask():
-            self.messages += results
+            self.add(results)
 
 
 class ResponsesClient(ChatClient):
@@ -192,7 +202,7 @@ class ResponsesClient(ChatClient):
 
     def ask(self) -> list[Any]:
         request: dict[str, Any] = {
-            "model": GPT,
+            "model": self.model,
             "input": self.messages,
             "instructions": harbour.INSTRUCTIONS,
             "include": ["reasoning.encrypted_content"],
@@ -246,15 +256,15 @@ def found(arguments: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("client_type", CLIENTS)
 def test_requests_extend_one_another_between_compactions(client_type: Any, streams: bool) -> None:
     with talking(client_type, streams=streams) as (provider, proxy, client):
-        for number in range(25):
+        for number in range(16):
             client.turn(number)
         metrics = proxy.get("/rehydrate/metrics").text
     assert provider.refusals == provider.overflows == []
     lists = sent_lists(provider.requests)
-    assert len(lists) == 50
+    assert len(lists) == 32
     assert harbour.breaks(lists) == proxy.proxy.totals.prefixes["compacted"] > 1
     assert proxy.proxy.totals.prefixes == {"new": 1, "compacted": harbour.breaks(lists)} | {
-        "kept": 49 - harbour.breaks(lists)
+        "kept": 31 - harbour.breaks(lists)
     }
     assert len(lists[-1]) < len(client.messages) * 0.75
     billed = [exchange.billed.prompt for exchange in provider.requests if exchange.billed]
@@ -355,8 +365,12 @@ def test_all_but_the_messages_of_a_compacted_request_is_as_it_was() -> None:
     sent = echo.requests[0][2]
     before, after = read_body(body, "messages"), read_body(sent, "messages")
     assert answer.headers["x-rehydrate"].endswith("prefix=compacted")
-    assert after.text[: after.start] == before.text[: before.start]
-    assert after.text[after.end :] == before.text[before.end :]
+    for one, other in [(0, "start"), (1, "end")]:
+        place, place_before = after.spans["messages"][one], before.spans["messages"][one]
+        if other == "start":
+            assert after.text[:place] == before.text[:place_before]
+        else:
+            assert after.text[place:] == before.text[place_before:]
     assert len(after.items) < len(before.items) / 2
     written = {item.text for item in before.items}
     assert all(item.text in written for item in after.items)  # the client's own words
@@ -639,3 +653,169 @@ def test_the_async_client_of_openai_streams_through() -> None:
         served(provider.url) as proxy,
     ):
         assert asyncio.run(ask(proxy.url)) == "Berth 4 is free."
+
+
+def both(body: Mapping[str, Any], wire: str) -> Any:
+    """Ask back, and call the client's tool at once."""
+    said = harbour.since_user(body)
+    asked = harbour.text_of(said[0]).partition(harbour.ASKED)[2].partition("?")[0]
+    if not asked:
+        return harbour.reply(body, wire)
+    if len(said) > 1:
+        is_there = harbour.code(asked) in "".join(map(harbour.text_of, said[1:]))
+        return f"The code is {harbour.code(asked)}." if is_there else "I cannot say."
+    calls = (
+        Call("lookup", {"query": "crane"}),
+        Call("request_context", {"query": f"code of the lock of {asked}"}),
+    )
+    return ScriptedReply("I ask.", calls=calls, thinking="Both at once.")
+
+
+def thinking_back(body: Mapping[str, Any], wire: str) -> Any:
+    """Ask back with a thought before the call, and one before the answer."""
+    found = harbour.asking_back(body, wire)
+    return replace(found, thinking="I think of it.")
+
+
+class AskedBack(NamedTuple):
+    """A conversation whose model asked for what was left out."""
+
+    provider: StrictProvider
+    client: Any
+    code: str
+    said: str
+    """What the client got for it."""
+    prefixes: Mapping[str, int]
+
+
+def ask_back(
+    client_type: Any,
+    reply: Any,
+    *,
+    streams: bool,
+    model: str | None = None,
+    threads: Any = (None, None),
+    **settings: Any,
+) -> AskedBack:
+    def shortener(number: int) -> Shortener:
+        return Shortener(budget_tokens=2 * BUDGET, asks_back=True, threads=threads[number])
+
+    with StrictProvider(reply, **settings) as provider:
+        with (
+            served(provider.url, shortener(0)) as proxy,
+            closing(client_type(proxy.url, streams=streams)) as client,
+        ):
+            client.model = model or client_type.model
+            for number in range(32):
+                client.turn(number)
+            sent = harbour.messages_of(provider.requests[-1].body or {})
+            text = "".join(map(harbour.text_of, client.messages))
+            asked = harbour.forgotten(re.findall(r"The lock of ([a-z ]+?) opens", text), sent)
+            at = len(client.messages)
+            client.messages.append({"role": "user", "content": f"{harbour.ASKED}{asked}?"})
+            while results := client.ask():
+                client.add(results)
+            said = "".join(map(harbour.text_of, client.messages[at + 1 :]))
+        with (
+            served(provider.url, shortener(1)) as again,
+            closing(client_type(again.url, streams=streams)) as later,
+        ):
+            later.messages, later.model = client.messages, client.model
+            later.turn(33)
+    prefixes = proxy.proxy.totals.prefixes + again.proxy.totals.prefixes
+    return AskedBack(provider, client, harbour.code(asked), said, prefixes)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("reply", [thinking_back, both])
+@pytest.mark.parametrize("client_type", CLIENTS)
+def test_a_model_asks_back_and_the_client_sees_one_answer(
+    client_type: Any, reply: Any, streams: bool, tmp_path: Path
+) -> None:
+    with (
+        Threads.open(tmp_path / "plans.db") as threads,
+        Threads.open(tmp_path / "plans.db") as later,
+    ):
+        found = ask_back(client_type, reply, streams=streams, threads=(threads, later))
+    assert found.provider.refusals == []
+    assert found.code in found.said
+    assert "I ask." in found.said
+    assert "request_context" not in "".join(map(harbour.text_of, found.client.messages))
+    # What the client did not see is there again after a restart.
+    lists = sent_lists(found.provider.requests)
+    assert "request_context" in "".join(map(harbour.text_of, lists[-1]))
+    assert harbour.breaks(lists) == found.prefixes["compacted"]
+    assert "changed" not in found.prefixes
+
+
+@pytest.mark.parametrize("reply", [thinking_back, both])
+def test_thinking_stays_bound_to_what_the_client_did_not_see(reply: Any) -> None:
+    found = ask_back(
+        AnthropicClient, reply, streams=True, model="claude-opus-5-5", binds_thinking=None
+    )
+    assert found.provider.refusals == []
+    assert found.code in found.said
+
+
+def berths(body: Mapping[str, Any], wire: str) -> Any:
+    """Ask once for what is no longer shown, then say what came."""
+    last = harbour.messages_of(body)[-1]
+    if last["role"] == "tool":
+        return "It is free." if "Berth 17 is free." in last["content"] else "I cannot say."
+    return Call("request_context", {"query": "Berth 17"})
+
+
+@contextmanager
+def asked_about_berths(**body: Any) -> Iterator[tuple[StrictProvider, Any]]:
+    shortener = Shortener(budget_tokens=BUDGET, asks_back=True)
+    with StrictProvider(berths) as provider, served(provider.url, shortener) as proxy:
+        headers = {"authorization": "Bearer key"}
+        path, request = "/v1/chat/completions", chat_body(900, **body)
+        yield provider, lambda: proxy.post(path, request, **headers)
+
+
+def test_what_a_client_gets_is_one_reply_and_the_tokens_of_all() -> None:
+    with asked_about_berths() as (provider, ask):
+        said = ask()
+    assert said.json()["choices"][0]["message"]["content"] == "It is free."
+    assert said.headers["x-rehydrate"].endswith("prefix=compacted; answered=1")
+    billed = [exchange.billed for exchange in provider.requests]
+    assert len(billed) == 2
+    usage = said.json()["usage"]
+    assert usage["prompt_tokens"] == sum(each.prompt for each in billed)
+    offered = [tool["function"]["name"] for tool in provider.requests[0].body["tools"]]
+    assert offered == ["request_context", "fetch_whole"]
+
+
+def test_a_failure_after_a_question_is_the_providers_own() -> None:
+    with asked_about_berths() as (provider, ask):
+        provider.rate_limit_next(7, after=1)
+        refused = ask()
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "7")
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        provider.drop_next(after=1)
+        assert ask().status_code == 502
+        assert ask().json()["choices"][0]["message"]["content"] == "It is free."
+
+
+def test_a_failure_after_a_question_ends_a_stream_with_an_error() -> None:
+    with asked_about_berths(stream=True) as (provider, ask):
+        provider.rate_limit_next(7, after=1)
+        refused = ask()
+    assert refused.status_code == 200
+    assert '"rate_limit_exceeded"' in refused.text
+    assert "[DONE]" not in refused.text
+
+
+def test_a_model_that_asks_for_ever_gets_the_clients_own_request() -> None:
+    def asking(body: Mapping[str, Any], wire: str) -> Any:
+        offered = [tool["function"]["name"] for tool in body.get("tools") or ()]
+        return Call("request_context", {"query": "Berth"}) if offered else "Enough."
+
+    shortener = Shortener(budget_tokens=BUDGET, asks_back=True)
+    with StrictProvider(asking) as provider, served(provider.url, shortener) as proxy:
+        path, headers = "/v1/chat/completions", {"authorization": "Bearer key"}
+        said = proxy.post(path, chat_body(900), **headers)
+    assert said.json()["choices"][0]["message"]["content"] == "Enough."
+    assert said.headers["x-rehydrate"].startswith("untouched; failure=")
+    assert len(provider.requests) == 13

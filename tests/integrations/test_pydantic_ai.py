@@ -40,10 +40,9 @@ from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
-BUDGET = Budget(soft_tokens=6_000)
-TURNS = sized(50, 200)
+BUDGET = Budget(soft_tokens=3_000)
+TURNS = 25
 
 
 def lookup(query: str) -> str:
@@ -413,13 +412,13 @@ def test_turns_are_accepted_by_a_strict_provider(open_model: Callable[..., Any])
                 tools=[lookup],
             )
             history: list[ModelMessage] = []
-            for turn in range(30):
+            for turn in range(15):
                 result = await agent.run(harbour.question(turn), message_history=history)
                 history = result.all_messages()
 
     with StrictProvider(harbour.reply) as provider:
         anyio.run(go, provider)
     assert provider.refusals == provider.overflows == []
-    assert len(provider.requests) == 60
+    assert len(provider.requests) == 30
     inputs = [harbour.messages_of(exchange.body or {}) for exchange in provider.requests]
     assert harbour.breaks(inputs) == rehydrate.report.compactions > 0

@@ -22,7 +22,6 @@ BACKENDS = [
     "local",
     "memory over local",
     "postgres",
-    "memory over postgres",
 ]
 
 

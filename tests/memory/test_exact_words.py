@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from rehydrate import Memory
 from rehydrate.memory import MemoryItem
@@ -75,3 +77,56 @@ def test_one_of_a_long_row_of_lookalikes_is_found_first(tmp_path: Path):
         added = memory.add([f"User token{n} logged in from host {n % 7}" for n in range(400)])
         for n in range(0, 400, 7):
             assert memory.search(f"token{n}", 1)[0].handle == added[n].handle
+
+
+# A text that ends in a question ranks behind one that answers it.
+
+
+ANSWERS = "The harbour crane has got a green colour, they say."
+ASKS = "What of the colour of the harbour crane?"
+
+
+def first(memory: Memory, *texts: str) -> str:
+    memory.add(list(texts), source="talk", namespace="harbour")
+    (hit,) = memory.search("colour of the harbour crane", 1, namespace="harbour")
+    return hit.item.text
+
+
+@pytest.mark.parametrize("texts", [(ASKS, ANSWERS), (ANSWERS, ASKS)], ids=["before", "behind"])
+def test_who_asks_comes_after_who_answers(tmp_path, texts: tuple[str, str]):
+    with Memory.open(tmp_path / "m.db") as memory:
+        assert first(memory, *texts) == ANSWERS
+
+
+def test_without_the_question_mark_the_nearer_words_come_first(tmp_path):
+    with Memory.open(tmp_path / "m.db") as memory:
+        assert first(memory, ASKS.replace("?", "."), ANSWERS) == ASKS.replace("?", ".")
+
+
+# A query of one or two characters finds the same items as a scan of every text.
+
+
+TEXTS = st.text(st.sampled_from("abAB12 .-#+>שלום記憶存のドé"), min_size=1, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    path: Path = tmp_path_factory.mktemp("short") / "memory.db"
+    with Memory.open(path) as memory:
+        yield memory
+
+
+@settings(max_examples=60)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=12, unique=True), data=st.data())
+def test_whatever_holds_the_characters_is_found(
+    store: Memory, texts: list[str], data: st.DataObject
+):
+    memory = store.within("one")
+    memory.purge(everything=True)
+    memory.add(texts)
+    text = data.draw(st.sampled_from(texts))
+    start = data.draw(st.integers(0, len(text) - 1))
+    query = text[start : start + data.draw(st.integers(1, 2))].strip()
+    if query:
+        found = {hit.item.text for hit in memory.search(query, 100)}
+        assert {text for text in texts if query.lower() in text.lower()} <= found

@@ -377,7 +377,7 @@ def test_looking_at_the_needles_only_finds_all_that_the_patterns_find(text: str)
         (rank, match.span())
         for rank, secret in enumerate(SECRETS)
         for match in secret.pattern.finditer(text)
-        if secret.needles and secret.is_one(match) and secret.beside in text.lower()
+        if secret.needles and secret.is_one(match) and secret.also in text.lower()
     }
     sought = {(rank, match.span()) for rank, match in secrets_in(text) if SECRETS[rank].needles}
     assert sought == found

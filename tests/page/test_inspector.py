@@ -12,7 +12,7 @@ from hypothesis import given
 from markupsafe import Markup
 
 from rehydrate import Scoring, compact_context
-from rehydrate.page import inspector, inspector_body, inspector_page
+from rehydrate.page import inspector, inspector_page
 from rehydrate.prompt import (
     Budget,
     CompiledPrompt,
@@ -202,7 +202,7 @@ def test_the_scores_of_a_compaction_stand_below():
 
 
 def test_a_huge_prompt_has_a_page_that_opens_and_sums_up_what_it_leaves_out(monkeypatch):
-    monkeypatch.setattr(inspector_body, "ROWS", 40)
+    monkeypatch.setattr(inspector, "ROWS", 40)
     monkeypatch.setattr(inspector, "LINES", 30)
     text = "A line about request_7 <of> the log.\n" * 40
     entries = tuple(

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate import _engine, formats, validate
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
@@ -24,7 +24,6 @@ from tests.prompt.long_texts import (
     long_conversations,
     result_texts,
 )
-from tests.sizes import examples
 
 SMALL = CapToolResults(Caps(default_tokens=400))
 LIMIT = 400
@@ -34,7 +33,6 @@ PROSE = "It was a dark and stormy night. " * 2_000
 
 
 @given(long_conversations())
-@settings(max_examples=examples(150))
 def test_nothing_becomes_invalid_nothing_moves_and_nothing_that_came_in_changes(named):
     name, entries = named
     before = copy.deepcopy(entries)
@@ -63,7 +61,6 @@ def test_nothing_becomes_invalid_nothing_moves_and_nothing_that_came_in_changes(
 
 
 @given(long_conversations())
-@settings(max_examples=examples(150))
 def test_every_result_is_whole_or_within_the_cap_with_a_handle_that_gives_its_bytes(named):
     name, entries = named
     originals = held()
@@ -78,7 +75,6 @@ def test_every_result_is_whole_or_within_the_cap_with_a_handle_that_gives_its_by
 
 
 @given(long_conversations())
-@settings(max_examples=examples(100))
 def test_capping_what_was_capped_changes_nothing(named):
     name, entries = named
     once = SMALL(ir_of(entries, name), Target(held()))
@@ -88,7 +84,6 @@ def test_capping_what_was_capped_changes_nothing(named):
 
 
 @given(long_conversations(), st.data())
-@settings(max_examples=examples(100))
 def test_what_becomes_of_an_entry_depends_on_it_and_earlier_ones_only(named, data):
     name, entries = named
     if name == "claude_code":

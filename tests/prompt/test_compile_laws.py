@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rehydrate
 import rehydrate.formats
@@ -39,19 +39,12 @@ def unmarked(value: Any) -> Any:
     return [unmarked(inner) for inner in value] if isinstance(value, list) else value
 
 
-@given(irs(), providers)
-def test_a_valid_history_becomes_a_valid_prompt(ir, provider):
+def a_valid_history_becomes_a_valid_prompt(ir, prompt, provider):
     assert rehydrate.validate(ir.history.entries, ir.history.format) == []
-    prompt = compiled(ir, provider)
-    if prompt is not None:
-        assert rehydrate.validate(prompt.messages, provider) == []
+    assert rehydrate.validate(prompt.messages, provider) == []
 
 
-@given(irs(tight), providers)
-def test_a_prompt_is_valid_whatever_the_budget(ir, provider):
-    prompt = compiled(ir, provider)
-    if prompt is None:
-        return
+def a_prompt_is_valid_whatever_the_budget(ir, prompt, provider):
     assert rehydrate.validate(prompt.messages, provider) == []
     budget = ir.budget
     bound = upper_bound(prompt.tokens, provider)
@@ -62,11 +55,7 @@ def test_a_prompt_is_valid_whatever_the_budget(ir, provider):
     assert bound <= budget.hard_tokens + slack
 
 
-@given(irs(tight), providers)
-def test_what_must_stay_stays_and_floors_hold(ir, provider):
-    prompt = compiled(ir, provider)
-    if prompt is None:
-        return
+def what_must_stay_stays_and_floors_hold(ir, prompt, provider):
     kept = {section.id: section for section in prompt.ir.sections}
     for section in ir.sections:
         if section.must_stay_whole:
@@ -80,11 +69,7 @@ def test_what_must_stay_stays_and_floors_hold(ir, provider):
             assert any(gone.section == section.id for gone in prompt.ir.meta.dropped)
 
 
-@given(irs(), providers)
-def test_the_system_role_never_speaks_untrusted_words(ir, provider):
-    prompt = compiled(ir, provider)
-    if prompt is None:
-        return
+def the_system_role_never_speaks_untrusted_words(ir, prompt, provider):
     spoken = json.dumps(prompt.request.get("system", []))
     spoken += json.dumps(
         [
@@ -96,11 +81,7 @@ def test_the_system_role_never_speaks_untrusted_words(ir, provider):
     assert UNTRUSTED not in spoken
 
 
-@given(irs(), providers)
-def test_all_that_is_untrusted_stands_between_its_own_tags(ir, provider):
-    prompt = compiled(ir, provider)
-    if prompt is None:
-        return
+def all_that_is_untrusted_stands_between_its_own_tags(ir, prompt, provider):
     for message in prompt.messages:
         text = json.dumps(message, default=str)
         if UNTRUSTED in text:
@@ -109,10 +90,8 @@ def test_all_that_is_untrusted_stands_between_its_own_tags(ir, provider):
             assert "</context-" in text.rpartition(UNTRUSTED)[2]
 
 
-@given(irs(), providers)
-def test_the_callers_own_entries_are_the_very_same_objects(ir, provider):
-    prompt = compiled(ir, provider)
-    if prompt is None or ir.history.format != provider:
+def the_callers_own_entries_are_the_very_same_objects(ir, prompt, provider):
+    if ir.history.format != provider:
         return
     entries = [each for each in ir.history.entries if each.get("role") != "system"]
     if provider != "anthropic":
@@ -133,19 +112,14 @@ def test_the_callers_own_entries_are_the_very_same_objects(ir, provider):
             raise AssertionError(f"{entry} is not among what is sent")
 
 
-@given(irs(), providers)
-def test_compiling_twice_gives_the_same_bytes(ir, provider):
-    one, other = compiled(ir, provider), compiled(ir, provider)
-    if one is not None and other is not None:
-        assert json.dumps(one.request, default=repr) == json.dumps(other.request, default=repr)
-        assert one.segments == other.segments
+def compiling_twice_gives_the_same_bytes(ir, prompt, provider):
+    other = compiled(ir, provider)
+    assert other is not None
+    assert json.dumps(prompt.request, default=repr) == json.dumps(other.request, default=repr)
+    assert prompt.segments == other.segments
 
 
-@given(irs(), providers)
-def test_segments_say_what_is_sent_in_its_order(ir, provider):
-    prompt = compiled(ir, provider)
-    if prompt is None:
-        return
+def segments_say_what_is_sent_in_its_order(ir, prompt, provider):
     assert len({segment.id for segment in prompt.segments}) == len(prompt.segments)
     kinds = [segment.kind for segment in prompt.segments]
     assert kinds == sorted(kinds, key=["tool", "system", "message"].index)
@@ -156,15 +130,42 @@ def test_segments_say_what_is_sent_in_its_order(ir, provider):
     assert sum(segment.breakpoint for segment in prompt.segments) <= marks
 
 
-@given(irs(tight), providers)
-def test_compiling_again_what_was_pruned_leaves_nothing_more_out(ir, provider):
-    prompt = compiled(ir, provider)
-    if prompt is None:
-        return
+def compiling_again_what_was_pruned_leaves_nothing_more_out(ir, prompt, provider):
     again = compiled(prompt.ir, provider)
     assert again is not None
     assert [s.id for s in again.ir.sections] == [s.id for s in prompt.ir.sections]
     assert again.ir.history.entries == prompt.ir.history.entries
+
+
+LAWS = (
+    a_valid_history_becomes_a_valid_prompt,
+    the_system_role_never_speaks_untrusted_words,
+    all_that_is_untrusted_stands_between_its_own_tags,
+    the_callers_own_entries_are_the_very_same_objects,
+    compiling_twice_gives_the_same_bytes,
+    segments_say_what_is_sent_in_its_order,
+)
+LAWS_OF_A_BUDGET = (
+    a_prompt_is_valid_whatever_the_budget,
+    what_must_stay_stays_and_floors_hold,
+    compiling_again_what_was_pruned_leaves_nothing_more_out,
+)
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(irs(), providers)
+def test_the_laws_of_a_prompt_hold(ir, provider):
+    prompt = compiled(ir, provider)
+    for law in LAWS if prompt is not None else ():
+        law(ir, prompt, provider)
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(irs(tight), providers)
+def test_the_laws_hold_whatever_the_budget(ir, provider):
+    prompt = compiled(ir, provider)
+    for law in LAWS_OF_A_BUDGET if prompt is not None else ():
+        law(ir, prompt, provider)
 
 
 @given(conversations(), providers, st.data())

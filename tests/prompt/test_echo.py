@@ -5,17 +5,17 @@ from __future__ import annotations
 import copy
 import json
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from rehydrate import formats, validate
+from rehydrate import _engine, formats, validate
 from rehydrate.errors import UnknownHandleError
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, RemoveEchoes
-from rehydrate.prompt.passes.echo import remove_echoes
-from rehydrate.prompt.passes.repeats import AnchorIndex, SeenLines, TextSource, input_strings
+from rehydrate.prompt.passes.echo import Repeat, TextSource, remove_echoes
 from tests.prompt.long_texts import (
     Target,
     answered,
@@ -25,7 +25,7 @@ from tests.prompt.long_texts import (
     result_texts,
 )
 from tests.prompt.test_cap_pass import Broken
-from tests.sizes import examples, sized
+from tests.sizes import sized
 
 FILE = "\n".join(f"line {n} of the file does {n * 7} things" for n in range(312))
 OTHER = "\n".join(f"row {n} of another has {n * 11} fields" for n in range(312))
@@ -190,7 +190,6 @@ def test_threads_may_share_a_pass():
 
 
 @given(long_conversations(), st.data())
-@settings(max_examples=examples(150))
 def test_the_laws_hold_in_every_format(named, data):
     name, entries = named
     if name == "claude_code":
@@ -219,10 +218,10 @@ def test_the_laws_hold_in_every_format(named, data):
     st.lists(st.sampled_from("abcdefghij"), max_size=60),
 )
 def test_a_run_is_where_it_is_said_to_be(sources, wanted):
-    seen = SeenLines(least_characters=1)
+    seen = _engine.SeenLines(least_characters=1)
     for number, lines in enumerate(sources):
         seen.add("\n".join(lines), TextSource("text", str(number)))
-    runs = seen.repeats("\n".join(wanted))
+    runs = list(map(Repeat._make, seen.repeats("\n".join(wanted))))
     at = 0
     for run in runs:
         assert at <= run.start < run.end
@@ -243,36 +242,64 @@ def test_a_run_is_where_it_is_said_to_be(sources, wanted):
 @pytest.mark.parametrize("start", [0, 5, 2_989])
 def test_a_run_is_found_anywhere_in_a_long_text(start: int):
     lines = [f"line {n} of the log has {n * 13} events" for n in range(3_000)]
-    seen = SeenLines(least_characters=100)
+    seen = _engine.SeenLines(least_characters=100)
     seen.add("before\n" * 21, TextSource("text", "", "user"))
     seen.add("\n".join(lines), TextSource("result", "toolu_1", "Read"))
-    (run,) = seen.repeats("\n".join(["new", *lines[start : start + 9], "new"]))
+    (run,) = map(Repeat._make, seen.repeats("\n".join(["new", *lines[start : start + 9], "new"])))
     assert (run.start, run.end, run.first) == (1, 10, start + 1)
 
 
-def test_the_first_line_of_a_row_stays_however_many_there_are():
-    anchors, first = AnchorIndex(), {}
-    for index in range(5_000):
-        key = index * 48_271 % 3_001
-        first.setdefault(key, index)
-        anchors.add(key, index)
-    assert len(anchors) == len(first)
-    assert [anchors.get(key) for key in range(3_002)] == [first.get(n, -1) for n in range(3_002)]
+def test_the_first_text_of_several_stays_and_the_beginning_knows_no_later_one():
+    seen = _engine.SeenLines(1_000)
+    for number in range(3):
+        seen.add(FILE, number)
+    assert seen.repeats(FILE) == [(0, 312, 0, 1, True, False)]
+    assert len(seen.beginning(312)) == 312
+    assert seen.beginning(312).repeats(FILE) == seen.repeats(FILE)
+    assert _engine.SeenLines(1_000).beginning(0).repeats(FILE) == []
 
 
-@pytest.mark.parametrize("tool", ["Write", None])
-def test_a_string_in_a_call_is_held_as_the_entry_has_it(tool: str | None):
-    given = {"path": "a.py", "content": FILE}
-    block = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": given}
-    said = formats.parse([{"role": "assistant", "content": [block]}]).messages[0].text
-    ((text, held_as),) = input_strings(said if tool else f" {said}", {"content": [block]}, 1_000)
-    assert text == FILE
-    assert held_as is given["content"]
-    arguments = json.dumps(given)
-    call = {"function": {"name": "Write", "arguments": arguments}}
-    ((text, held_as),) = input_strings(f"Write {arguments}", {"tool_calls": [call]}, 1_000)
-    assert text == FILE == str(held_as)
-    assert held_as.json_text is arguments
+def test_what_was_replaced_is_not_seen_again():
+    seen = _engine.SeenLines(1_000)
+    seen.add(FILE, "file", [(0, 100), (200, 300)])
+    assert len(seen) == 100  # the last twelve are too short a run
+    assert seen.repeats(FILE) == [(100, 200, "file", 101, False, False)]
+
+
+INPUT = {"path": "a.py", "edits": [{"new": FILE}, {"new": OTHER}], "é": 1e3, '"': [None, "\ud83d"]}
+
+
+@pytest.mark.parametrize("text", [json.dumps(INPUT), json.dumps(INPUT, indent=1)])
+def test_strings_of_an_input_are_seen_wherever_they_are_held(text: str):
+    for own in ([], [FILE, OTHER], ["x" + OTHER, text]):
+        seen = _engine.SeenLines(1_000)
+        before = [sys.getrefcount(own[n]) for n in range(len(own))]
+        seen.add_input(text, own, "input")
+        holds = [each in (FILE, OTHER, text) for each in own]
+        assert [sys.getrefcount(own[n]) - before[n] for n in range(len(own))] == holds
+        assert seen.repeats(OTHER) == seen.repeats(FILE) == [(0, 312, "input", 1, True, False)]
+        assert len(seen) == 624
+
+
+@pytest.mark.parametrize("text", ["{" + FILE, FILE + "]", "[" * 2_000 + FILE, "\ufeff[]\n" + FILE])
+def test_an_input_that_is_not_json_is_one_text(text: str):
+    seen = _engine.SeenLines(1_000)
+    seen.add_input(text, [], "input")
+    assert seen.repeats(text) == [(0, text.count("\n") + 1, "input", 1, True, False)]
+
+
+@pytest.mark.parametrize(
+    ("before", "is_number"),
+    [
+        *(("7→", True), ("   7→", True), (" " * 8 + "7→", False), ("12345678→", False)),
+        *(("٧→", True), (" 7\t", True), ("7\t", False), (" 7 \t", False), ("→", False)),
+    ],
+)
+def test_a_number_before_a_line_is_what_tools_write(before: str, is_number: bool):
+    seen = _engine.SeenLines(1_000)
+    seen.add(FILE, "file")
+    numbered = "\n".join(before + line for line in FILE.split("\n"))
+    assert seen.repeats(numbered) == ([(0, 312, "file", 1, True, True)] if is_number else [])
 
 
 @pytest.mark.parametrize("line", ["", "x", "error " * 9])

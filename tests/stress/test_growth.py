@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+
 import pytest
 
+import rehydrate
 from tests.sizes import sized
-from tests.stress import growth
+from tests.stress.attacks import attacks, patterns
 from tests.stress.programs import run_module, run_python
 
-_LIMIT_SECONDS = 20
+_LIMIT_SECONDS = 15
 """A case takes a fraction of a second, and hundreds of times as long where it is not linear."""
 
-_PATTERNS = f"""
-import os, signal
-
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no network
-from tests.stress.attacks import attacks, patterns
-
 # Used with `match` on one line or from one place: a search would begin anywhere.
-MATCHED = {{
+_MATCHED = {
     *("_OWN_LINE", "_LINE", "_COLON", "_EPISODE", "_SCALAR", "_OPENING", "_ROW_START"),
     *("MATCH", "PATH", "LOG", "SIGNATURE", "CODE", "_DATA_URL"),
-}}
+}
 # Of models' names, which are cut, of values of secrets, of the requirements of this package and of
 # what a server says when it refuses a connection.
-SHORT = {{
+_SHORT = {
     *("_REQUIREMENT", "_REVISION", "_VENDOR", "_REMEDIES"),
     *("_PLACEHOLDER", "_CODE", "_NAME_LIKE", "_EXPRESSION", "_SHELL", "_NAMES"),
-}}
-names = 0
-signal.signal(signal.SIGPROF, signal.SIG_DFL)
-for name, pattern in patterns():
-    print(name, repr(pattern.pattern[:200]), flush=True)
-    signal.setitimer(signal.ITIMER_PROF, {_LIMIT_SECONDS})
-    for number, text in enumerate(attacks(pattern, 100_000)):
-        if number == 30:
-            break
-        short = name.rpartition(".")[2]
-        if short in MATCHED | SHORT:
-            pattern.match(text[:256] if short in SHORT else text)
-        else:
-            for _ in pattern.finditer(text):
-                pass
-    signal.setitimer(signal.ITIMER_PROF, 0)  # the next module is imported
-    names += 1
-assert names > 100, names
-"""
+}
 
 _CASES = {
     "user_text": """
@@ -105,23 +88,142 @@ assert len({names.take("note") for _ in range(100_000)}) == 100_000
 }
 
 
-def _run(program: str) -> None:
+@contextmanager
+def _limited(what: str) -> Iterator[None]:
+    """Fail after so many of the processor's seconds: `re` looks for signals while it matches."""
+
+    def late(*_: object) -> None:
+        raise AssertionError(f"{what} takes more than {_LIMIT_SECONDS} s")
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, _LIMIT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+@pytest.mark.filterwarnings("ignore")  # of other people's modules
+def test_no_pattern_takes_the_square_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    # In this process: the modules of all hosts take 15 s to import, and are here already.
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # no network
+    names = 0
+    for name, pattern in patterns():
+        short = name.rpartition(".")[2]
+        with _limited(f"{name} {pattern.pattern[:200]!r}"):
+            for text in islice(attacks(pattern, 50_000), 30):
+                if short in _MATCHED | _SHORT:
+                    pattern.match(text[:256] if short in _SHORT else text)
+                else:
+                    for _ in pattern.finditer(text):
+                        pass
+        names += 1
+    assert names > 100
+
+
+def test_what_strangers_write_is_read_in_one_pass() -> None:
+    # SIGPROF ends the process: native code looks for no signal.
+    program = "import signal\n"
+    for case, code in _CASES.items():
+        limit = f"signal.setitimer(signal.ITIMER_PROF, {_LIMIT_SECONDS})"
+        program += f"print({case!r}, flush=True)\n{limit}\n{code}\n"
     ended = run_python(program)
     last = ended.out.strip().rpartition("\n")[2]
     assert ended.code == 0, f"{ended.code} {last} {ended.err[-800:]}"
 
 
-def test_no_pattern_takes_the_square_of_a_text() -> None:
-    _run(_PATTERNS)
-
-
-@pytest.mark.parametrize("case", _CASES)
-def test_what_strangers_write_is_read_in_one_pass(case: str) -> None:
-    _run(f"import signal\nsignal.setitimer(signal.ITIMER_PROF, {_LIMIT_SECONDS})\n{_CASES[case]}")
-
-
-@pytest.mark.parametrize("door", [*growth.DOORS, *growth.LISTS])
-def test_no_generated_text_or_list_takes_its_square(door: str) -> None:
-    every = str(sized(11, 1))
-    ended = run_module("tests.stress.growth", "--once", "--doors", door, "--every", every)
+def test_no_generated_text_or_list_takes_its_square() -> None:
+    # Of each door another share of the texts: each text is given to several doors.
+    ended = run_module("tests.stress.growth", "--once", "--every", str(sized(23, 8)))
     assert ended.code == 0, f"{ended.code} {ended.out[-400:]} {ended.err[-800:]}"
+
+
+# Huge conversations: what one takes grows with its size, and nothing about it is cut short.
+
+
+MEGABYTES = {"prose": sized(10, 30), "unbroken": sized(10, 30)}
+"""How long the text of a kind is; the others have 10 MB."""
+MANY = sized(50_000, 300_000)
+
+BYTES_A_BYTE = 16
+"""What a compaction may need at its peak for each byte of text, the text itself included."""
+
+_ONE_TEXT = """
+import json, resource, sys
+import rehydrate
+
+lines = {
+    "prose": "The quick brown fox of part_%d.py jumped over line %d.\\n",
+    "numbers": "%d %d ",
+    "hebrew": "\\u05e9\\u05dc\\u05d5\\u05dd %d \\u05e2\\u05d5\\u05dc\\u05dd %d\\n",
+    "escapes": "\\\\n%d\\\\\\\\%d\\\\t",
+    "unbroken": "abc%dxyz%d",
+}
+line = lines[sys.argv[1]]
+wanted = int(float(sys.argv[2]) * 1e6)
+rehydrate.compact_context([{"role": "user", "content": "warm up"}], "what?")
+
+def peak():
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+before = peak()
+parts, size = [], 0
+while size < wanted:
+    parts.append(line % (size * 7919 % 1_000_003, size))
+    size += len(parts[-1].encode())
+text = "".join(parts)
+del parts
+call = {"id": "t", "function": {"name": "x", "arguments": text}}
+messages = [
+    {"role": "user", "content": "Read it."},
+    {"role": "assistant", "tool_calls": [call]},
+    {"role": "tool", "tool_call_id": "t", "content": "short"},
+    {"role": "assistant", "content": "Done."},
+    {"role": "user", "content": "And now?"},
+]
+compaction = rehydrate.compact_context(messages, "the fox of part_9.py", budget_tokens=100)
+print(json.dumps({
+    "bytes": size,
+    "peak": peak() - before,
+    "before": compaction.stats.before_tokens,
+    "dropped": compaction.stats.dropped,
+}))
+"""
+
+
+@pytest.mark.parametrize("kind", ["prose", "numbers", "hebrew", "escapes", "unbroken"])
+def test_memory_for_one_text_grows_with_the_text(kind: str):
+    megabytes = MEGABYTES.get(kind, 10)
+    ended = run_python(_ONE_TEXT, kind, str(megabytes))
+    assert ended.code == 0, ended.err
+    figures = json.loads(ended.out)
+    assert figures["dropped"] == 2
+    assert figures["before"] > megabytes * 1e5
+    # The list of parts that the text was made of counts too; 40 MB are for tables.
+    assert figures["peak"] < BYTES_A_BYTE * figures["bytes"] + 40e6, figures
+
+
+def test_tokens_of_a_long_text_are_the_sum_over_its_lines():
+    # A paragraph's end is no part of a longer token, so the long way round is exact.
+    line = "The quick brown fox of part_{}.py, שלום 漢字, jumped over line {}.\nx"
+    lines = [line.format(n * 7919 % 1_003, n % 97) for n in range(30_000)]
+    whole = rehydrate.count_tokens("\n".join(lines))
+    assert whole == rehydrate.count_tokens([{"role": "user", "content": "\n".join(lines)}])
+    parts = sum(rehydrate.count_tokens(one + "\n") for one in lines[:-1])
+    assert whole == parts + rehydrate.count_tokens(lines[-1])
+
+
+def test_a_great_many_messages_fit_the_budget():
+    messages = [
+        {
+            "role": ("user", "assistant")[n % 2],
+            "content": f"Note {n} on thing_{n * 7919 % 100_003} and src/part_{n % 977}.py",
+        }
+        for n in range(MANY)
+    ]
+    compaction = rehydrate.compact_context(messages, "thing_7919", budget_tokens=20_000)
+    assert compaction.stats.after_tokens <= 20_000
+    assert any("thing_7919 " in message["content"] for message in compaction.messages)
+    assert compaction.stats.dropped == MANY - len(compaction.messages)

@@ -1,21 +1,26 @@
-"""Async wrappers: `af` runs `f` in a worker thread, for asyncio and trio.
+"""Async wrappers: `af` runs `f` in a worker thread, for asyncio and trio; and the locks for that.
 
-`hand_over` is the only way in which this package moves work from an event loop to a thread.
+`hand_over` is the only way in which this package moves work from an event loop to a thread. On a
+HybridLock threads block and coroutines wait; a WaitingLock is for work that itself waits.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from rehydrate._concurrency.hybrid_lock import HybridLock
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import callback_scheduler, use_callers_loop
-from rehydrate._concurrency.workers import COMPUTING, STORING, WorkerPool, run_in_thread
+from rehydrate._concurrency.workers import COMPUTING, STORING, WorkerPool, run_in_thread, waiting
+
+if TYPE_CHECKING:
+    import anyio
 
 T = TypeVar("T")
 
@@ -77,30 +82,147 @@ async def hand_over(
     return results[0]
 
 
+class HybridLock(ForkSafeLock):
+    """A lock for ``with`` in threads and ``await lock.acquire()`` in coroutines.
+
+    A waiting coroutine holds no thread. It never owns the lock while it is suspended: it is woken
+    first, and then tries to take the lock. So the owner is always a running thread, and a blocking
+    ``with`` on the event loop's thread cannot wait for a coroutine of that loop. Coroutines get the
+    lock in the order in which they asked; a thread may come before them. The owner releases the
+    lock before its next ``await``, or lets a worker thread release it.
+
+    >>> lock = HybridLock()
+    >>> with lock:
+    ...     lock.is_held
+    True
+    """
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        """Start free."""
+        super().__init__()
+        self._waiters: deque[_Waiter] = deque()
+
+    def __enter__(self) -> None:
+        """Take the lock; a worker thread gives its slot to other work while it waits."""
+        if not self._lock.acquire(blocking=False):
+            with waiting():
+                self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        """Release the lock."""
+        self.release()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held at this moment."""
+        return self._lock.locked()
+
+    async def acquire(self) -> None:
+        """Take the lock. A cancelled caller leaves the queue without it."""
+        import anyio.lowlevel
+
+        await anyio.lowlevel.checkpoint_if_cancelled()  # also if the lock is free
+        if not self._waiters and self._lock.acquire(blocking=False):
+            return
+        waiter = _Waiter()
+        self._waiters.append(waiter)
+        try:
+            # Try once more now: a release before this line has woken no one.
+            while not (self._waiters[0] is waiter and self._lock.acquire(blocking=False)):
+                await waiter.sleep()
+        except BaseException:
+            self._remove(waiter)
+            self._wake_next()  # this waiter may have used up a wake-up
+            raise
+        self._waiters.popleft()
+
+    def release(self) -> None:
+        """Release the lock, from any thread."""
+        self._lock.release()
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        """Wake the first in the queue whose loop still runs."""
+        with suppress(IndexError):
+            while not (first := self._waiters[0]).wake():
+                self._remove(first)
+
+    def _remove(self, waiter: _Waiter) -> None:
+        with suppress(ValueError):  # another thread has removed it
+            self._waiters.remove(waiter)
+
+    def _renew(self) -> None:
+        super()._renew()
+        self._waiters.clear()  # they belong to the parent process
+
+
+class _Waiter:
+    """A coroutine in the queue."""
+
+    __slots__ = ("_call_on_loop", "_event")
+
+    def __init__(self) -> None:
+        import anyio
+
+        self._call_on_loop = callback_scheduler()
+        self._event: anyio.Event = anyio.Event()
+
+    async def sleep(self) -> None:
+        import anyio
+
+        await self._event.wait()
+        self._event = anyio.Event()
+
+    def wake(self) -> bool:
+        """Wake it; return False if its loop has ended."""
+        try:
+            self._call_on_loop(lambda: self._event.set())  # noqa: PLW0108  that of then
+        except RuntimeError:  # the loop has ended; trio raises a subclass of RuntimeError
+            return False
+        return True
+
+
+class WaitingLock:
+    """A ``threading.RLock`` for ``with``. A worker thread gives its slot to other work while it
+    waits for it.
+
+    Else all slots of a pool could be held by threads that wait for the lock, while its holder
+    waits for a slot to come back from `waiting`.
+
+    >>> with WaitingLock():
+    ...     pass
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        """Start free."""
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        """Take the lock."""
+        if not self._lock.acquire(blocking=False):
+            with waiting():
+                self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        """Release the lock."""
+        self._lock.release()
+
+
 class _LoopCycle(threading.local):
     """The current cycle of this thread's event loop."""
 
     has_run_inline = False
     """Whether work has run on the loop in this cycle."""
 
+    def begin(self) -> None:
+        self.has_run_inline = False
+
 
 _cycle = _LoopCycle()
-
-
-def _begin_cycle() -> None:
-    _cycle.has_run_inline = False
-
-
-async def _yield_to_loop() -> None:
-    """Wait for the next cycle if work has run on the loop in this one.
-
-    Many short pieces of work without a pause would block the loop like one long piece.
-    """
-    import anyio.lowlevel
-
-    if _cycle.has_run_inline:
-        await anyio.lowlevel.checkpoint()
-        _begin_cycle()  # the scheduled callback is lost if its loop has ended
 
 
 async def run_locked(lock: HybridLock, work: Callable[[], T], is_short: Callable[[], bool]) -> T:
@@ -109,13 +231,18 @@ async def run_locked(lock: HybridLock, work: Callable[[], T], is_short: Callable
     It runs on the event loop if `is_short` returns true, else in the pool. `is_short` is called
     with the lock held.
     """
-    await _yield_to_loop()
+    import anyio.lowlevel
+
+    # Many short pieces of work without a pause would block the loop like one long piece.
+    if _cycle.has_run_inline:
+        await anyio.lowlevel.checkpoint()
+        _cycle.begin()  # the scheduled callback is lost if its loop has ended
     await lock.acquire()
     try:
         is_inline = is_short()
         if is_inline:
             _cycle.has_run_inline = True
-            callback_scheduler()(_begin_cycle)
+            callback_scheduler()(_cycle.begin)
             return work()
     except BaseException:
         is_inline = True
@@ -162,6 +289,37 @@ def _async_wrapper(
     first = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
     wrapper.__doc__ = _DOC.format(first=first, name=name, unknown=unknown)
     return wrapper
+
+
+class Closing:
+    """What a ``with`` block closes at its end, and an ``async with`` block."""
+
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """`close` for asyncio and trio."""
+        await hand_over(self.close, STORING)
+
+    def __enter__(self) -> Self:
+        """Return it; leaving the block closes it."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return it; leaving the block closes it."""
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Close it, even where the task was cancelled."""
+        import anyio
+
+        with anyio.CancelScope(shield=True):
+            await self.aclose()
 
 
 class RunOnce:

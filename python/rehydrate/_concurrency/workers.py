@@ -139,9 +139,7 @@ class WorkerPool:
             return True
         try:
             self._start(task)
-        except (
-            RuntimeError
-        ):  # no thread for it: the task stays first, and this thread keeps the slot
+        except RuntimeError:  # no thread: the task stays first, and this thread keeps the slot
             with self._lock:
                 self._taken += 1
                 self._queued.appendleft(task)
@@ -205,13 +203,8 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_in_child)
 
 
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-COMPUTING = WorkerPool(max(2, min(_cores(), 8)))
+_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+COMPUTING = WorkerPool(max(2, min(_cores, 8)))
 """For prompts, compactions and the like. At least two, so that a long task does not block all."""
 STORING = WorkerPool(32)
 """For calls of a memory: they wait for a disk, or for the network of a user's own store."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.agent.model import Reply, Stop, check_compiled_for
-from rehydrate.agent.sdk import SdkModel, StreamAccumulator
+from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
     SdkStream,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 8_192
 _MAX_UNSTREAMED_TOKENS = 8_192
-"""For a longer answer from any model the SDK demands a stream."""
 
 _STOPS: Mapping[str, Stop] = {
     "max_tokens": "length",
@@ -39,122 +38,6 @@ _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The beta in which the API accepts ``block_binding`` and reports the blocks that it dropped."""
 
 PrefixMismatch = Literal["error", "drop_block"]
-
-
-class AnthropicModel(SdkModel):
-    """A model of Anthropic's Messages API, or of a server that speaks it (``base_url``).
-
-    ``client`` is an AsyncAnthropic, or the one for Bedrock or Vertex; without one, a client is made
-    from ``api_key`` or the environment on first use. ``max_tokens`` limits the answer. ``timeout``
-    and ``options`` are passed to ``messages.create``: ``thinking``, ``tool_choice``, ``betas``. The
-    SDK's retries are off. ``temperature``, ``top_p`` and ``top_k`` are refused: the API has none
-    since 2026-10-21. Another server may take them in ``extra_body``.
-
-    ``prefix_mismatch`` is for newer models, which bind a thinking block to its prefix. If the
-    prefix has changed, "error" makes the API refuse the request, "drop_block" makes it drop the
-    block. Both request adaptive thinking, unless ``thinking`` is given, and a beta of the API; then
-    `Reply.input_transformations` lists the dropped blocks. None leaves the choice to the API, which
-    reports nothing. A `Context` never sends such a block. If your own history might, store the
-    choice with it.
-
-    Thinking blocks with their signatures, server tools and unknown blocks are in `Reply.entries`
-    unchanged. A call or a thinking block that was cut off is left out, because the API would refuse
-    it.
-
-    >>> AnthropicModel("claude-opus-4-6", api_key="...", max_tokens=4_096)
-    AnthropicModel('claude-opus-4-6')
-    """
-
-    _provider = "anthropic"
-    _package = "anthropic"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        client: AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        max_tokens: int = MAX_TOKENS,
-        timeout: float | None = None,
-        prefix_mismatch: PrefixMismatch | None = None,
-        **options: Any,
-    ) -> None:
-        """Take the model's name; raises MissingPackageError without the SDK."""
-        if removed := sorted(_REMOVED & options.keys()):
-            raise InvalidArgumentError(
-                f"{', '.join(removed)}: the API takes no such parameter since its version "
-                "2026-10-21; leave it out, or pass extra_body for a server that takes it"
-            )
-        if prefix_mismatch is not None:
-            options = _with_binding(prefix_mismatch, options)
-        super().__init__(
-            name,
-            client=client,
-            api_key=api_key,
-            base_url=base_url,
-            timeout=timeout,
-            options={"max_tokens": max_tokens, **options},
-        )
-
-    def _make_client(self) -> Any:
-        from anthropic import AsyncAnthropic
-
-        return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
-
-    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
-        return client.beta.messages if "betas" in arguments else client.messages
-
-    def _arguments(self, prompt: CompiledPrompt) -> dict[str, Any]:
-        return _with_betas(super()._arguments(prompt), prompt.betas)
-
-    async def compact(self, prompt: CompiledPrompt) -> ProviderSummary:
-        """Have the API summarise the messages of a prompt.
-
-        It needs a model of the beta ``compact-2026-09-04``. What it returns is sent back as it is,
-        in place of these messages. Raises ProviderError where there is no summary.
-        """
-        check_compiled_for(self, prompt)
-        arguments = _with_betas(self._arguments(prompt), [COMPACTION_BETA])
-        if (arguments.get("thinking") or {}).get("type") == "enabled":
-            # It demands that the last turn begins with thinking, which a cut conversation may not.
-            del arguments["thinking"]
-        extra = {**arguments.get("extra_body", {}), "compaction": {"type": "summarize"}}
-        body = await self._body({**arguments, "extra_body": extra})
-        with malformed_as_provider_errors(self._provider):
-            self._check_body(body)
-            blocks = [each for each in body["content"] if each.get("type") == "compaction"]
-            if len(blocks) != 1 or not blocks[0].get("content"):
-                stop = body.get("stop_reason")
-                raise unreadable_answer(self._provider, f"no summary; it stopped with {stop!r}")
-            message = {"role": "assistant", "content": blocks}
-            return ProviderSummary((message,), str(blocks[0]["content"]))
-
-    @property
-    def _must_stream(self) -> bool:
-        return bool(self._options["max_tokens"] > _MAX_UNSTREAMED_TOKENS)
-
-    async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        return SdkStream(self._provider, await resource.create(**arguments))
-
-    def _accumulator(self) -> StreamAccumulator:
-        return MessageAccumulator()
-
-    def _is_answer(self, body: Mapping[str, Any]) -> bool:
-        return isinstance(body.get("content"), list)
-
-    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
-        del prompt
-        stop = _STOPS.get(body.get("stop_reason") or "", "answer")
-        blocks = _resendable_blocks(body["content"], stop)
-        return self._make_reply(
-            body,
-            entries=[{"role": "assistant", "content": blocks}] if blocks else [],
-            text="".join(map(_text, body["content"])),
-            calls=filter(_is_call, blocks),
-            stop=stop,
-            input_transformations=body.get("input_transformations") or (),
-        )
 
 
 class MessageAccumulator:
@@ -197,9 +80,125 @@ class MessageAccumulator:
         if self._message.get("stop_reason") is None:
             return None
         for index, text in self._partial_json.items():
-            if text:
-                self._blocks[index]["input"] = _parsed_input(text)
+            if not text:
+                continue
+            try:
+                self._blocks[index]["input"] = json.loads(text)
+            except ValueError:  # the API accepts invalid JSON only under this key
+                self._blocks[index]["input"] = {"INVALID_JSON": text}
         return {**self._message, "content": [self._blocks[each] for each in sorted(self._blocks)]}
+
+
+class AnthropicModel(SdkModel):
+    """A model of Anthropic's Messages API, or of a server that speaks it (``base_url``).
+
+    ``client`` is an AsyncAnthropic, or the one for Bedrock or Vertex; without one, a client is made
+    from ``api_key`` or the environment on first use. ``max_tokens`` limits the answer. ``timeout``
+    and ``options`` are passed to ``messages.create``: ``thinking``, ``tool_choice``, ``betas``. The
+    SDK's retries are off. ``temperature``, ``top_p`` and ``top_k`` are refused: the API has none
+    since 2026-10-21. Another server may take them in ``extra_body``.
+
+    ``prefix_mismatch`` is for newer models, which bind a thinking block to its prefix. If the
+    prefix has changed, "error" makes the API refuse the request, "drop_block" makes it drop the
+    block. Both request adaptive thinking, unless ``thinking`` is given, and a beta of the API; then
+    `Reply.input_transformations` lists the dropped blocks. None leaves the choice to the API, which
+    reports nothing. A `Context` never sends such a block. If your own history might, store the
+    choice with it.
+
+    Thinking blocks with their signatures, server tools and unknown blocks are in `Reply.entries`
+    unchanged. A call or a thinking block that was cut off is left out, because the API would refuse
+    it.
+
+    >>> AnthropicModel("claude-opus-4-6", api_key="...", max_tokens=4_096)
+    AnthropicModel('claude-opus-4-6')
+    """
+
+    _provider = "anthropic"
+    _package = "anthropic"
+    _accumulator = MessageAccumulator
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        client: AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        max_tokens: int = MAX_TOKENS,
+        timeout: float | None = None,
+        prefix_mismatch: PrefixMismatch | None = None,
+        **options: Any,
+    ) -> None:
+        """Take the model's name; raises MissingPackageError without the SDK."""
+        if removed := sorted(_REMOVED & options.keys()):
+            raise InvalidArgumentError(
+                f"{', '.join(removed)}: the API takes no such parameter since its version "
+                "2026-10-21; leave it out, or pass extra_body for a server that takes it"
+            )
+        if prefix_mismatch is not None:
+            options = _with_binding(prefix_mismatch, options)
+        super().__init__(
+            name,
+            client=client,
+            api_key=api_key,
+            base_url=base_url,
+            timeout=timeout,
+            **{"max_tokens": max_tokens, **options},
+        )
+        # Of a longer answer from any model the SDK demands a stream.
+        self._must_stream = max_tokens > _MAX_UNSTREAMED_TOKENS
+
+    def _make_client(self) -> Any:
+        from anthropic import AsyncAnthropic
+
+        return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
+
+    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
+        return client.beta.messages if "betas" in arguments else client.messages
+
+    def _arguments(self, prompt: CompiledPrompt) -> dict[str, Any]:
+        return _with_betas(super()._arguments(prompt), prompt.betas)
+
+    async def compact(self, prompt: CompiledPrompt) -> ProviderSummary:
+        """Have the API summarise the messages of a prompt.
+
+        It needs a model of the beta ``compact-2026-09-04``. What it returns is sent back as it is,
+        in place of these messages. Raises ProviderError where there is no summary.
+        """
+        check_compiled_for(self, prompt)
+        arguments = _with_betas(self._arguments(prompt), [COMPACTION_BETA])
+        if (arguments.get("thinking") or {}).get("type") == "enabled":
+            # It demands that the last turn begins with thinking, which a cut conversation may not.
+            del arguments["thinking"]
+        extra = {**arguments.get("extra_body", {}), "compaction": {"type": "summarize"}}
+        body = await self._body({**arguments, "extra_body": extra})
+        with malformed_as_provider_errors(self._provider):
+            self._check_body(body)
+            blocks = [each for each in body["content"] if each.get("type") == "compaction"]
+            if len(blocks) != 1 or not blocks[0].get("content"):
+                stop = body.get("stop_reason")
+                raise unreadable_answer(self._provider, f"no summary; it stopped with {stop!r}")
+            message = {"role": "assistant", "content": blocks}
+            return ProviderSummary((message,), str(blocks[0]["content"]))
+
+    async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        return SdkStream(self._provider, await resource.create(**arguments))
+
+    def _is_answer(self, body: Mapping[str, Any]) -> bool:
+        return isinstance(body.get("content"), list)
+
+    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
+        del prompt
+        stop = _STOPS.get(body.get("stop_reason") or "", "answer")
+        blocks = resendable_blocks(body["content"], stop)
+        return self._make_reply(
+            body,
+            entries=[{"role": "assistant", "content": blocks}] if blocks else [],
+            text="".join(map(_text, body["content"])),
+            calls=filter(_is_call, blocks),
+            stop=stop,
+            input_transformations=body.get("input_transformations") or (),
+        )
 
 
 def _with_betas(arguments: dict[str, Any], betas: Sequence[str]) -> dict[str, Any]:
@@ -227,7 +226,7 @@ def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str,
     )
 
 
-def _resendable_blocks(blocks: Sequence[Any], stop: Stop) -> list[Any]:
+def resendable_blocks(blocks: Sequence[Any], stop: Stop) -> list[Any]:
     """Return the blocks of an answer that the API accepts in a request.
 
     Dropped are empty texts, calls that were cut off or refused, and thinking at the end, which no
@@ -255,14 +254,6 @@ def _append_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
             block[key] += value
         elif value is not None:
             block[key] = value
-
-
-def _parsed_input(text: str) -> Any:
-    """Return a call's input. The API accepts invalid JSON only under the key INVALID_JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"INVALID_JSON": text}
 
 
 def _is_call(block: Mapping[str, Any]) -> bool:

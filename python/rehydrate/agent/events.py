@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -99,17 +100,20 @@ class Event:
     """Base of all events of a turn. Their texts may be private: a log should leave them out."""
 
     name: ClassVar[str] = "event"
+    """Made of the class's name: `TextDelta` is "text_delta"."""
     content: ClassVar[tuple[str, ...]] = ()
     """The fields that hold texts of the user, the model or a tool."""
+
+    def __init_subclass__(cls, content: tuple[str, ...] = ()) -> None:
+        """Take the content fields. With slots a class is made twice, at last without them."""
+        cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        cls.content = content or cls.content
 
     def to_dict(self, *, with_content: bool = True) -> dict[str, Any]:
         """Return its name and fields as JSON values; without the content fields if asked."""
         names = [each.name for each in dataclasses.fields(self)]
-        values = {
-            name: _json_value(getattr(self, name), with_content=with_content)
-            for name in names
-            if with_content or name not in self.content
-        }
+        shown = [name for name in names if with_content or name not in self.content]
+        values = {name: _json_value(getattr(self, name), with_content) for name in shown}
         return {"event": self.name, **values}
 
 
@@ -117,11 +121,9 @@ OnEvent = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)
-class TurnStarted(Event):
+class TurnStarted(Event, content=("query",)):
     """The turn began. `query` is None if it goes on from what was added to the context."""
 
-    name: ClassVar[str] = "turn_started"
-    content: ClassVar[tuple[str, ...]] = ("query",)
     query: str | None
     provider: str
     model: str
@@ -132,7 +134,6 @@ class TurnStarted(Event):
 class PromptBuilt(Event):
     """A prompt is ready to send; and how much of it the provider's cache should have."""
 
-    name: ClassVar[str] = "prompt_built"
     step: int
     tokens: int
     upper_bound_tokens: int
@@ -149,7 +150,6 @@ class PromptBuilt(Event):
 class SectionAdded(Event):
     """A section from a source, such as a memory, is now in the prompt."""
 
-    name: ClassVar[str] = "section_added"
     id: str
     source: str
     tokens: int
@@ -158,24 +158,20 @@ class SectionAdded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TextDelta(Event):
+class TextDelta(Event, content=("text",)):
     """A piece of the model's text, as it arrives.
 
     After a `Retrying` the text of the step begins again: discard what was shown of this step.
     """
 
-    name: ClassVar[str] = "text_delta"
-    content: ClassVar[tuple[str, ...]] = ("text",)
     step: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReplied(Event):
+class ModelReplied(Event, content=("text",)):
     """The model replied, with an answer or tool calls."""
 
-    name: ClassVar[str] = "model_replied"
-    content: ClassVar[tuple[str, ...]] = ("text",)
     step: int
     stop: Stop
     calls: int
@@ -193,18 +189,15 @@ class InputTransformed(Event):
     """The provider changed the prompt before the model read it: for example, it dropped a thinking
     block whose prefix has changed."""
 
-    name: ClassVar[str] = "input_transformed"
     step: int
     transformations: tuple[Mapping[str, Any], ...] = field(hash=False)
     """As the provider reports them, with type, path and reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStarted(Event):
+class ToolStarted(Event, content=("arguments",)):
     """A tool call began."""
 
-    name: ClassVar[str] = "tool_started"
-    content: ClassVar[tuple[str, ...]] = ("arguments",)
     step: int
     call_id: str
     tool: str
@@ -213,11 +206,9 @@ class ToolStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolEnded(Event):
+class ToolEnded(Event, content=("result",)):
     """A tool call returned, failed, or was cancelled."""
 
-    name: ClassVar[str] = "tool_ended"
-    content: ClassVar[tuple[str, ...]] = ("result",)
     step: int
     call_id: str
     tool: str
@@ -228,11 +219,9 @@ class ToolEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextRequested(Event):
+class ContextRequested(Event, content=("query",)):
     """A call of a `ContextJIT` tool was answered."""
 
-    name: ClassVar[str] = "context_requested"
-    content: ClassVar[tuple[str, ...]] = ("query",)
     step: int
     call_id: str
     tool: str
@@ -253,7 +242,6 @@ class ContextRequested(Event):
 class Compacted(Event):
     """The history was compacted. A UI may draw a divider here."""
 
-    name: ClassVar[str] = "compacted"
     before_tokens: int
     after_tokens: int
     why: Literal["budget", "overflow"]
@@ -264,7 +252,6 @@ class Compacted(Event):
 class Retrying(Event):
     """The provider failed; the prompt is sent again after a wait."""
 
-    name: ClassVar[str] = "retrying"
     step: int
     error: Exception
     attempt: int
@@ -276,7 +263,6 @@ class Retrying(Event):
 class BudgetSpent(Event):
     """Steps, tokens and dollars of the turn and its job so far, and their limits."""
 
-    name: ClassVar[str] = "budget_spent"
     steps: int
     max_steps: int
     window_tokens: int
@@ -290,11 +276,9 @@ class BudgetSpent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Noted(Event):
+class Noted(Event, content=("note",)):
     """A problem that did not stop the turn."""
 
-    name: ClassVar[str] = "noted"
-    content: ClassVar[tuple[str, ...]] = ("note",)
     note: str
 
 
@@ -302,7 +286,6 @@ class Noted(Event):
 class TurnEnded(Event):
     """The last event of every turn."""
 
-    name: ClassVar[str] = "turn_ended"
     turn: Turn = field(hash=False)
 
     def to_dict(self, *, with_content: bool = True) -> dict[str, Any]:
@@ -310,7 +293,7 @@ class TurnEnded(Event):
         return {"event": self.name, **self.turn.outcome(with_content=with_content)}
 
 
-def _json_value(value: Any, *, with_content: bool) -> Any:
+def _json_value(value: Any, with_content: bool) -> Any:
     if isinstance(value, BaseException):
         return error_text(value) if with_content else type(value).__name__
     try:

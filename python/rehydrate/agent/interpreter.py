@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from random import Random
@@ -121,7 +122,12 @@ class Interpreter:
 
         Raises InvalidArgumentError if an event loop runs in this thread: it would block the loop.
         """
-        if _is_in_loop():
+        import asyncio
+
+        is_in_loop = in_trio()
+        with suppress(RuntimeError):
+            is_in_loop = is_in_loop or asyncio.get_running_loop() is not None
+        if is_in_loop:
             raise InvalidArgumentError(
                 "run was called where an event loop runs; await interpreter.arun(...) there"
             )
@@ -209,16 +215,6 @@ def _known_price(model: str, limits: TurnLimits) -> Price | None:
         raise InvalidArgumentError(f"limits.dollars is {limits.dollars:g}, and {error}") from None
 
 
-def _is_in_loop() -> bool:
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return in_trio()
-    return True
-
-
 async def stream_events(
     run_turn: Callable[[OnEvent], Awaitable[object]],
 ) -> AsyncGenerator[Event, None]:
@@ -242,7 +238,15 @@ async def stream_events(
         finally:
             ended.set()
 
-    task = _start_task(body)
+    # In a copy of the caller's context.
+    if in_trio():
+        import trio
+
+        task: object = trio.lowlevel.spawn_system_task(body, context=copy_context())
+    else:
+        import asyncio
+
+        task = asyncio.get_running_loop().create_task(body())
     try:
         with receiver:
             async for event in receiver:
@@ -257,17 +261,6 @@ async def stream_events(
             raise errors[0]
         finally:
             errors.clear()  # breaks the cycle of error, traceback and this frame
-
-
-def _start_task(body: Callable[[], Any]) -> object:
-    """Start a task on the running loop, in a copy of the caller's context."""
-    if in_trio():
-        import trio
-
-        return trio.lowlevel.spawn_system_task(body, context=copy_context())
-    import asyncio
-
-    return asyncio.get_running_loop().create_task(body())
 
 
 def model_of(name: str, **options: Any) -> SdkModel:

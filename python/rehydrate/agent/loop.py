@@ -6,7 +6,7 @@ AgentConfig: what all turns of an `Interpreter` share; TurnLimits: the limits of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -14,36 +14,12 @@ from typing import Any
 
 import anyio
 
+from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
-from rehydrate.agent.events import (
-    BudgetSpent,
-    Compacted,
-    ContextRequested,
-    InputTransformed,
-    ModelReplied,
-    OnEvent,
-    PromptBuilt,
-    Retrying,
-    SectionAdded,
-    Stopped,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
-    Turn,
-    TurnRecord,
-    TurnStarted,
-)
+from rehydrate._text import plural
+from rehydrate.agent import events, tool_calls
 from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
-from rehydrate.agent.tool_calls import (
-    ToolCallBatch,
-    ToolResult,
-    ToolRunner,
-    call_ids,
-    repair_reply,
-    run_tool,
-    violations_of_reply,
-)
 from rehydrate.agent.tools import Tool
 from rehydrate.context.context import Context
 from rehydrate.context.facts import ContextUsage
@@ -90,11 +66,7 @@ class TurnLimits:
     def __post_init__(self) -> None:
         """Refuse a value out of range."""
         for name in ("steps", "parallel_calls"):
-            count = getattr(self, name)
-            if type(count) is not int or count < 1:
-                raise InvalidArgumentError(
-                    f"limits: {name} is {count!r}; pass a whole number from 1 up"
-                )
+            check_whole(f"limits: {name}", getattr(self, name), 1)
         for name in ("timeout", "dollars", "tool_timeout"):
             value = getattr(self, name)
             if value is not None and not (is_finite_number(value) and value > 0):
@@ -118,7 +90,7 @@ class AgentConfig:
     price: Price | None
     random: Random
     sleep: Sleep
-    runner: ToolRunner = field(default_factory=ToolRunner)
+    runner: tool_calls.ToolRunner = field(default_factory=tool_calls.ToolRunner)
 
 
 _MAX_OVERFLOWS = 3
@@ -139,14 +111,14 @@ class TurnLoop:
         context: Context,
         query: str | None,
         time_range: TimeRange | None,
-        listeners: Sequence[OnEvent],
+        listeners: Sequence[events.OnEvent],
     ) -> None:
         """Take the agent, the conversation, the user's query and the listeners for events."""
         self._agent = agent
         self._context = context
         self._query = query
         self._time_range = time_range
-        self._record = TurnRecord(listeners, agent.price)
+        self._record = events.TurnRecord(listeners, agent.price)
         self._jit: ToolHandler | None = None
         self._section_ids: set[str] = set()
         """Sections that an event has named."""
@@ -157,15 +129,15 @@ class TurnLoop:
         self._paused_text = ""
         """The text of replies that a pause ended; the answer begins with it."""
 
-    async def run(self) -> Turn:
+    async def run(self) -> events.Turn:
         """Run the turn to its end and return its result.
 
         Raises a cancellation, and an exception that is a bug in a model or in this package.
         """
         model = self._agent.model
         thread = self._context.request.thread
-        self._record.emit(TurnStarted(self._query, model.provider, model.name, thread))
-        outcome: tuple[Stopped, Exception | None] = "time_limit", None
+        self._record.emit(events.TurnStarted(self._query, model.provider, model.name, thread))
+        outcome: tuple[events.Stopped, Exception | None] = "time_limit", None
         try:
             with anyio.move_on_after(self._agent.limits.timeout):
                 outcome = await self._run_steps()
@@ -177,7 +149,7 @@ class TurnLoop:
             raise
         return self._record.end(*outcome, self._context)
 
-    async def _run_steps(self) -> tuple[Stopped, Exception | None]:
+    async def _run_steps(self) -> tuple[events.Stopped, Exception | None]:
         await RunOnce(self._begin).arun()  # the user's message stays, even if the turn is cancelled
         while True:
             limit = self._reached_limit()
@@ -205,7 +177,7 @@ class TurnLoop:
         if self._query:
             self._context.add(user_message(self._query, self._context.format))
 
-    def _reached_limit(self) -> Stopped | None:
+    def _reached_limit(self) -> events.Stopped | None:
         limits, dollars = self._agent.limits, self._record.dollars
         if self._record.steps >= limits.steps:
             return "step_limit"
@@ -245,11 +217,13 @@ class TurnLoop:
         prefix, self._context_usage = self._context.prefix, self._context.usage
         for trace in compiled.ir.meta.trace:
             if trace.name == "prune" and trace.changed:
-                self._record.emit(Compacted(trace.before_tokens, trace.after_tokens, "budget"))
+                self._record.emit(
+                    events.Compacted(trace.before_tokens, trace.after_tokens, "budget")
+                )
         for section in compiled.ir.sections:
             self._emit_section(section, late_bound=False)
         self._record.emit(
-            PromptBuilt(
+            events.PromptBuilt(
                 step=self._record.steps + 1,
                 tokens=compiled.tokens,
                 upper_bound_tokens=self._context_usage.upper_bound_tokens,
@@ -264,15 +238,15 @@ class TurnLoop:
     async def _halve(self, prompt: CompiledPrompt) -> bool:
         """Compact the history to half the prompt's tokens; return whether it is shorter now."""
         ir = await self._context.acompact(max(prompt.tokens // 2, 1))
-        self._record.emit(Compacted(prompt.tokens, ir.tokens, "overflow"))
+        self._record.emit(events.Compacted(prompt.tokens, ir.tokens, "overflow"))
         return ir.tokens < prompt.tokens
 
     def _on_retry(self, error: Exception, attempt: int, delay_seconds: float) -> None:
-        self._record.emit(Retrying(self._record.steps + 1, error, attempt, delay_seconds))
+        self._record.emit(events.Retrying(self._record.steps + 1, error, attempt, delay_seconds))
 
     def _on_text(self, text: str) -> None:
         if text:
-            self._record.emit(TextDelta(self._record.steps + 1, text))
+            self._record.emit(events.TextDelta(self._record.steps + 1, text))
 
     # The reply
 
@@ -281,7 +255,7 @@ class TurnLoop:
         record, limits = self._record, self._agent.limits
         dollars = record.count_reply(reply.usage)
         record.emit(
-            ModelReplied(
+            events.ModelReplied(
                 step=record.steps,
                 stop=reply.stop,
                 calls=len(reply.calls),
@@ -293,12 +267,17 @@ class TurnLoop:
                 text=reply.text,
             )
         )
-        if reply.input_transformations:
-            record.emit(InputTransformed(record.steps, reply.input_transformations))
-            record.note(_transformation_note(record.steps, reply.input_transformations))
+        if changed := reply.input_transformations:
+            record.emit(events.InputTransformed(record.steps, changed))
+            reasons = ", ".join(sorted({str(each.get("reason")) for each in changed}))
+            blocks = plural(len(changed), "thinking block")
+            record.note(
+                f"step {record.steps}: the provider reports {blocks} that it did not take as they "
+                f"were ({reasons}), first {changed[0].get('path')}"
+            )
         if (usage := self._context_usage) is not None:
             record.emit(
-                BudgetSpent(
+                events.BudgetSpent(
                     steps=record.steps,
                     max_steps=limits.steps,
                     window_tokens=usage.upper_bound_tokens,
@@ -311,19 +290,21 @@ class TurnLoop:
                 )
             )
 
-    async def _add_reply(self, reply: Reply) -> Stopped | None:
+    async def _add_reply(self, reply: Reply) -> events.Stopped | None:
         """Add the reply to the history, with the results of its calls.
 
         Returns why the turn ends with this reply; None if it goes on.
         """
         if reply.calls and not self._used_ids:
-            self._used_ids = set(call_ids(self._context.history))
-        reply, notes = repair_reply(reply, self._used_ids)
+            self._used_ids = set(tool_calls.call_ids(self._context.history))
+        reply, notes = tool_calls.repair_reply(reply, self._used_ids)
         self._used_ids.update([call.id for call in reply.calls])
         for note in notes:
             self._record.note(note)
         results = [call.result("?") for call in reply.calls]
-        violations = violations_of_reply(reply.entries, results, self._agent.model.provider)
+        violations = tool_calls.violations_of_reply(
+            reply.entries, results, self._agent.model.provider
+        )
         if violations and (reply.calls or reply.text.strip()):
             raise InvalidConversationError(violations)
         if reply.calls:
@@ -347,7 +328,7 @@ class TurnLoop:
         elif reply.stop == "length":
             self._skipped_calls = {reply.calls[-1].id: _CUT_OFF_CALL}
         parallel = self._agent.limits.parallel_calls
-        batch = ToolCallBatch(reply.calls, self._run_call, parallel=parallel)
+        batch = tool_calls.ToolCallBatch(reply.calls, self._run_call, parallel=parallel)
         try:
             await batch.run()
         except BaseException:
@@ -355,7 +336,7 @@ class TurnLoop:
             raise
         await self._addition_of_calls(reply, batch).arun()
 
-    def _addition_of_calls(self, reply: Reply, batch: ToolCallBatch) -> RunOnce:
+    def _addition_of_calls(self, reply: Reply, batch: tool_calls.ToolCallBatch) -> RunOnce:
         for result in batch.cut_short:
             self._emit_tool_end(result)
         results = [result.provider_result for result in batch.results]
@@ -368,25 +349,29 @@ class TurnLoop:
             lambda: is_short_to_add(entries) and not self._context.is_busy,
         )
 
-    async def _run_call(self, call: ToolCall) -> ToolResult:
+    async def _run_call(self, call: ToolCall) -> tool_calls.ToolResult:
         if call.id in self._skipped_calls:
-            result = ToolResult(call, self._skipped_calls[call.id], True)
+            result = tool_calls.ToolResult(call, self._skipped_calls[call.id], True)
             self._emit_tool_end(result)
             return result
         if self._jit is not None and self._jit.handles(call):
             return await self._run_jit_call(self._jit, call)
-        self._record.emit(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
+        self._record.emit(
+            events.ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments)
+        )
         agent = self._agent
-        result = await run_tool(agent.tools, call, agent.limits.tool_timeout, agent.runner)
+        result = await tool_calls.run_tool(
+            agent.tools, call, agent.limits.tool_timeout, agent.runner
+        )
         self._emit_tool_end(result)
         return result
 
-    async def _run_jit_call(self, jit: ToolHandler, call: ToolCall) -> ToolResult:
+    async def _run_jit_call(self, jit: ToolHandler, call: ToolCall) -> tool_calls.ToolResult:
         found = await jit.aanswer(call)
         for section in found.sections:
             self._emit_section(section, late_bound=True)
         self._record.emit(
-            ContextRequested(
+            events.ContextRequested(
                 step=self._record.steps,
                 call_id=call.id,
                 tool=call.name,
@@ -400,7 +385,7 @@ class TurnLoop:
                 degraded=found.degraded,
             )
         )
-        return ToolResult(call, found.content, found.is_error, found.elapsed_ms)
+        return tool_calls.ToolResult(call, found.content, found.is_error, found.elapsed_ms)
 
     # Events
 
@@ -408,11 +393,11 @@ class TurnLoop:
         if section.id not in self._section_ids:
             self._section_ids.add(section.id)
             source, tokens = section.provenance.source, section.tokens or 0
-            self._record.emit(SectionAdded(section.id, source, tokens, late_bound))
+            self._record.emit(events.SectionAdded(section.id, source, tokens, late_bound))
 
-    def _emit_tool_end(self, result: ToolResult) -> None:
+    def _emit_tool_end(self, result: tool_calls.ToolResult) -> None:
         self._record.emit(
-            ToolEnded(
+            events.ToolEnded(
                 step=self._record.steps,
                 call_id=result.call.id,
                 tool=result.call.name,
@@ -422,14 +407,3 @@ class TurnLoop:
                 result=result.content,
             )
         )
-
-
-def _transformation_note(step: int, transformations: Sequence[Mapping[str, Any]]) -> str:
-    """Return the note on what the provider changed in a prompt."""
-    reasons = ", ".join(sorted({str(each.get("reason")) for each in transformations}))
-    count = len(transformations)
-    what = "thinking block" if count == 1 else "thinking blocks"
-    return (
-        f"step {step}: the provider reports {count} {what} that it did not take as they were "
-        f"({reasons}), first {transformations[0].get('path')}"
-    )

@@ -74,17 +74,13 @@ async def _list_tools(session: Any) -> list[Any]:
         if cursor is None or cursor in cursors or len(tools) > MAX_TOOLS:
             return tools
         cursors.add(cursor)
-        page = await _next_page(session, cursor)
+        # The Client takes a cursor, and so did the session until version 1.
+        if "cursor" in inspect.signature(session.list_tools).parameters:
+            page = await session.list_tools(cursor=cursor)
+        else:
+            from mcp.types import PaginatedRequestParams
 
-
-def _next_page(session: Any, cursor: str) -> Awaitable[Any]:
-    list_tools: Callable[..., Awaitable[Any]] = session.list_tools
-    # The Client takes a cursor, and so did the session until version 1.
-    if "cursor" in inspect.signature(list_tools).parameters:
-        return list_tools(cursor=cursor)
-    from mcp.types import PaginatedRequestParams
-
-    return list_tools(params=PaginatedRequestParams(cursor=cursor))
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
 
 
 def _caller(session: Any, name: str) -> Callable[..., Awaitable[str]]:
@@ -119,17 +115,12 @@ def _texts(result: Any) -> Iterator[str]:
     for block in result.content:
         yield block.text if block.type == "text" else _notice(block)
     structured = _first_of(result, "structured_content", "structuredContent")
-    if structured is not None and not _holds_same(texts, structured):
-        yield result_text(structured)
-
-
-def _holds_same(texts: list[str], structured: Any) -> bool:
-    """Return whether the texts repeat the structured content, as they do for older clients."""
+    # The texts repeat it for older clients. The SDK wraps a value that isn't an object.
     values = [_parsed_json(text) for text in texts]
-    forms: list[Any] = [values, texts, *values, *texts]
-    if isinstance(structured, dict) and set(structured) == {"result"}:  # the SDK wraps a value so
-        return structured in forms or structured["result"] in forms
-    return structured in forms
+    forms: list[Any] = [None, values, texts, *values, *texts]
+    is_wrapped = isinstance(structured, dict) and set(structured) == {"result"}
+    if structured not in forms and not (is_wrapped and structured["result"] in forms[1:]):
+        yield result_text(structured)
 
 
 def _parsed_json(text: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from rehydrate._text import as_unicode
+from rehydrate._check import check_whole
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError, ProviderUnavailableError, RateLimitError
 from rehydrate.formats.calls import ToolCall
@@ -77,28 +77,6 @@ def check_compiled_for(model: Model, prompt: CompiledPrompt) -> None:
         )
 
 
-def without_lone_surrogates(value: Any) -> Any:
-    """Return a JSON value with U+FFFD in place of each lone surrogate, which UTF-8 cannot encode.
-
-    JSON escapes and file names may hold them. With one in the history, the SDK would raise for
-    every request from then on. The same text always gives the same result, so a cached prefix
-    stays valid.
-
-    >>> without_lone_surrogates({"content": ["caf\\ud83d", "\\ud83d\\ude00"]})
-    {'content': ['caf�', '😀']}
-    """
-    if isinstance(value, str):
-        return as_unicode(value)
-    if isinstance(value, dict):
-        return {
-            without_lone_surrogates(key): without_lone_surrogates(item)
-            for key, item in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [without_lone_surrogates(item) for item in value]
-    return value
-
-
 def is_finite_number(value: object) -> bool:
     """Return whether a value is a finite int or float; a bool is not a number.
 
@@ -138,10 +116,7 @@ class Retry:
 
     def __post_init__(self) -> None:
         """Refuse a value out of range."""
-        if type(self.attempts) is not int or self.attempts < 1:
-            raise InvalidArgumentError(
-                f"retry: attempts is {self.attempts!r}; pass a whole number from 1 up"
-            )
+        check_whole("retry: attempts", self.attempts, 1)
         for name in ("base_seconds", "max_seconds", "total_seconds"):
             value = getattr(self, name)
             if not (is_finite_number(value) and value >= 0):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rehydrate import formats
 from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for
-from rehydrate.agent.sdk import SdkModel, StreamAccumulator
+from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
     ResponseStream,
@@ -30,38 +30,11 @@ from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.ir import CompiledPrompt, ProviderSummary
 from rehydrate.tokens import count_tokens
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
 
 class OpenAIModel(SdkModel):
     """A model that is asked through an AsyncOpenAI client."""
 
     _package = "openai"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        client: AsyncOpenAI | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout: float | None = None,
-        **options: Any,
-    ) -> None:
-        """Take the model's name; raises MissingPackageError without the SDK."""
-        super().__init__(
-            name,
-            client=client,
-            api_key=api_key,
-            base_url=base_url,
-            timeout=timeout,
-            options=self._with_defaults(options),
-        )
-
-    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of each request."""
-        return options
 
     def _make_client(self) -> Any:
         """Return a client. A server of your own may need no key, but the SDK insists on one."""
@@ -93,62 +66,6 @@ def is_json(text: str) -> bool:
 _STOPS: Mapping[str, Stop] = {"length": "length", "content_filter": "refusal"}
 # The API returns these fields of a message and refuses them in a request.
 _RESPONSE_ONLY = frozenset({"annotations", "provider_specific_fields", "function_call", "index"})
-
-
-class OpenAIChatModel(OpenAIModel):
-    """A model of OpenAI's chat completions API, or of a server that speaks it (``base_url``).
-
-    Such servers are vLLM, Ollama, llama.cpp, LiteLLM and OpenRouter. ``client`` is an AsyncOpenAI
-    or AsyncAzureOpenAI; without one, a client is made from ``api_key`` or the environment on first
-    use. ``timeout`` and ``options`` are passed to ``chat.completions.create``. The SDK's retries
-    are off.
-
-    Fields that a server adds to a message, such as ``reasoning_content``, are sent back unchanged.
-    If it reports no usage, the tokens are counted.
-
-    >>> OpenAIChatModel("qwen3", base_url="http://localhost:11434/v1", temperature=0)
-    OpenAIChatModel('qwen3')
-    """
-
-    _provider = "openai_chat"
-
-    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
-        del arguments
-        return client.chat.completions
-
-    async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        # The caller may pass stream_options=None, for a server that does not know the option.
-        with_usage = {"stream_options": {"include_usage": True}, **arguments}
-        return await super()._open_stream(resource, with_usage)
-
-    def _accumulator(self) -> StreamAccumulator:
-        return ChatAccumulator()
-
-    def _is_answer(self, body: Mapping[str, Any]) -> bool:
-        choices: Any = body.get("choices")
-        return bool(choices) and isinstance(choices[0].get("message"), Mapping)
-
-    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
-        choice = body["choices"][0]
-        if choice.get("error"):  # OpenRouter, if the provider that it asked failed
-            raise error_from_body(self._provider, choice)
-        message = choice["message"]
-        stop = _STOPS.get(choice.get("finish_reason") or "", "answer")
-        text = _text_of(message.get("content"))
-        refusal = message.get("refusal")
-        if refusal:
-            stop = "refusal"
-        calls = [] if stop == "refusal" else _calls(message.get("tool_calls") or (), stop)
-        has_content = bool(text or refusal or calls)
-        usage = body.get("usage")
-        return self._make_reply(
-            body,
-            entries=[_resendable_message(message, calls)] if has_content else [],
-            text=text or refusal or "",
-            calls=calls,
-            stop="calls" if calls else stop,
-            usage=None if usage else _counted_usage(prompt, text, calls),
-        )
 
 
 _NOT_APPENDED = frozenset({"role", "tool_calls"})
@@ -221,6 +138,63 @@ class ChatAccumulator:
         return call
 
 
+class OpenAIChatModel(OpenAIModel):
+    """A model of OpenAI's chat completions API, or of a server that speaks it (``base_url``).
+
+    Such servers are vLLM, Ollama, llama.cpp, LiteLLM and OpenRouter. ``client`` is an AsyncOpenAI
+    or AsyncAzureOpenAI; without one, a client is made from ``api_key`` or the environment on first
+    use. ``timeout`` and ``options`` are passed to ``chat.completions.create``. The SDK's retries
+    are off.
+
+    Fields that a server adds to a message, such as ``reasoning_content``, are sent back unchanged.
+    If it reports no usage, the tokens are counted.
+
+    >>> OpenAIChatModel("qwen3", base_url="http://localhost:11434/v1", temperature=0)
+    OpenAIChatModel('qwen3')
+    """
+
+    _provider = "openai_chat"
+    _accumulator = ChatAccumulator
+
+    def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
+        del arguments
+        return client.chat.completions
+
+    async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        # The caller may pass stream_options=None, for a server that does not know the option.
+        with_usage = {"stream_options": {"include_usage": True}, **arguments}
+        return await super()._open_stream(resource, with_usage)
+
+    def _is_answer(self, body: Mapping[str, Any]) -> bool:
+        choices: Any = body.get("choices")
+        return bool(choices) and isinstance(choices[0].get("message"), Mapping)
+
+    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
+        choice = body["choices"][0]
+        if choice.get("error"):  # OpenRouter, if the provider that it asked failed
+            raise error_from_body(self._provider, choice)
+        message = choice["message"]
+        stop = _STOPS.get(choice.get("finish_reason") or "", "answer")
+        text = _text_of(message.get("content"))
+        refusal = message.get("refusal")
+        if refusal:
+            stop = "refusal"
+        calls = [] if stop == "refusal" else _calls(message.get("tool_calls") or (), stop)
+        has_content = bool(text or refusal or calls)
+        usage = None
+        if not body.get("usage"):
+            texts = [text, *[call["function"]["arguments"] for call in calls]]
+            usage = Usage(uncached=prompt.tokens, output=sum(map(count_tokens, texts)))
+        return self._make_reply(
+            body,
+            entries=[resendable_message(message, calls)] if has_content else [],
+            text=text or refusal or "",
+            calls=calls,
+            stop="calls" if calls else stop,
+            usage=usage,
+        )
+
+
 def _text_of(content: Any) -> str:
     """Return the text of a content: a string, or a list of parts."""
     if isinstance(content, list):
@@ -238,7 +212,7 @@ def _appended(before: Any, value: Any) -> Any:
     return value
 
 
-def _resendable_message(received: Mapping[str, Any], calls: Sequence[Any]) -> dict[str, Any]:
+def resendable_message(received: Mapping[str, Any], calls: Sequence[Any]) -> dict[str, Any]:
     """Return the message in the form that the API accepts in a request.
 
     Nulls, an empty list of calls, and fields that only answers have are dropped. A server's own
@@ -287,17 +261,41 @@ def _arguments_json(arguments: Any) -> str:
     return json.dumps(arguments or {}, ensure_ascii=False, separators=(",", ":"))
 
 
-def _counted_usage(prompt: CompiledPrompt, text: str, calls: Sequence[Mapping[str, Any]]) -> Usage:
-    arguments = [call["function"]["arguments"] for call in calls]
-    return Usage(uncached=prompt.tokens, output=sum(map(count_tokens, [text, *arguments])))
-
-
 ENCRYPTED = "reasoning.encrypted_content"
 _NOT_ENCRYPTED = "encrypted content is not supported"
 """The error (status 400) of a model that does not reason, when encrypted reasoning is requested."""
 _COMPACTED = ("model", "input", "instructions", "timeout")
 """The arguments of a request that ``responses.compact`` takes too."""
 _END_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+
+
+class ResponseAccumulator:
+    """Finds the response in the events of its stream: the last event has it."""
+
+    def __init__(self) -> None:
+        """Start without events."""
+        self._items: list[Any] = []
+        self._response: dict[str, Any] | None = None
+
+    def add(self, event: Mapping[str, Any]) -> str:
+        """Add the next event; return the piece of text in it, or ""."""
+        kind = event.get("type")
+        if kind == "response.output_text.delta":
+            return str(event["delta"])
+        if kind == "response.output_item.done":
+            self._items.append(event["item"])
+        elif kind == "error":
+            self._response = {"error": event.get("error") or event}
+        elif kind in _END_EVENTS:
+            self._response = event["response"]
+        return ""
+
+    def body(self) -> dict[str, Any] | None:
+        """Return the response; None if the stream ended before it."""
+        response = self._response
+        if response is not None and not response.get("output"):
+            return {**response, "output": self._items}  # some servers send items only as events
+        return response
 
 
 class OpenAIResponsesModel(OpenAIModel):
@@ -313,10 +311,12 @@ class OpenAIResponsesModel(OpenAIModel):
     """
 
     _provider = "openai_responses"
+    _accumulator = ResponseAccumulator
 
-    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        include = list(dict.fromkeys([*options.get("include", ()), ENCRYPTED]))
-        return {"store": False, **options, "include": include}
+    def __init__(self, name: str, *, include: Iterable[str] = (), **options: Any) -> None:
+        """Take the model's name; raises MissingPackageError without the SDK."""
+        include = list(dict.fromkeys([*include, ENCRYPTED]))
+        super().__init__(name, **{"store": False, **options, "include": include})
 
     async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
         """Return the reply to a prompt, streamed with ``on_text``.
@@ -365,9 +365,6 @@ class OpenAIResponsesModel(OpenAIModel):
         del arguments
         return client.responses
 
-    def _accumulator(self) -> StreamAccumulator:
-        return ResponseAccumulator()
-
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         return isinstance(body.get("output"), list)
 
@@ -375,11 +372,15 @@ class OpenAIResponsesModel(OpenAIModel):
         del prompt
         if body.get("status") in ("failed", "cancelled"):
             raise error_from_body(self._provider, {"message": f"the response is {body['status']}"})
-        stop = _stop(body)
-        texts, refusals = _texts_and_refusals(body["output"])
-        if refusals:
+        messages = [item for item in body["output"] if item.get("type") == "message"]
+        parts = [part for item in messages for part in item.get("content") or ()]
+        texts = [part["text"] for part in parts if part.get("text")]
+        refusals = [part["refusal"] for part in parts if part.get("refusal")]
+        stop: Stop = "length" if body.get("status") == "incomplete" else "answer"
+        reason = (body.get("incomplete_details") or {}).get("reason")
+        if refusals or (stop == "length" and reason == "content_filter"):
             stop = "refusal"
-        items = _resendable_items(body["output"], stop)
+        items = resendable_items(body["output"], stop)
         return self._make_reply(
             body,
             entries=items,
@@ -389,53 +390,7 @@ class OpenAIResponsesModel(OpenAIModel):
         )
 
 
-class ResponseAccumulator:
-    """Finds the response in the events of its stream: the last event has it."""
-
-    def __init__(self) -> None:
-        """Start without events."""
-        self._items: list[Any] = []
-        self._response: dict[str, Any] | None = None
-
-    def add(self, event: Mapping[str, Any]) -> str:
-        """Add the next event; return the piece of text in it, or ""."""
-        kind = event.get("type")
-        if kind == "response.output_text.delta":
-            return str(event["delta"])
-        if kind == "response.output_item.done":
-            self._items.append(event["item"])
-        elif kind == "error":
-            self._response = {"error": event.get("error") or event}
-        elif kind in _END_EVENTS:
-            self._response = event["response"]
-        return ""
-
-    def body(self) -> dict[str, Any] | None:
-        """Return the response; None if the stream ended before it."""
-        response = self._response
-        if response is not None and not response.get("output"):
-            return {**response, "output": self._items}  # some servers send items only as events
-        return response
-
-
-def _stop(body: Mapping[str, Any]) -> Stop:
-    if body.get("status") != "incomplete":
-        return "answer"
-    details = body.get("incomplete_details") or {}
-    return "refusal" if details.get("reason") == "content_filter" else "length"
-
-
-def _texts_and_refusals(items: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    texts, refusals = [], []
-    for item in items:
-        if item.get("type") == "message":
-            for part in item.get("content") or ():
-                texts += [part["text"]] if part.get("text") else []
-                refusals += [part["refusal"]] if part.get("refusal") else []
-    return texts, refusals
-
-
-def _resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
+def resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
     """Return the output items that the API accepts as input.
 
     Dropped are fields that only answers have, calls that were cut off or refused, messages without
@@ -443,7 +398,8 @@ def _resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[di
     """
     kept: list[dict[str, Any]] = []
     for item in items:
-        if _is_call(item) and (stop == "refusal" or _is_cut_off(item, stop)):
+        is_whole = item.get("status") != "incomplete" and is_json(item.get("arguments") or "")
+        if _is_call(item) and (stop == "refusal" or (stop == "length" and not is_whole)):
             continue
         if item.get("type") == "message" and not item.get("content"):
             continue
@@ -456,12 +412,6 @@ def _resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[di
     while kept and kept[-1].get("type") == "reasoning":
         kept.pop()
     return kept
-
-
-def _is_cut_off(call: Mapping[str, Any], stop: Stop) -> bool:
-    if stop != "length":
-        return False
-    return call.get("status") == "incomplete" or not is_json(call.get("arguments") or "")
 
 
 def _is_call(item: Mapping[str, Any]) -> bool:

@@ -15,17 +15,17 @@ import anyio
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for, without_lone_surrogates
+from rehydrate._text import unicode_inside
+from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for
 from rehydrate.agent.sdk_answers import (
     EventStream,
     error_from_body,
-    incomplete_stream,
     malformed_as_provider_errors,
     sdk_errors_as_provider_errors,
     unreadable_answer,
 )
 from rehydrate.cost.prices import Usage
-from rehydrate.errors import InvalidArgumentError, MissingPackageError
+from rehydrate.errors import InvalidArgumentError, MissingPackageError, ProviderUnavailableError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 from rehydrate.prompt.ir import CompiledPrompt
@@ -165,6 +165,8 @@ class SdkModel(ABC):
 
     _provider: ClassVar[Provider]
     _package: ClassVar[str]
+    _accumulator: ClassVar[Callable[[], StreamAccumulator]]
+    _must_stream = False
 
     def __init__(
         self,
@@ -174,9 +176,12 @@ class SdkModel(ABC):
         api_key: str | None = None,
         base_url: str | None = None,
         timeout: float | None = None,
-        options: Mapping[str, Any],
+        **options: Any,
     ) -> None:
-        """Take the model's name and how to reach it. Imports and opens nothing yet."""
+        """Take the model's name and how to reach it; opens nothing yet.
+
+        Raises MissingPackageError without the SDK.
+        """
         reserved = [key for key in _RESERVED_OPTIONS if key in options]
         if reserved:
             raise InvalidArgumentError(
@@ -189,7 +194,7 @@ class SdkModel(ABC):
         self._api_key = api_key
         self._base_url = base_url
         self._timeout = timeout
-        self._options = dict(options)
+        self._options = options
         self._clients = Clients(
             self._package,
             self._make_client,
@@ -219,7 +224,6 @@ class SdkModel(ABC):
             return self._read_reply(body, prompt)
 
     def _arguments(self, prompt: CompiledPrompt) -> dict[str, Any]:
-        """Return the arguments of the request."""
         arguments = {"model": self._name, **self._options, **prompt.request}
         if self._timeout is not None:
             arguments["timeout"] = self._timeout
@@ -249,28 +253,17 @@ class SdkModel(ABC):
         """Return the class and the model's name, without the key."""
         return f"{type(self).__name__}({self._name!r})"
 
-    @property
-    def _must_stream(self) -> bool:
-        return False
-
     async def _body(self, arguments: Mapping[str, Any], on_text: OnText | None = None) -> Any:
-        """Request an answer, streamed with ``on_text`` or where it may be long; return its body."""
-        if on_text is None and not self._must_stream:
-            return await self._whole_body(arguments)
-        return await self._streamed_body(arguments, on_text)
-
-    async def _whole_body(self, arguments: Mapping[str, Any]) -> Any:
-        """Request an answer without a stream; return its body as JSON, as the provider sent it."""
+        """Request an answer, streamed with ``on_text`` or where it may be long; return its body as
+        JSON, the same for both, as the provider sent it."""
 
         async def create(resource: Any, arguments: Mapping[str, Any]) -> Any:
             return (await resource.with_raw_response.create(**arguments)).http_response.json()
 
-        return await self._send(create, arguments)
-
-    async def _streamed_body(self, arguments: Mapping[str, Any], on_text: OnText | None) -> Any:
-        """Request a streamed answer; return the same body that an answer in one piece has."""
+        if on_text is None and not self._must_stream:
+            return await self._send(create, arguments)
         events = await self._send(self._open_stream, {**arguments, "stream": True})
-        accumulator = self._accumulator()
+        accumulator = type(self)._accumulator()
         try:
             async for event in events:
                 with malformed_as_provider_errors(self._provider):
@@ -281,7 +274,8 @@ class SdkModel(ABC):
             await events.aclose()
         body = accumulator.body()
         if body is None:
-            raise incomplete_stream(self._provider)
+            problem = "the stream ended before the answer was whole"
+            raise ProviderUnavailableError(self._provider, None, problem)
         return body
 
     async def _send(self, send: _Send[T], arguments: Mapping[str, Any]) -> T:
@@ -290,7 +284,7 @@ class SdkModel(ABC):
             try:
                 return await send(resource, arguments)
             except UnicodeEncodeError:  # raised before anything was sent
-                return await send(resource, without_lone_surrogates(dict(arguments)))
+                return await send(resource, unicode_inside(arguments))
 
     def _check_body(self, body: Any) -> None:
         """Raise for a body that is not an answer: some gateways send status 200 and an error."""
@@ -334,10 +328,6 @@ class SdkModel(ABC):
     @abstractmethod
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
         """Send a request and return the events of its answer."""
-
-    @abstractmethod
-    def _accumulator(self) -> StreamAccumulator:
-        """Return a new accumulator for one stream."""
 
     @abstractmethod
     def _is_answer(self, body: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""What an SDK's answer is: its events as JSON, and errors as `ProviderError`s.
+"""The answer of an SDK: its events as JSON, and errors as `ProviderError`s.
 
 The class of an error says what the agent loop can do: compact, wait, try again, or give up.
 Exceptions are recognised by their class names, so no SDK is imported for it. Both SDKs use the same
@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import anyio
 
+from rehydrate._text import error_text
 from rehydrate.errors import (
     ContextOverflowError,
     ProviderError,
@@ -116,7 +117,7 @@ def malformed_as_provider_errors(provider: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise unreadable_answer(provider, _described(error)) from error
+        raise unreadable_answer(provider, error_text(error)) from error
 
 
 def provider_error(provider: str, error: Exception) -> ProviderError | None:
@@ -133,12 +134,15 @@ def provider_error(provider: str, error: Exception) -> ProviderError | None:
     if names & {"APITimeoutError", "TimeoutException"}:
         message = "it did not answer in time"
     elif "APIConnectionError" in names:
-        message = _with_cause(error)
+        cause = error.__cause__
+        message = str(error) if cause is None else f"{error} ({error_text(cause)})"
     elif "APIResponseValidationError" in names:
         message = f"what it sent cannot be read: {error}"
     elif "RequestError" in names or isinstance(error, _TRANSPORT_ERRORS):
-        message = f"the answer broke off: {_described(error)}"
-    elif names & {"AnthropicError", "OpenAIError"} or _is_missing_key(error):
+        message = f"the answer broke off: {error_text(error)}"
+    elif names & {"AnthropicError", "OpenAIError"} or (
+        "TypeError" in names and "authentication method" in str(error)  # Anthropic's: without a key
+    ):
         kind, message = RequestRefusedError, f"nothing was sent: {error}"
     else:
         return None
@@ -163,11 +167,6 @@ def error_from_body(
         status = own_status
     kind = _error_class(status, message, codes)
     return kind(provider, status, message, retry_after_seconds(headers or {}))
-
-
-def incomplete_stream(provider: str) -> ProviderUnavailableError:
-    """Return the error for a stream that ended before the answer did."""
-    return ProviderUnavailableError(provider, None, "the stream ended before the answer was whole")
 
 
 def unreadable_answer(provider: str, problem: str) -> ProviderUnavailableError:
@@ -245,21 +244,6 @@ def _number(value: object) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) and number >= 0 else None
-
-
-def _is_missing_key(error: Exception) -> bool:
-    """Return whether the SDK found no API key; Anthropic's raises a TypeError for it."""
-    return isinstance(error, TypeError) and "authentication method" in str(error)
-
-
-def _with_cause(error: Exception) -> str:
-    cause = error.__cause__
-    return str(error) if cause is None else f"{error} ({_described(cause)})"
-
-
-def _described(error: BaseException) -> str:
-    message = str(error)
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")

@@ -12,34 +12,21 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rehydrate._engine import VERSION
 from rehydrate._text import logged_type, result_text
-from rehydrate.agent.events import (
-    Compacted,
-    ContextRequested,
-    Event,
-    ModelReplied,
-    PromptBuilt,
-    Retrying,
-    SectionAdded,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from rehydrate.agent import events
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Counter, Histogram, MeterProvider
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
     from opentelemetry.util.types import AttributeValue
 
@@ -51,59 +38,17 @@ Attributes = Mapping[str, "AttributeValue"]
 _CALL_SECONDS = tuple(0.01 * 2**power for power in range(14))
 _TURN_SECONDS = tuple(0.1 * 2**power for power in range(13))
 _TOKENS = tuple(4**power for power in range(14))
-
-
-class Instruments(NamedTuple):
-    """The histograms and counters of one `Telemetry`."""
-
-    tokens: Histogram
-    durations: Mapping[str, Histogram]
-    """In seconds, by the operation: chat, invoke_agent, execute_tool."""
-    late_bound: Counter
-    compactions: Counter
-    prefix_breaks: Counter
-
-    @classmethod
-    def of(cls, provider: MeterProvider | None) -> Instruments:
-        """Make them; without a provider, use the program's global one."""
-        from opentelemetry.metrics import get_meter
-
-        meter = get_meter("rehydrate", VERSION, provider, SCHEMA_URL)
-
-        def histogram(name: str, unit: str, about: str, buckets: tuple[float, ...]) -> Histogram:
-            return meter.create_histogram(
-                name, unit, about, explicit_bucket_boundaries_advisory=buckets
-            )
-
-        calls, turns, tokens = _CALL_SECONDS, _TURN_SECONDS, _TOKENS
-        return cls(
-            histogram("gen_ai.client.token.usage", "{token}", "Tokens used.", tokens),
-            {
-                "chat": histogram(
-                    "gen_ai.client.operation.duration", "s", "A model's reply.", calls
-                ),
-                "invoke_agent": histogram("gen_ai.invoke_agent.duration", "s", "A turn.", turns),
-                "execute_tool": histogram(
-                    "gen_ai.execute_tool.duration", "s", "A tool call.", calls
-                ),
-            },
-            meter.create_counter(
-                "rehydrate.late_bound.tokens", "{token}", "Context that models asked for."
-            ),
-            meter.create_counter(
-                "rehydrate.compactions", "{compaction}", "Histories that were made shorter."
-            ),
-            meter.create_counter(
-                "rehydrate.prefix.breaks", "{prompt}", "Prompts that lost what was cached."
-            ),
-        )
-
-    def count_tokens(self, usage: Usage, attributes: Attributes) -> None:
-        """Record the tokens that a reply is billed for."""
-        self.tokens.record(usage.input, {**attributes, "gen_ai.token.type": "input"})
-        self.tokens.record(usage.output, {**attributes, "gen_ai.token.type": "output"})
-
-
+_HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
+    "gen_ai.client.token.usage": ("{token}", "Tokens used.", _TOKENS),
+    "gen_ai.client.operation.duration": ("s", "A model's reply.", _CALL_SECONDS),
+    "gen_ai.invoke_agent.duration": ("s", "A turn.", _TURN_SECONDS),
+    "gen_ai.execute_tool.duration": ("s", "A tool call.", _CALL_SECONDS),
+}
+_COUNTERS = {
+    "rehydrate.late_bound.tokens": ("{token}", "Context that models asked for."),
+    "rehydrate.compactions": ("{compaction}", "Histories that were made shorter."),
+    "rehydrate.prefix.breaks": ("{prompt}", "Prompts that lost what was cached."),
+}
 NS_PER_SECOND = 1_000_000_000
 _log = logging.getLogger(__name__)
 
@@ -118,23 +63,6 @@ class OpenSpan:
     metric_attributes: Attributes
     """The attributes of its duration in the metrics."""
     has_text: bool = False
-
-
-def context_of(opened: OpenSpan, parent: Context) -> Context:
-    """Return the context in which the span is the current one."""
-    from opentelemetry.trace import set_span_in_context
-
-    return set_span_in_context(opened.span, parent)
-
-
-def make_current(context: Context) -> None:
-    """Make a context the current one of this task.
-
-    The token is not kept: the turn may end in another task, which could not use it.
-    """
-    from opentelemetry.context import attach
-
-    attach(context)
 
 
 def non_empty(attributes: Mapping[str, AttributeValue | None]) -> dict[str, AttributeValue]:
@@ -161,7 +89,7 @@ _NO_ERROR = ("answer", "length", "refusal")
 class _RunningTurn:
     """The spans of a turn that runs."""
 
-    started: TurnStarted
+    started: events.TurnStarted
     span: OpenSpan
     outer_context: Context
     """The current context when the turn began."""
@@ -219,31 +147,39 @@ class Telemetry:
     ) -> None:
         """Take the providers. Records nothing yet."""
         try:
-            from opentelemetry.trace import get_tracer
+            from opentelemetry import context, metrics, trace
         except ImportError:
             raise MissingPackageError(
                 "rehydrate[telemetry]", "makes OpenTelemetry's spans"
             ) from None
-        self._tracer = get_tracer("rehydrate", VERSION, tracer_provider, SCHEMA_URL)
-        self._instruments = Instruments.of(meter_provider)
+        self._context, self._trace = context, trace
+        self._tracer = trace.get_tracer("rehydrate", VERSION, tracer_provider, SCHEMA_URL)
+        meter = metrics.get_meter("rehydrate", VERSION, meter_provider, SCHEMA_URL)
+        self._histograms = {
+            name: meter.create_histogram(
+                name, unit, about, explicit_bucket_boundaries_advisory=buckets
+            )
+            for name, (unit, about, buckets) in _HISTOGRAMS.items()
+        }
+        self._counters = {
+            name: meter.create_counter(name, *about) for name, about in _COUNTERS.items()
+        }
         self._content = content
         self._agent = agent
         self._has_failed = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Record an event of a turn."""
         try:
-            if isinstance(event, TurnStarted):
+            if isinstance(event, events.TurnStarted):
                 self._start_turn(event)
             elif (turn := _running_turns.get().get(self)) is not None:
                 self._continue_turn(turn, event)
         except Exception:
             self._log_failure()
 
-    def _start_turn(self, event: TurnStarted) -> None:
-        from opentelemetry.context import get_current
-
-        outer = get_current()
+    def _start_turn(self, event: events.TurnStarted) -> None:
+        outer = self._context.get_current()
         metric_attributes = non_empty(
             {"gen_ai.agent.name": self._agent, "gen_ai.request.model": event.model}
         )
@@ -254,49 +190,58 @@ class Telemetry:
             messages = _messages("user", event.query)
             self._record_content(span, "gen_ai.input.messages", messages)
         running = _running_turns.get()
-        turn = _RunningTurn(event, span, outer, context_of(span, outer), running.get(self))
+        inside = self._make_current(span, outer)
+        turn = _RunningTurn(event, span, outer, inside, running.get(self))
         _running_turns.set({**running, self: turn})
-        make_current(turn.context)
 
-    def _continue_turn(self, turn: _RunningTurn, event: Event) -> None:
+    def _make_current(self, opened: OpenSpan, parent: Context) -> Context:
+        """Make the context in which a span is the current one that of this task; return it.
+
+        The token is not kept: the turn may end in another task, which could not use it.
+        """
+        context = self._trace.set_span_in_context(opened.span, parent)
+        self._context.attach(context)
+        return context
+
+    def _continue_turn(self, turn: _RunningTurn, event: events.Event) -> None:
         match event:
-            case PromptBuilt():
+            case events.PromptBuilt():
                 self._start_request(turn, event)
-            case TextDelta():
+            case events.TextDelta():
                 self._record_first_chunk(turn)
-            case Retrying():
+            case events.Retrying():
                 self._retry_request(turn, event)
-            case ModelReplied():
+            case events.ModelReplied():
                 self._end_request(turn, event)
-            case ToolStarted():
+            case events.ToolStarted():
                 self._start_tool(turn, event)
-            case ToolEnded():
+            case events.ToolEnded():
                 self._end_tool(turn, event)
-            case ContextRequested():
+            case events.ContextRequested():
                 self._record_context_request(turn, event)
-            case SectionAdded(late_bound=True):
+            case events.SectionAdded(late_bound=True):
                 turn.count("late_bound.sections")
                 turn.count("late_bound.tokens", event.tokens)
-                self._instruments.late_bound.add(event.tokens, {"rehydrate.source": event.source})
-            case Compacted():
+                late_bound = self._counters["rehydrate.late_bound.tokens"]
+                late_bound.add(event.tokens, {"rehydrate.source": event.source})
+            case events.Compacted():
                 if event.why == "overflow":
                     self._end_chat(turn, "rehydrate.errors.ContextOverflowError")
                 turn.count("compactions")
                 turn.count("compacted_tokens", event.before_tokens - event.after_tokens)
-                self._instruments.compactions.add(1, {"rehydrate.why": event.why})
-            case TurnEnded():
+                self._counters["rehydrate.compactions"].add(1, {"rehydrate.why": event.why})
+            case events.TurnEnded():
                 self._end_turn(turn, event.turn)
 
     # Requests to the model
 
-    def _start_request(self, turn: _RunningTurn, event: PromptBuilt) -> None:
+    def _start_request(self, turn: _RunningTurn, event: events.PromptBuilt) -> None:
         self._end_chat(turn, "_OTHER")
-        self._start_chat(turn, time.time_ns())
+        chat = self._start_chat(turn, time.time_ns())
         if not event.is_prefix_kept:
             turn.count("prefix.breaks")
-            self._instruments.prefix_breaks.add(1, turn.span.metric_attributes)
-        assert turn.chat is not None
-        turn.chat.span.set_attributes(
+            self._counters["rehydrate.prefix.breaks"].add(1, turn.span.metric_attributes)
+        chat.span.set_attributes(
             {
                 "rehydrate.step": event.step,
                 "rehydrate.prompt.tokens": event.tokens,
@@ -308,15 +253,16 @@ class Telemetry:
             }
         )
 
-    def _start_chat(self, turn: _RunningTurn, start_ns: int) -> None:
+    def _start_chat(self, turn: _RunningTurn, start_ns: int) -> OpenSpan:
         attributes = _conversation_attributes(turn.started)
         metric_attributes = {"gen_ai.operation.name": "chat", **attributes}
         # Each conversation would be one more time series.
         metric_attributes.pop("gen_ai.conversation.id", None)
-        turn.chat = self._start(
+        turn.chat = chat = self._start(
             "chat", turn.started.model, turn.context, attributes, metric_attributes, start_ns
         )
-        make_current(context_of(turn.chat, turn.context))
+        self._make_current(chat, turn.context)
+        return chat
 
     def _record_first_chunk(self, turn: _RunningTurn) -> None:
         if turn.chat is not None and not turn.chat.has_text:
@@ -326,17 +272,18 @@ class Telemetry:
                 {"gen_ai.request.stream": True, "gen_ai.response.time_to_first_chunk": seconds}
             )
 
-    def _retry_request(self, turn: _RunningTurn, event: Retrying) -> None:
+    def _retry_request(self, turn: _RunningTurn, event: events.Retrying) -> None:
         self._end_chat(turn, class_name(event.error))
         turn.count("retries")
         # No event marks the end of the wait, so the next span starts when the wait should end.
         self._start_chat(turn, time.time_ns() + int(event.delay_seconds * NS_PER_SECOND))
 
-    def _end_request(self, turn: _RunningTurn, event: ModelReplied) -> None:
-        if turn.chat is None:
+    def _end_request(self, turn: _RunningTurn, event: events.ModelReplied) -> None:
+        chat = turn.chat
+        if chat is None:
             return
         finish = _FINISH.get(event.stop, event.stop)
-        turn.chat.span.set_attributes(
+        chat.span.set_attributes(
             non_empty(
                 {
                     "gen_ai.response.model": event.model,
@@ -349,37 +296,37 @@ class Telemetry:
             | _usage_attributes(event.usage)
         )
         messages = _messages("assistant", event.text, finish_reason=finish)
-        self._record_content(turn.chat, "gen_ai.output.messages", messages)
-        turn.chat.metric_attributes = {
-            **turn.chat.metric_attributes,
-            **non_empty({"gen_ai.response.model": event.model}),
-        }
-        self._instruments.count_tokens(event.usage, turn.chat.metric_attributes)
+        self._record_content(chat, "gen_ai.output.messages", messages)
+        named = non_empty({"gen_ai.response.model": event.model})
+        chat.metric_attributes = {**chat.metric_attributes, **named}
+        tokens = self._histograms["gen_ai.client.token.usage"]
+        for kind, count in (("input", event.usage.input), ("output", event.usage.output)):
+            tokens.record(count, {**chat.metric_attributes, "gen_ai.token.type": kind})
         self._end_chat(turn)
 
     def _end_chat(self, turn: _RunningTurn, error: str = "") -> None:
         chat, turn.chat = turn.chat, None
         if chat is not None:
             self._end(chat, error)
-            make_current(turn.context)
+            self._context.attach(turn.context)
 
     # Tool calls
 
-    def _start_tool(self, turn: _RunningTurn, event: ToolStarted) -> None:
+    def _start_tool(self, turn: _RunningTurn, event: events.ToolStarted) -> None:
         opened = self._new_tool_span(turn, event.tool, event.call_id, "function")
         turn.tools[event.call_id] = opened
-        make_current(context_of(opened, turn.context))
+        self._make_current(opened, turn.context)
         self._record_content(opened, "gen_ai.tool.call.arguments", event.arguments)
 
-    def _end_tool(self, turn: _RunningTurn, event: ToolEnded) -> None:
+    def _end_tool(self, turn: _RunningTurn, event: events.ToolEnded) -> None:
         opened = turn.tools.pop(event.call_id, None)
         if opened is not None:
             opened.span.set_attribute("rehydrate.result.chars", event.chars)
             self._record_content(opened, "gen_ai.tool.call.result", event.result)
             self._end(opened, "tool_error" if event.is_error else "")
-            make_current(turn.context)
+            self._context.attach(turn.context)
 
-    def _record_context_request(self, turn: _RunningTurn, event: ContextRequested) -> None:
+    def _record_context_request(self, turn: _RunningTurn, event: events.ContextRequested) -> None:
         turn.count("context_requests")
         start_ns = time.time_ns() - int(event.elapsed_ms * 1e6)
         opened = self._new_tool_span(turn, event.tool, event.call_id, "datastore", start_ns)
@@ -414,9 +361,7 @@ class Telemetry:
         others = {key: each for key, each in _running_turns.get().items() if key is not self}
         _running_turns.set(others if turn.parent is None else {**others, self: turn.parent})
         if turn.chat is not None and time.time_ns() < turn.chat.start_ns:
-            turn.chat = (
-                None  # still in the wait for a retry; a span that never ends is not exported
-            )
+            turn.chat = None  # still in the wait for a retry; only a span that ends is exported
         try:
             self._end_chat(turn, error or "_OTHER")
             for opened in turn.tools.values():
@@ -436,7 +381,7 @@ class Telemetry:
             )
             self._end(turn.span, error)
         finally:
-            make_current(turn.outer_context)
+            self._context.attach(turn.outer_context)
 
     # Spans
 
@@ -453,14 +398,13 @@ class Telemetry:
 
         ``attributes`` go on the span, ``metric_attributes`` on its duration.
         """
-        from opentelemetry.trace import SpanKind
-
+        kinds = self._trace.SpanKind
         start_ns = start_ns or time.time_ns()
         names = non_empty({"gen_ai.operation.name": operation, "gen_ai.agent.name": self._agent})
         span = self._tracer.start_span(
             f"{operation} {subject}".rstrip(),
             context=parent,
-            kind=SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL,
+            kind=kinds.CLIENT if operation == "chat" else kinds.INTERNAL,
             attributes={**names, **attributes},
             start_time=start_ns,
         )
@@ -472,13 +416,12 @@ class Telemetry:
         attributes = opened.metric_attributes
         try:
             if error:
-                from opentelemetry.trace import StatusCode
-
                 attributes = {**attributes, "error.type": error}
                 opened.span.set_attribute("error.type", error)
-                opened.span.set_status(StatusCode.ERROR)
+                opened.span.set_status(self._trace.StatusCode.ERROR)
             seconds = (end_ns - opened.start_ns) / NS_PER_SECOND
-            self._instruments.durations[opened.operation].record(seconds, attributes)
+            name = "client.operation" if opened.operation == "chat" else opened.operation
+            self._histograms[f"gen_ai.{name}.duration"].record(seconds, attributes)
             opened.span.end(end_ns)
         except Exception:
             self._log_failure()
@@ -497,7 +440,7 @@ class Telemetry:
             _log.warning("telemetry failed (%s), and goes on; this is said once", name)
 
 
-def _conversation_attributes(started: TurnStarted) -> dict[str, AttributeValue]:
+def _conversation_attributes(started: events.TurnStarted) -> dict[str, AttributeValue]:
     return non_empty(
         {
             "gen_ai.provider.name": _PROVIDERS.get(started.provider, started.provider),

@@ -44,13 +44,12 @@ def repair_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str
         new_ids.append(new_id)
     queue = list(zip(reply.calls, new_ids, strict=True))
     entries = [repaired for entry in reply.entries for repaired in _repaired_entry(entry, queue)]
-    entries = _without_trailing_reasoning(entries)
+    while entries and isinstance(entries[-1], Mapping) and entries[-1].get("type") == "reasoning":
+        entries.pop()  # the Responses API refuses such items at the end
     if _are_same(entries, reply.entries):
         return reply, notes
-    calls = tuple(
-        [call._replace(id=new_id) for call, new_id in zip(reply.calls, new_ids, strict=True)]
-    )
-    return replace(reply, entries=tuple(entries), calls=calls), notes
+    calls = [call._replace(id=new_id) for call, new_id in zip(reply.calls, new_ids, strict=True)]
+    return replace(reply, entries=tuple(entries), calls=tuple(calls)), notes
 
 
 def violations_of_reply(
@@ -139,13 +138,6 @@ def _is_object(arguments: Any) -> bool:
         except (ValueError, RecursionError):
             return False
     return isinstance(arguments, Mapping)
-
-
-def _without_trailing_reasoning(entries: list[Any]) -> list[Any]:
-    """Return the entries without Responses' reasoning items at the end; the API refuses them."""
-    while entries and isinstance(entries[-1], Mapping) and entries[-1].get("type") == "reasoning":
-        entries.pop()
-    return entries
 
 
 T = TypeVar("T")
@@ -286,15 +278,12 @@ class ToolRunner:
 
 
 async def run_tool(
-    tools: Mapping[str, Tool],
-    call: ToolCall,
-    timeout: float | None,
-    runner: ToolRunner | None = None,
+    tools: Mapping[str, Tool], call: ToolCall, timeout: float | None, runner: ToolRunner
 ) -> ToolResult:
     """Run the tool that is called; an error is a result too, with a text for the model."""
     started = time.perf_counter()
     try:
-        content, is_error = await _content(tools, call, timeout, runner or ToolRunner()), False
+        content, is_error = await _content(tools, call, timeout, runner), False
     except ToolError as error:
         content, is_error = as_unicode(str(error)), True
     except Exception as error:
@@ -307,15 +296,11 @@ async def _content(
 ) -> str:
     tool = tools.get(call.name)
     if tool is None:
-        raise ToolError(f"there is no tool {call.name!r}; {_listed(tools)}")
-    arguments = _checked_arguments(tool, call)
-    seconds = timeout if tool.timeout is None else tool.timeout
-    with anyio.move_on_after(seconds):
-        return await _returned_text(tool, arguments, runner)
-    raise ToolError(f"{call.name} took longer than {seconds:g} s; {UNKNOWN_EFFECT}")
-
-
-def _checked_arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
+        more = ", ..." if len(tools) > _MAX_LISTED_NAMES else ""
+        names = f"the tools are {', '.join(sorted(tools)[:_MAX_LISTED_NAMES])}{more}"
+        raise ToolError(
+            f"there is no tool {call.name!r}; {names if tools else 'there are no tools here'}"
+        )
     try:
         arguments = call.arguments()
     except InvalidArgumentError as error:
@@ -323,21 +308,14 @@ def _checked_arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
         quoted = str(call.raw_arguments)[:_MAX_QUOTED_CHARS]
         raise ToolError(f"{error}. They were: {quoted}") from None
     try:
-        return tool.checked(arguments)
+        arguments = tool.checked(arguments)
     except InvalidArgumentError as error:
         raise ToolError(str(error)) from None
-
-
-async def _returned_text(tool: Tool, arguments: dict[str, Any], runner: ToolRunner) -> str:
-    work = partial(tool.call, **arguments)
-    value = work() if tool.is_async else await runner.run(tool.name, work)
-    if hasattr(value, "__await__"):
-        value = await value
-    return result_text(value)
-
-
-def _listed(tools: Mapping[str, Tool]) -> str:
-    if not tools:
-        return "there are no tools here"
-    names = ", ".join(sorted(tools)[:_MAX_LISTED_NAMES])
-    return f"the tools are {names}" + (", ..." if len(tools) > _MAX_LISTED_NAMES else "")
+    seconds = timeout if tool.timeout is None else tool.timeout
+    with anyio.move_on_after(seconds):
+        work = partial(tool.call, **arguments)
+        value = work() if tool.is_async else await runner.run(tool.name, work)
+        if hasattr(value, "__await__"):
+            value = await value
+        return result_text(value)
+    raise ToolError(f"{call.name} took longer than {seconds:g} s; {UNKNOWN_EFFECT}")

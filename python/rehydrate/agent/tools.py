@@ -134,17 +134,16 @@ def _checked(adapter: TypeAdapter[Any], arguments: dict[str, Any], name: str) ->
         return checked
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False, include_context=False)
-        mistakes = [_mistake(one["loc"], one["msg"]) for one in errors[:_MAX_LISTED_MISTAKES]]
+        mistakes = []
+        for one in errors[:_MAX_LISTED_MISTAKES]:
+            is_extra = one["msg"].startswith("Extra inputs")
+            message = "there is no such parameter" if is_extra else one["msg"]
+            mistakes.append(": ".join(filter(None, [".".join(map(str, one["loc"])), message])))
         rest = len(errors) - len(mistakes)
         more = f"; and {rest} more" if rest else ""
         raise InvalidArgumentError(
             f"the arguments of {name} are wrong: {'; '.join(mistakes)}{more}"
         ) from None
-
-
-def _mistake(path: tuple[int | str, ...], message: str) -> str:
-    message = "there is no such parameter" if message.startswith("Extra inputs") else message
-    return f"{'.'.join(map(str, path))}: {message}" if path else message
 
 
 def _is_json(value: Any) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _engine
-from rehydrate._check import check_choice, check_known
+from rehydrate._check import check_choice, check_known, check_whole
 from rehydrate._text import safe_error_text
-from rehydrate.batch.json_lines import JsonConversation, check_threads, spread, usable_threads
+from rehydrate.batch.json_lines import JsonConversation, spread, usable_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import CompactOptions
 from rehydrate.errors import InvalidArgumentError
@@ -52,9 +51,9 @@ was in its row |
     | degraded | what failed and was left out; null if nothing |
     | error | why there is no result; null if there is one |
 
-    A row that is no conversation has an ``error``, and null in all other columns but ``id``. Where
-    `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take them
-    from the column ``messages``.
+    A row that isn't a conversation has an ``error``, and null in all other columns but ``id``.
+    Where `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take
+    them from the column ``messages``.
 
     Rows are spread over ``threads``: None means a thread for each core, at most 4, and one alone
     where conversations are short. One process cannot use many more cores (docs/batches.md); where
@@ -69,7 +68,7 @@ was in its row |
     >>> pyarrow.table(compact_batch(table))["kept"].to_pylist()
     [[0]]
     """
-    plan = BatchPlan.of(options, with_messages=messages, threads=threads)
+    plan = _Plan.of(options, with_messages=messages, threads=threads)
     return _engine.ArrowTable([plan.compacted(rows) for rows in _engine.ArrowReader(batch)])
 
 
@@ -92,13 +91,13 @@ def compact_stream(
     >>> [batch["kept"].to_pylist() for batch in reader]
     [[[0]]]
     """
-    plan = BatchPlan.of(options, with_messages=messages, threads=threads)
+    plan = _Plan.of(options, with_messages=messages, threads=threads)
     made = map(plan.compacted, _engine.ArrowReader(batch))
     return _engine.ArrowStream(next(made), made)
 
 
-class BatchPlan(NamedTuple):
-    """What is done with each row."""
+class _Plan(NamedTuple):
+    """The work for each row."""
 
     options: Mapping[str, Any]
     query: str | None
@@ -106,18 +105,16 @@ class BatchPlan(NamedTuple):
     threads: int | None
 
     @classmethod
-    def of(
-        cls, options: Mapping[str, Any], *, with_messages: bool, threads: int | None
-    ) -> BatchPlan:
+    def of(cls, options: Mapping[str, Any], *, with_messages: bool, threads: int | None) -> _Plan:
         """Check the options once, so that a mistake in them is not one of every row."""
-        check_options(options)
+        names = sorted(CompactOptions.__annotations__)
+        check_known("compact_batch has no option", options, names, "choose from")
+        compact_context([], **options)
         check_threads(threads)
-        query = options.get("query")
         others = {name: value for name, value in options.items() if name != "query"}
-        return cls(others, query, with_messages, threads)
+        return cls(others, options.get("query"), with_messages, threads)
 
     def compacted(self, rows: _native.ArrowRows) -> _native.ArrowRows:
-        """Return the results of a batch."""
         check_columns(rows)
         read = ["messages", "query"] if "query" in rows.names else ["messages"]
         columns = {
@@ -182,23 +179,22 @@ def answered(
     return rows.with_columns(["id"], _engine.ArrowColumns(made))
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raise InvalidArgumentError for an option that no row could take."""
-    names = sorted(CompactOptions.__annotations__)
-    check_known("compact_batch has no option", options, names, "choose from")
-    compact_context([], **options)
+def check_threads(threads: int | None) -> None:
+    """Raise InvalidArgumentError for anything but a number of threads, or None."""
+    check_whole("threads", threads, 1, 256, or_none=True)
 
 
-def check_columns(rows: _native.ArrowRows) -> None:
-    """Raise InvalidArgumentError for a table without ids and conversations."""
+def check_columns(rows: _native.ArrowRows, column: str = "messages") -> None:
+    """Raise InvalidArgumentError for a table without ids and texts, or conversations."""
     names = rows.names
-    for name in ("id", "messages"):
+    for name in ("id", column):
         if name not in names:
+            wanted = "id, messages and, if there are any, query"
             raise InvalidArgumentError(
                 f"the batch has no column {name!r} (it has {', '.join(names) or 'none'}); pass "
-                "columns id, messages and, if there are any, query"
+                f"columns {wanted if column == 'messages' else f'id and {column}'}"
             )
-    for name in ("messages", "query") if "query" in names else ("messages",):
+    for name in (column, "query") if "query" in names and column == "messages" else (column,):
         rows.check(name)
 
 
@@ -251,8 +247,7 @@ def count_tokens_batch(
             return rows.with_columns(["id"], rows.counts(column, encoding))
         return answered(rows, [column], answer, {"tokens": "whole", "error": "text"}, threads)
 
-    with _threads(threads):
-        return _engine.ArrowTable(list(map(counted, _with_columns(batch, "id", column))))
+    return _without_lock(batch, column, threads, counted)
 
 
 def embed_batch(
@@ -265,33 +260,24 @@ def embed_batch(
     are as in `compact_batch`.
     """
     check_threads(threads)
-    with _threads(threads):
-        return _engine.ArrowTable(
-            [
-                rows.with_columns(["id"], rows.vectors(column))
-                for rows in _with_columns(batch, "id", column)
-            ]
-        )
+    return _without_lock(
+        batch, column, threads, lambda rows: rows.with_columns(["id"], rows.vectors(column))
+    )
 
 
-@contextmanager
-def _threads(threads: int | None) -> Iterator[None]:
-    """Have the engine help itself to a second thread, or not."""
+def _without_lock(
+    batch: object,
+    column: str,
+    threads: int | None,
+    work: Callable[[_native.ArrowRows], _native.ArrowRows],
+) -> _native.ArrowTable:
+    """Return what `work` makes of each batch; the engine helps itself to a thread, or not."""
     was_alone = _engine.set_alone(threads == 1)
+    made = []
     try:
-        yield
+        for rows in _engine.ArrowReader(batch):
+            check_columns(rows, column)
+            made.append(work(rows))
+        return _engine.ArrowTable(made)
     finally:
         _engine.set_alone(was_alone)
-
-
-def _with_columns(batch: object, *names: str) -> Iterator[_native.ArrowRows]:
-    for rows in _engine.ArrowReader(batch):
-        missing = [name for name in names if name not in rows.names]
-        if missing:
-            raise InvalidArgumentError(
-                f"the batch has no column {missing[0]!r} (it has "
-                f"{', '.join(rows.names) or 'none'}); pass columns {' and '.join(names)}"
-            )
-        for name in names[1:]:
-            rows.check(name)
-        yield rows

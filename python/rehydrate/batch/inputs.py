@@ -1,4 +1,4 @@
-"""What a batch reads: a folder's transcripts, and tables of conversations, in rows.
+"""The input of a batch: a folder's transcripts, and tables of conversations, in rows.
 
 A file of a conversation is one row, and is read by the worker that compacts it. A table (Parquet,
 Arrow, JSON Lines) has many rows: it is streamed, a few megabytes at a time, so it may be larger
@@ -11,6 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -109,7 +110,8 @@ _READS = f"name a folder, or a file {', '.join((*CONVERSATIONS, *PARQUET, *ARROW
 
 def _files(folder: Path, without: Path) -> Iterator[tuple[str, Path]]:
     unreadable: list[OSError] = []
-    for root, folders, names in os.walk(folder, onerror=unreadable.append):
+    walked = os.walk(folder, onerror=unreadable.append)
+    for root, folders, names in chain(walked, [(str(folder), [], [])]):
         at = Path(root)
         folders[:] = sorted(name for name in folders if not _is_skipped(at / name))
         for name in sorted(names):
@@ -121,9 +123,6 @@ def _files(folder: Path, without: Path) -> Iterator[tuple[str, Path]]:
         while unreadable:  # reading it says why, in a row
             denied = Path(str(unreadable.pop().filename))
             yield denied.relative_to(folder).as_posix(), denied
-    while unreadable:
-        denied = Path(str(unreadable.pop().filename))
-        yield denied.relative_to(folder).as_posix(), denied
 
 
 def _is_skipped(folder: Path) -> bool:

@@ -9,13 +9,13 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rehydrate import _engine
-from rehydrate._check import check_whole
-from rehydrate._json_text import check_end, decode, read_array, skip_blank
+from rehydrate._json_text import Span, check_end, decode, read_array, read_object, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
 
@@ -28,7 +28,7 @@ class JsonConversation(NamedTuple):
 
     text: str
     messages: list[Any]
-    spans: list[tuple[int, int]]
+    spans: list[Span]
 
     @classmethod
     def read(cls, text: str) -> JsonConversation:
@@ -36,23 +36,15 @@ class JsonConversation(NamedTuple):
 
         >>> read = JsonConversation.read('[{"role": "user", "content": "hi"}]')
         >>> read.messages, read.spans
-        ([{'role': 'user', 'content': 'hi'}], [(1, 34)])
+        ([{'role': 'user', 'content': 'hi'}], [Span(lead=1, start=1, end=34)])
         """
-        try:
-            return _read(text)
-        except json.JSONDecodeError as error:
-            raise InvalidArgumentError(
-                f"messages is no JSON list: {error.msg} at character {error.pos}; "
-                "pass the JSON of a list of messages"
-            ) from None
-        except RecursionError:
-            raise InvalidArgumentError(
-                "messages is nested too deeply; pass the JSON of a list of messages"
-            ) from None
-        except ValueError:  # more digits than Python reads
-            raise InvalidArgumentError(
-                "messages holds a number of thousands of digits; shorten it"
-            ) from None
+        with _said_of("messages", "no JSON list", "pass the JSON of a list of messages"):
+            opening = skip_blank(text, 0)
+            if text[opening : opening + 1] != "[":
+                raise json.JSONDecodeError("Expecting '['", text, opening)
+            messages, spans, (_, closing) = read_array(text, opening, "',' or ']'")
+            check_end(text, closing + 1)
+            return cls(text, messages, spans)
 
     def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str:
         """Return kept messages as JSON: those that did not change as they are in the text.
@@ -62,20 +54,28 @@ class JsonConversation(NamedTuple):
         parts = []
         for message, index in zip(kept, indices, strict=True):
             if 0 <= index < len(self.messages) and message is self.messages[index]:
-                start, end = self.spans[index]
+                _, start, end = self.spans[index]
                 parts.append(self.text[start:end])
             else:
                 parts.append(as_json(message))
         return f"[{','.join(parts)}]"
 
 
-def _read(text: str) -> JsonConversation:
-    opening = skip_blank(text, 0)
-    if text[opening : opening + 1] != "[":
-        raise json.JSONDecodeError("Expecting '['", text, opening)
-    messages, spans, (_, closing) = read_array(text, opening, "',' or ']'")
-    check_end(text, closing + 1)
-    return JsonConversation(text, messages, [(span.start, span.end) for span in spans])
+@contextmanager
+def _said_of(subject: str, wanted: str, remedy: str) -> Iterator[None]:
+    """Raise InvalidArgumentError for JSON that the block cannot read."""
+    try:
+        yield
+    except json.JSONDecodeError as error:
+        raise InvalidArgumentError(
+            f"{subject} is {wanted}: {error.msg} at character {error.pos}; {remedy}"
+        ) from None
+    except RecursionError:
+        raise InvalidArgumentError(f"{subject} is nested too deeply; {remedy}") from None
+    except ValueError:  # more digits than Python reads
+        raise InvalidArgumentError(
+            f"{subject} holds a number of thousands of digits; shorten it"
+        ) from None
 
 
 _HEAD_BYTES = 64 << 10
@@ -104,7 +104,7 @@ def is_table(path: Path) -> bool:
 
 
 class LineRow(NamedTuple):
-    """What a line holds: its id as text, the JSON of its messages, and its query."""
+    """The content of a line: its id as text, the JSON of its messages, and its query."""
 
     id: str | None
     messages: str
@@ -123,24 +123,12 @@ class LineRow(NamedTuple):
             raise InvalidArgumentError(
                 f"the line is no UTF-8 from byte {error.start} on; pass UTF-8"
             ) from None
-        try:
+        remedy = "pass an object with id and messages on each line"
+        with _said_of("the line", "no JSON object", remedy):
             fields = _fields(text)
-        except json.JSONDecodeError as error:
-            raise InvalidArgumentError(
-                f"the line is no JSON object: {error.msg} at character {error.pos}; pass an object "
-                "with id and messages on each line"
-            ) from None
-        except RecursionError:
-            raise InvalidArgumentError("the line is nested too deeply") from None
-        except ValueError:  # more digits than Python reads
-            raise InvalidArgumentError(
-                "the line holds a number of thousands of digits; shorten it"
-            ) from None
         if "messages" not in fields:
-            raise InvalidArgumentError(
-                f"the line has no messages (it has {', '.join(list(fields)[:8]) or 'nothing'}); "
-                "pass an object with id and messages on each line"
-            )
+            names = ", ".join(list(fields)[:8]) or "nothing"
+            raise InvalidArgumentError(f"the line has no messages (it has {names}); {remedy}")
         value, written = fields["messages"]
         name = fields.get("id", (None, ""))[0]
         query = fields.get("query", (None, ""))[0]
@@ -156,30 +144,17 @@ class LineRow(NamedTuple):
 def _fields(text: str) -> dict[str, tuple[Any, str]]:
     """Return the values of an object's fields, each with its text letter for letter."""
     fields: dict[str, tuple[Any, str]] = {}
-    position = skip_blank(text, 0)
-    if text[position : position + 1] != "{":
-        raise json.JSONDecodeError("Expecting '{'", text, position)
-    position = skip_blank(text, position + 1)
-    if text[position : position + 1] == "}":
-        return fields
-    while True:
-        key, position = decode(text, position)
-        position = skip_blank(text, position)
-        if not isinstance(key, str) or text[position : position + 1] != ":":
-            raise json.JSONDecodeError("Expecting ':'", text, position)
-        start = skip_blank(text, position + 1)
+
+    def take(name: str, start: int) -> int:
         value, end = decode(text, start)
-        fields[key] = value, text[start:end]
-        position = skip_blank(text, end)
-        match text[position : position + 1]:
-            case ",":
-                position = skip_blank(text, position + 1)
-            case "}":
-                if skip_blank(text, position + 1) != len(text):
-                    raise json.JSONDecodeError("Extra data", text, position + 1)
-                return fields
-            case _:
-                raise json.JSONDecodeError("Expecting ',' or '}'", text, position)
+        fields[name] = value, text[start:end]
+        return end
+
+    opening = skip_blank(text, 0)
+    if text[opening : opening + 1] != "{":
+        raise json.JSONDecodeError("Expecting '{'", text, opening)
+    check_end(text, read_object(text, opening, take))
+    return fields
 
 
 T = TypeVar("T")
@@ -190,11 +165,6 @@ _TAKEN_ROWS = 8
 _SAMPLED_ROWS = 64
 _SHORT_CHARS = 8_000
 """Rows whose mean is shorter are done sooner by one thread (benches/python/batch/threads.py)."""
-
-
-def check_threads(threads: int | None) -> None:
-    """Raise InvalidArgumentError for anything but a number of threads, or None."""
-    check_whole("threads", threads, 1, 256, or_none=True)
 
 
 def usable_threads(threads: int | None, rows: _native.ArrowRows, column: str) -> int:

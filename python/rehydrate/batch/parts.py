@@ -78,7 +78,8 @@ class PartFolder:
         self.path.mkdir(exist_ok=True)
         self._lock = locked(self.path)
         self.clean(also_parts=restart)
-        write_whole(self.path / MANIFEST, json.dumps(self.identity, indent=2).encode() + b"\n")
+        with whole_file(self.path / MANIFEST) as draft:
+            draft.write_text(json.dumps(self.identity, indent=2) + "\n", encoding="utf-8")
         return sum(1 for _ in self.path.glob("*.parquet"))
 
     def close(self) -> None:
@@ -111,11 +112,7 @@ class PartFolder:
         )
         return f"parts of an unfinished batch are there, and {said}"
 
-    def file(self, part: Part) -> Path:
-        """Return the path of a part's file."""
-        return self.file_of(part.key)
-
-    def file_of(self, key: str) -> Path:
+    def file(self, key: str) -> Path:
         """Return the path of the file of the part with this key."""
         return self.path / f"{key}.parquet"
 
@@ -125,7 +122,7 @@ class PartFolder:
         import pyarrow.parquet as pq
 
         try:
-            return bool(pq.read_metadata(self.file(part)).num_rows == len(part.table))
+            return bool(pq.read_metadata(self.file(part.key)).num_rows == len(part.table))
         except (OSError, pa.ArrowException):
             return False
 
@@ -134,10 +131,10 @@ class PartFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        halves = list(halves)
-        write_part(self.file(part), pa.concat_tables([pq.read_table(self.file(h)) for h in halves]))
-        for half in halves:
-            self.file(half).unlink(missing_ok=True)
+        files = [self.file(half.key) for half in halves]
+        write_part(self.file(part.key), pa.concat_tables(map(pq.read_table, files)))
+        for file in files:
+            file.unlink(missing_ok=True)
 
     def clean(self, *, also_parts: bool = False) -> None:
         """Delete what processes that ended had begun to write, or all parts."""
@@ -232,12 +229,6 @@ def whole_file(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file, whole or not at all."""
-    with whole_file(path) as draft:
-        draft.write_bytes(data)
 
 
 def _digest(value: Any) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._check import check_known, check_whole
-from rehydrate.batch.compaction import answered, check_columns, checked_text
-from rehydrate.batch.json_lines import JsonConversation, check_threads
+from rehydrate.batch.compaction import answered, check_columns, check_threads, checked_text
+from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import RetentionOptions
 from rehydrate.retention.measure import Compact, score_cut
@@ -69,7 +69,7 @@ def retention_batch(
 
 
 class _Plan(NamedTuple):
-    """What is done with each row."""
+    """The work for each row."""
 
     compact: Compact
     ratio: float
@@ -88,9 +88,7 @@ class _Plan(NamedTuple):
         return cls(compacted(**{"thinking": "keep", **options}), ratio, min_needed, threads)
 
     def measured(self, rows: _native.ArrowRows) -> _native.ArrowRows:
-        """Return the results of a batch."""
         check_columns(rows)
-
         return answered(rows, ["messages"], self._answer, _COLUMNS, self.threads)
 
     def _answer(self, text: str | bytes | None) -> dict[str, Any]:

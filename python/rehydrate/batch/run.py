@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from rehydrate import __version__
 from rehydrate._check import check_whole
 from rehydrate.batch.inputs import PARTS, Source, found_in, id_type, row_count, rows_of
-from rehydrate.batch.jobs import JobPlan
 from rehydrate.batch.json_lines import usable_cores
 from rehydrate.batch.parts import Part, PartFolder, joined
+from rehydrate.batch.worker import JobPlan
 from rehydrate.batch.workers import Workers, WorkerUse
 from rehydrate.errors import FileError, MissingPackageError
 
@@ -34,7 +34,7 @@ class RowError(NamedTuple):
 
 
 class BatchReport(NamedTuple):
-    """What a batch did."""
+    """The figures of a batch."""
 
     output: Path
     output_bytes: int
@@ -89,19 +89,6 @@ class Watcher(Protocol):
         """Count rows that are finished now."""
 
 
-class Unwatched:
-    """A watcher that says nothing."""
-
-    def begin(self, rows: int | None) -> None:
-        """Say nothing."""
-
-    def take(self, rows: int) -> None:
-        """Say nothing."""
-
-    def advance(self, rows: int) -> None:
-        """Say nothing."""
-
-
 def run_batch(
     source: Path,
     output: Path,
@@ -125,7 +112,6 @@ def run_batch(
     except ImportError:
         raise MissingPackageError("rehydrate[batch]", "reads and writes Parquet files") from None
     check_whole("workers", workers, 1, 1_024, or_none=True)
-    watcher = watcher or Unwatched()
     count = usable_cores() if workers is None else workers
     _check_output(source, output)
     started = time.perf_counter()
@@ -143,7 +129,8 @@ def run_batch(
     }
     folder = PartFolder(parts_path, identity)
     old = folder.open(restart=restart)
-    watcher.begin(found.rows)
+    if watcher is not None:
+        watcher.begin(found.rows)
     keys: list[str] = []
     taken_parts = taken_rows = 0
 
@@ -155,15 +142,17 @@ def run_batch(
             if old and folder.has(part):
                 taken_parts += 1
                 taken_rows += len(part.table)
-                watcher.take(len(part.table))
+                if watcher is not None:
+                    watcher.take(len(part.table))
             else:
                 yield part
 
     setup = {"job": job, "options": dict(options)}
     try:
-        use = Workers(count, folder, setup, watcher.advance).run(unfinished())
+        advance = (lambda _: None) if watcher is None else watcher.advance
+        use = Workers(count, folder, setup, advance).run(unfinished())
         summary = _Summary()
-        for table in joined((folder.file_of(key) for key in keys), output, empty):
+        for table in joined((folder.file(key) for key in keys), output, empty):
             summary.add(table)
     except BaseException:
         folder.clean()
@@ -187,7 +176,7 @@ def run_batch(
 
 
 class _Found(NamedTuple):
-    """What the input is, by a first look that reads no conversation."""
+    """The kind and size of the input, by a first look that reads no conversation."""
 
     files: int
     rows: int | None

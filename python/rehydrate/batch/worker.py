@@ -10,18 +10,30 @@ import json
 import os
 import queue
 import signal
+import stat
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
+from rehydrate._document import decoded, document_of
 from rehydrate._text import error_text
-from rehydrate.batch.jobs import JobPlan
+from rehydrate.batch.compaction import row_error
+from rehydrate.batch.json_lines import LineRow
 from rehydrate.batch.parts import write_part
-from rehydrate.errors import RehydrateError
+from rehydrate.errors import FileError, InvalidArgumentError, RehydrateError
 from rehydrate.process import cache_limit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPACT = "rehydrate.batch.compaction:compact_batch"
+COUNT = "rehydrate.batch.compaction:count_tokens_batch"
+RETENTION = "rehydrate.batch.retention:retention_batch"
 
 _OUT_OF_MEMORY = 137
 """The exit code of a shell's command that the system killed."""
@@ -103,3 +115,106 @@ def peak_bytes() -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak << 10
+
+
+class JobPlan(NamedTuple):
+    """A job, which is a function of a table and of options, by its name; and its options."""
+
+    job: str
+    """``module:function``, so that a job may be of any module."""
+    options: Mapping[str, Any]
+
+    def results(self, rows: pa.Table) -> pa.Table:
+        """Return the result of each row, whose conversation may be in a file or a line."""
+        table, problems = _with_messages(rows)
+        return _with_errors(self._run(table), problems)
+
+    def failed(self, rows: pa.Table, problem: str) -> pa.Table:
+        """Return a result for each row that says this problem."""
+        table = _table(rows["id"], [None] * len(rows), [None] * len(rows))
+        return _with_errors(self._run(table), dict.fromkeys(range(len(rows)), problem))
+
+    def empty(self, id_type: pa.DataType) -> pa.Table:
+        """Return the result of no rows; raises InvalidArgumentError for a wrong option."""
+        import pyarrow as pa
+
+        return self._run(_table(pa.array([], id_type), [], []))
+
+    def _run(self, rows: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        module, _, function = self.job.partition(":")
+        return pa.table(getattr(import_module(module), function)(rows, threads=1, **self.options))
+
+
+def _with_messages(rows: pa.Table) -> tuple[pa.Table, dict[int, str]]:
+    """Return the rows with the columns id, messages and query, and the problems by row."""
+    problems: dict[int, str] = {}
+    if "messages" in rows.column_names:
+        return rows, problems
+    ids: list[Any] = rows["id"].to_pylist()
+    texts: list[str | None] = [None] * len(rows)
+    queries: list[str | None] = [None] * len(rows)
+    if "problem" in rows.column_names:
+        problems = dict(enumerate(rows["problem"].to_pylist()))
+        return _table(rows["id"], texts, queries), problems
+    for row in range(len(rows)):
+        try:
+            if "file" in rows.column_names:
+                texts[row] = _text_of_file(Path(os.fsdecode(rows["file"][row].as_py())))
+            else:
+                line = LineRow.read(rows["line"][row].as_py())
+                texts[row], queries[row] = line.messages, line.query
+                if line.id is not None:
+                    table, mark, _ = ids[row].rpartition("#")
+                    ids[row] = f"{table}{mark}{line.id}"
+        except Exception as error:  # a row's error is its own
+            problems[row] = row_error(error)
+    return _table(ids, texts, queries), problems
+
+
+def _table(ids: Any, texts: list[str | None], queries: list[str | None]) -> pa.Table:
+    import pyarrow as pa
+
+    def column(values: list[str | None]) -> pa.Array:
+        # As bytes: half of a surrogate pair in a text is its row's matter.
+        encoded = [
+            None if text is None else text.encode("utf-8", "surrogatepass") for text in values
+        ]
+        return pa.array(encoded, pa.large_binary())
+
+    return pa.table({"id": ids, "messages": column(texts), "query": column(queries)})
+
+
+def _with_errors(found: pa.Table, problems: Mapping[int, str]) -> pa.Table:
+    if not problems:
+        return found
+    import pyarrow as pa
+
+    errors = found["error"].to_pylist()
+    for row, problem in problems.items():
+        errors[row] = problem
+    at = found.column_names.index("error")
+    return found.set_column(at, found.schema.field(at), pa.array(errors, pa.string()))
+
+
+def _text_of_file(path: Path) -> str:
+    """Return the JSON of the messages in a file, each letter for letter as it is there."""
+    name = path.name
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder that cannot be read" if stat.S_ISDIR(mode) else "no regular file"
+            raise FileError(name, kind, "make it readable, or leave it out")
+        data = path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        raise FileError(name, problem, "make it readable, or leave it out") from None
+    text = decoded(data, name)
+    if text.lstrip(" \t\r\n").startswith("["):
+        return text
+    document = document_of(name, text)
+    if not document.entries:
+        raise InvalidArgumentError(f"{name} holds no messages")
+    parts = [text[span.start : span.end].strip(" \t\r\n") for span in document.spans]
+    return f"[{','.join(parts)}]"

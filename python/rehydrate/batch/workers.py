@@ -38,7 +38,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 
 class WorkerUse(NamedTuple):
-    """What the workers of a batch used."""
+    """The time and memory that the workers of a batch used."""
 
     cpu_seconds: float = 0.0
     peak_bytes: int = 0
@@ -55,7 +55,7 @@ class Workers:
         count: int,
         folder: PartFolder,
         setup: dict[str, Any],
-        advance: Callable[[int], object] = lambda _: None,
+        advance: Callable[[int], object],
     ) -> None:
         """Take the number of processes, the folder for the parts, and the job with its options.
 
@@ -190,7 +190,7 @@ class Workers:
             self._lost_in_a_row = lost
 
     def _send(self, part: Part, *, problem: str | None = None) -> None:
-        message = {"path": str(self._folder.file(part)), "problem": problem}
+        message = {"path": str(self._folder.file(part.key)), "problem": problem}
         self._process().send(message, part.table)
 
     def _receive(self) -> None:

@@ -101,15 +101,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _job(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Return the job and its options; raises Failure for an option that it does not take."""
-    from rehydrate.batch import jobs
+    from rehydrate.batch import worker
 
     every = compact_options(options)
     if not (options.count or options.retention):
-        return jobs.COMPACT, {**every, "messages": options.messages}
+        return worker.COMPACT, {**every, "messages": options.messages}
     if options.count:
-        job, name, takes = jobs.COUNT, "--count", {"format"}
+        job, name, takes = worker.COUNT, "--count", {"format"}
     else:
-        job, name = jobs.RETENTION, "--retention"
+        job, name = worker.RETENTION, "--retention"
         takes = every.keys() - {"query", "budget_tokens", "model", "provider"}
     passed = {key: value for key, value in every.items() if value != OPTIONS[key].default}
     for key in passed:

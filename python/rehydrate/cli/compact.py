@@ -30,7 +30,6 @@ from rehydrate.cli.options import (
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, show, write
 from rehydrate.compact.archive import Archive
 from rehydrate.compact.result import Compaction
-from rehydrate.errors import Violation
 
 SHOWN_VIOLATIONS = 3
 
@@ -80,22 +79,40 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, compact, check and write; return the exit code."""
     output = None if options.output in (None, "-") else Path(options.output)
-    _check_files(options, output)
+    for flag, page in (("-o", output), ("--html", options.html)):
+        check_not_input(flag, page, options.file)
+    if output and options.html and output.absolute() == options.html.absolute():
+        raise Failure(f"-o and --html both name {output}; name two files")
+    if options.html:
+        import_module("rehydrate.page")  # missed before anything is written
     document = read(options.file)
     compaction = _compact(document, options)
     kept = compaction.indices
     _check(document, compaction, kept)
 
     if options.json:
-        write(_as_json(compaction, explain=options.explain), output)
+        result = compaction.to_dict()
+        result["dropped"] = [dropped._asdict() for dropped in compaction.dropped]
+        if options.explain:
+            result["explanation"] = compaction.explain().to_dict()
+        write(as_json(result, indent=2) + "\n", output)
     elif output is not None or not (options.explain or options.html):
-        write(document.keep(kept, _changed_entries(document, compaction)), output)
-    if options.explain and not (options.json and output is None):
-        _print_report(document, compaction, options)
+        # Entries kept in part, and the outline; all others are the same objects as read.
+        pairs = zip(kept, compaction.messages, strict=True)
+        changed = {at: entry for at, entry in pairs if entry is not document.entries[at]}
+        write(document.keep(kept, changed), output)
+    is_shown = options.explain and not (options.json and output is None)
+    if is_shown:
+        from rehydrate.cli.compact_report import Report
+
+        terminal = Terminal.of(sys.stdout, options.color)
+        has_query = bool(options.query and options.query.strip())
+        report = Report(_title(document), compaction, has_query, terminal, options.top)
+        show(report.lines(), terminal)
     elif sys.stderr.isatty():
         _print_summary(compaction)
-        if before := _tokens_before(document, compaction):
-            say(before)
+    if (is_shown or sys.stderr.isatty()) and (before := _tokens_before(document, compaction)):
+        say(before)
     if options.html:
         _write_page(document, compaction, options)
     return 0
@@ -117,12 +134,6 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
         )
 
 
-def _changed_entries(document: Document, compaction: Compaction) -> dict[int, Any]:
-    """Return the entries kept in part, and the outline; all others are the same objects as read."""
-    pairs = zip(compaction.indices, compaction.messages, strict=True)
-    return {index: entry for index, entry in pairs if entry is not document.entries[index]}
-
-
 def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> None:
     """Refuse to write what a provider would refuse; if the input was no better, warn only."""
     from rehydrate.formats import validate
@@ -130,7 +141,13 @@ def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> N
     form = compaction.stats.format
     before = validate(document.entries, form)
     if before:
-        _warn(document, before)
+        places = "one place" if len(before) == 1 else f"{len(before)} places"
+        say(f"warning: {document.name} breaks the provider's rules in {places}; compacted as it is")
+        for one in before[:SHOWN_VIOLATIONS]:
+            line = document.line_of(one.index)
+            say(f"  line {line}, message {one.index}: {one.message} ({one.rule})")
+        if len(before) > SHOWN_VIOLATIONS:
+            say(f"  and {len(before) - SHOWN_VIOLATIONS} more")
     if not compaction.stats.changed:
         return
     already_broken = {violation.rule for violation in before}
@@ -149,36 +166,6 @@ def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> N
             "nothing was written, please report this",
             INTERNAL,
         )
-
-
-def _warn(document: Document, violations: Sequence[Violation]) -> None:
-    count = len(violations)
-    places = "one place" if count == 1 else f"{count} places"
-    say(f"warning: {document.name} breaks the provider's rules in {places}; compacted as it is")
-    for violation in violations[:SHOWN_VIOLATIONS]:
-        line = document.line_of(violation.index)
-        say(f"  line {line}, message {violation.index}: {violation.message} ({violation.rule})")
-    if count > SHOWN_VIOLATIONS:
-        say(f"  and {count - SHOWN_VIOLATIONS} more")
-
-
-def _as_json(compaction: Compaction, *, explain: bool) -> str:
-    result = compaction.to_dict()
-    result["dropped"] = [dropped._asdict() for dropped in compaction.dropped]
-    if explain:
-        result["explanation"] = compaction.explain().to_dict()
-    return as_json(result, indent=2) + "\n"
-
-
-def _print_report(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
-    from rehydrate.cli.compact_report import Report
-
-    terminal = Terminal.of(sys.stdout, options.color)
-    has_query = bool(options.query and options.query.strip())
-    report = Report(_title(document), compaction, has_query, terminal, options.top)
-    show(report.lines(), terminal)
-    if before := _tokens_before(document, compaction):
-        say(before)
 
 
 def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
@@ -224,13 +211,3 @@ def _print_summary(compaction: Compaction) -> None:
         f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
         f"{''.join(parts)}{stats.elapsed_ms:.0f} ms; --explain says why"
     )
-
-
-def _check_files(options: argparse.Namespace, output: Path | None) -> None:
-    """Check that each file written differs from the input and from the others."""
-    for flag, page in (("-o", output), ("--html", options.html)):
-        check_not_input(flag, page, options.file)
-    if output and options.html and output.absolute() == options.html.absolute():
-        raise Failure(f"-o and --html both name {output}; name two files")
-    if options.html:
-        import_module("rehydrate.page")  # missed before anything is written

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from rehydrate.cli.terminal import GAP, Terminal, aligned, display_width, pad
-from rehydrate.compact.result import Compaction, Stats, UnitReport, block_runs
+from rehydrate.compact.result import Compaction, UnitReport, block_runs
 
 Key = TypeVar("Key")
 
@@ -129,7 +129,14 @@ def _head(report: Report) -> Iterator[str]:
     if stats.before_tokens:
         yield ""
         yield _map(units, terminal)
-    for notice in _notices(stats):
+    notices = [f"done without: {problem}" for problem in stats.degraded]
+    if stats.over_budget:
+        notices.insert(
+            0,
+            f"over budget: what is always kept takes {stats.pinned_tokens:,} tokens, "
+            f"{stats.target_tokens:,} were asked for",
+        )
+    for notice in notices:
         yield terminal.paint(terminal.fit(notice, terminal.width), "yellow")
 
 
@@ -168,16 +175,6 @@ def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
         begin = end
     oldest, newest = (terminal.paint(text, "dim") for text in ends)
     return oldest + terminal.paint("".join(map(terminal.shade, shares)), "green") + newest
-
-
-def _notices(stats: Stats) -> Iterator[str]:
-    if stats.over_budget:
-        yield (
-            f"over budget: what is always kept takes {stats.pinned_tokens:,} tokens, "
-            f"{stats.target_tokens:,} were asked for"
-        )
-    for problem in stats.degraded:
-        yield f"done without: {problem}"
 
 
 # The table
@@ -263,7 +260,10 @@ def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
 
 def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
     """Return all columns up to this rank; the last ranks add no column, but write words in full."""
-    scale = _Scale.of([unit.score for unit in units])
+    best = max(unit.score for unit in units)
+    # With a query, scores can spread over many orders of magnitude: half the bars would be nearly
+    # empty. Then a bar shows the logarithm, and is empty DECADES powers of ten below the best.
+    is_logarithmic = statistics.median(unit.score for unit in units) < best / BAR_CELLS
     long_reasons, long_titles = rank >= _LAST_RANK - 1, rank >= _LAST_RANK
     recency, semantic, coverage = (
         ("recency", "semantic", "coverage") if long_titles else ("rec", "sem", "cov")
@@ -273,11 +273,14 @@ def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> l
     has_memory = any(unit.coverage for unit in units)
     has_odds = any(unit.odds != 1 for unit in units)
 
+    def bar(unit: UnitReport) -> str:
+        share = unit.score / best if unit.score > 0 else 0.0
+        if is_logarithmic and share:
+            share = max(1 + math.log10(share) / DECADES, 0.0)
+        return terminal.bar(share, BAR_CELLS)
+
     def reason(unit: UnitReport) -> str:
         return unit.reason if long_reasons else _short(unit.reason)[0]
-
-    def bar(unit: UnitReport) -> str:
-        return terminal.bar(scale.share(unit.score), BAR_CELLS)
 
     def role_style(unit: UnitReport) -> str:
         return _ROLE_STYLES.get(unit.role, "bold")
@@ -290,7 +293,7 @@ def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> l
         _Column(9, "messages", lambda unit: str(len(unit.messages))),
         _Column(2, "role", lambda unit: terminal.fit(unit.role, ROLE_CELLS), "<", role_style),
         _Column(0, "tokens", lambda unit: f"{unit.tokens:,}"),
-        _Column(1, "log score" if scale.is_logarithmic else "score", bar, "<", lambda _: "green"),
+        _Column(1, "log score" if is_logarithmic else "score", bar, "<", lambda _: "green"),
         _Column(4, "", lambda unit: _figure(unit.score)),
         _Column(7, recency, lambda unit: f"{unit.recency:.2f}"),
         _Column(7, semantic, lambda unit: f"{unit.semantic:.2f}"),
@@ -301,30 +304,6 @@ def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> l
         _Column(3, "why", reason, "<", reason_style),
     ]
     return [column for column in columns if column.rank <= rank]
-
-
-class _Scale(NamedTuple):
-    """The mapping from a score to the length of a bar.
-
-    With a query, scores can spread over many orders of magnitude. Then a bar shows their logarithm,
-    and is empty where the best score is DECADES powers of ten away.
-    """
-
-    best: float
-    is_logarithmic: bool
-
-    @classmethod
-    def of(cls, scores: Sequence[float]) -> _Scale:
-        """Return a logarithmic scale if half the bars would be nearly empty."""
-        best, median = max(scores), statistics.median(scores)
-        return cls(best, median < best / BAR_CELLS)
-
-    def share(self, score: float) -> float:
-        """Return the share of the bar to fill, 0 to 1."""
-        if score <= 0:
-            return 0.0
-        share = score / self.best
-        return max(1 + math.log10(share) / DECADES, 0.0) if self.is_logarithmic else share
 
 
 def _figure(value: float) -> str:

@@ -96,15 +96,6 @@ def _version() -> Found:
     return "ok", __version__
 
 
-def _python() -> Found:
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return "ok", f"{python} ({sys.executable})"
-
-
-def _platform() -> Found:
-    return "ok", f"{platform.system()} {platform.release()} {platform.machine()}"
-
-
 def _native() -> Found:
     spec = util.find_spec("rehydrate._native")
     if spec is None or spec.origin is None:
@@ -215,7 +206,6 @@ def _onnx() -> Found:
 
 
 def _optional() -> Found:
-    """Report an optional package: it is used if it is installed, and not needed otherwise."""
     if util.find_spec("trio") is None:
         return "ok", "none needed; with trio installed, acompact_context runs on it too"
     return "ok", f"trio {_installed('trio')}: acompact_context runs on it"
@@ -227,7 +217,8 @@ def _distributions() -> Found:
     versions = {other: _installed(f"rehydrate-{other}") for other in sorted(homes)}
     found = [f"{other} {version}" for other, version in versions.items() if version]
     wanted = _installed("rehydrate")
-    odd = [each for each, is_of in versions.items() if is_of and _release(is_of) != wanted]
+    # Hosts may be released alone: 0.1.0.post3 is of 0.1.0.
+    odd = [each for each, of in versions.items() if of and of.partition(".post")[0] != wanted]
     if wanted and odd:
         remedy = f'python -m pip install --upgrade "rehydrate[{",".join(odd)}]"'
         return "fail", f"{', '.join(found)}; rehydrate is {wanted}", remedy
@@ -238,15 +229,6 @@ def _distributions() -> Found:
         except MissingPackageError as missing:
             found.append(f"without {missing.name}")
     return "ok", ", ".join(found)
-
-
-def _release(version: str) -> str:
-    """Return a version without its post-release: hosts may be released alone.
-
-    >>> _release("0.1.0.post3")
-    '0.1.0'
-    """
-    return version.partition(".post")[0]
 
 
 def _of_hosts(check: str) -> Found:
@@ -278,8 +260,11 @@ def _sessions() -> Found:
 
 _CHECKS: dict[str, Callable[[], Found]] = {
     "rehydrate": _version,
-    "python": _python,
-    "platform": _platform,
+    "python": lambda: (
+        "ok",
+        f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
+    ),
+    "platform": lambda: ("ok", f"{platform.system()} {platform.release()} {platform.machine()}"),
     "dependencies": _dependencies,
     "native module": _native,
     "embedded model": _embedding,

@@ -190,12 +190,16 @@ def _over_size(found: Evaluation, terminal: Terminal) -> Iterator[str]:
 
 def _strategy_rows(rows: Sequence[Row], title: str, terminal: Terminal) -> Iterator[str]:
     """Yield the strategies at one ratio, by all measures."""
+
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
     columns: list[tuple[str, Callable[[Row], str]]] = [
-        ("used later", lambda row: _shown_share(row.used_later)),
-        ("typed again", lambda row: _shown_share(row.lines)),
-        ("answers", lambda row: _shown_share(row.answers)),
-        ("laid down", lambda row: _shown_share(row.laid_down)),
-        ("last turn", lambda row: _shown_share(row.last_turn)),
+        ("used later", lambda row: share(row.used_later)),
+        ("typed again", lambda row: share(row.lines)),
+        ("answers", lambda row: share(row.answers)),
+        ("laid down", lambda row: share(row.laid_down)),
+        ("last turn", lambda row: share(row.last_turn)),
         ("size", lambda row: _percent(row.cost_ratio)),
         ("rules broken", lambda row: f"{row.violations:,}"),
         ("time", lambda row: f"{row.milliseconds:.1f} ms" if row.milliseconds else ""),
@@ -263,10 +267,6 @@ def _size(row: Row) -> str:
     return f"{_percent(row.ratio)} of the tokens{more}"
 
 
-def _shown_share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
 SHOWN_SKIPPED = 5
 
 _EXAMPLES = """\
@@ -290,13 +290,17 @@ def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
     count = whole_number(1, math.inf, "is no count; pass a whole number from 1 up")
     share = number(math.ulp(0.0), 1, "is no share; pass a number up to 1, as 0.9", float)
+
+    def ratios(text: str) -> Sequence[float]:
+        return sorted({ratio(part) for part in text.split(",") if part.strip()} or {MIN_RATIO})
+
     about = "measure on your own sessions what survives a compaction, strategies side by side"
     add_command(
         *(commands, "eval", about, run),
         option("SESSIONS", "files and folders", nargs="+"),
         group(
             "what to compare",
-            option("--ratios R,R", "shares of the tokens to keep", _ratios),
+            option("--ratios R,R", "shares of the tokens to keep", ratios),
             option("--strategy M:FUNCTION", "a compactor of yours", str, [], action="append"),
             option("--goal S", "the share of what is used later that has to be kept", share, 0.9),
         ),
@@ -324,14 +328,28 @@ def run(options: argparse.Namespace) -> int:
     """Read, measure and print; return the exit code."""
     from dataclasses import replace
 
-    from rehydrate.retention import evaluate, exact_cost, named_strategy, standard_strategies
+    from rehydrate.retention import (
+        evaluate,
+        exact_cost,
+        named_strategy,
+        sample_cases,
+        standard_strategies,
+    )
     from rehydrate.retention.evaluation import RATIOS
 
     check_not_input("--html", options.html, *options.sessions)
     own = [named_strategy(name) for name in dict.fromkeys(options.strategy)]
-    model = _model(options.judge)
+    model = None
+    if options.judge is not None:  # now: a wrong name or a missing SDK fails before all measuring
+        from rehydrate.agent.interpreter import model_of
+
+        model = model_of(options.judge)
     sessions = _read(options)
-    sample = _sample(sessions, options)
+    sample = sample_cases(sessions, max_cuts=options.cuts, max_questions=options.questions)
+    if not (sample.cuts or sample.questions):
+        raise Failure(
+            f"nothing to measure: {'; '.join(sample.notes)}; name longer sessions, or more of them"
+        )
     cost = exact_cost()
     strategies = [*standard_strategies(cost), *own]
     ratios = options.ratios or RATIOS
@@ -352,7 +370,11 @@ def run(options: argparse.Namespace) -> int:
         lambda terminal: report(found, terminal, has_page=bool(options.html)),
     )
     if options.html:
-        _write_page(found, options)
+        from rehydrate.page.evaluation import evaluation_page
+
+        page = evaluation_page(found, title=", ".join(options.sessions))
+        measured = plural(sum(session.cases > 0 for session in found.sessions), "session")
+        write(page, options.html, "--html", f"what survives of {measured}")
     return 0
 
 
@@ -380,36 +402,13 @@ def _read(options: argparse.Namespace) -> Sessions:
     for reason, names in list(reasons.items())[:SHOWN_SKIPPED]:
         who = names[0] if len(names) == 1 else f"{len(names):,} sessions, such as {names[0]}"
         say(f"skipped {who}: {reason}")
-    if len(reasons) > SHOWN_SKIPPED:
-        left = sum(map(len, reasons.values())) - sum(
-            map(len, list(reasons.values())[:SHOWN_SKIPPED])
-        )
+    if left := sum(map(len, list(reasons.values())[SHOWN_SKIPPED:])):
         say(f"skipped {left:,} more for other reasons; --json names them all")
     if not found.conversations:
         raise Failure(
             "no session to measure on: all were skipped; name others, or lower --min-messages"
         )
     return found
-
-
-def _sample(sessions: Sessions, options: argparse.Namespace) -> Sample:
-    from rehydrate.retention import sample_cases
-
-    sample = sample_cases(sessions, max_cuts=options.cuts, max_questions=options.questions)
-    if not (sample.cuts or sample.questions):
-        raise Failure(
-            f"nothing to measure: {'; '.join(sample.notes)}; name longer sessions, or more of them"
-        )
-    return sample
-
-
-def _model(name: str | None) -> Any:
-    """Return the judge, before anything is measured: a wrong name or a missing SDK fails early."""
-    if name is None:
-        return None
-    from rehydrate.agent.interpreter import model_of
-
-    return model_of(name)
 
 
 def _run_judge(
@@ -428,15 +427,3 @@ def _run_judge(
     for problem in judged.degraded:
         say(f"warning: {problem}")
     return judged
-
-
-def _write_page(found: Evaluation, options: argparse.Namespace) -> None:
-    from rehydrate.page.evaluation import evaluation_page
-
-    page = evaluation_page(found, title=", ".join(options.sessions))
-    sessions = plural(sum(session.cases > 0 for session in found.sessions), "session")
-    write(page, options.html, "--html", f"what survives of {sessions}")
-
-
-def _ratios(text: str) -> Sequence[float]:
-    return sorted({ratio(part) for part in text.split(",") if part.strip()} or {MIN_RATIO})

@@ -160,22 +160,21 @@ def run_mcp(options: argparse.Namespace) -> int:
         raise Failure("--memory and --threads need --namespace NAME: whose they are")
     from rehydrate.integrations.mcp_server.stores import Stores
 
-    return serve(
-        Stores(
-            memory=options.memory,
-            threads=options.threads,
-            namespace=options.namespace or "",
-            has_sessions=not options.no_sessions,
-        ),
-        options.tools or TOOLS,
-        options.http,
+    stores = Stores(
+        memory=options.memory,
+        threads=options.threads,
+        namespace=options.namespace or "",
+        has_sessions=not options.no_sessions,
     )
+    return serve(stores, options.tools or TOOLS, options.http)
 
 
 def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
     """Answer on standard input and output, or on a port of loopback, until it is to end."""
+    import anyio
+
     try:
-        from rehydrate.integrations.mcp_server.server import make_server
+        from rehydrate.integrations.mcp_server.server import make_server, serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("rehydrate"):
             raise
@@ -184,25 +183,17 @@ def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
         ) from None
     try:
         server = make_server(stores, tools)
-        if http is None:
-            _serve_stdio(server)
-        else:
+        if http is not None:
             _serve_http(server, http)
+            return 0
+        if _is_typed("messages"):
+            say("an MCP client starts this command and speaks to it; end with Ctrl-D")
+        # The SDK reads in a thread that Ctrl-C does not wake. All is on disk already.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        anyio.run(serve_stdio, server)
     finally:
         stores.close()
     return 0
-
-
-def _serve_stdio(server: Any) -> None:
-    import anyio
-
-    from rehydrate.integrations.mcp_server.server import serve_stdio
-
-    if _is_typed("messages"):
-        say("an MCP client starts this command and speaks to it; end with Ctrl-D")
-    # The SDK reads in a thread that a Ctrl-C does not wake. All that is stored is on disk already.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    anyio.run(serve_stdio, server)
 
 
 def _serve_http(server: Any, number: int) -> None:
@@ -222,12 +213,8 @@ def _serve_http(server: Any, number: int) -> None:
     except OSError as error:
         raise Failure(f"port {number} cannot be used: {error.strerror}; pass another") from None
 
-    def announce(address: str) -> None:
-        lines = [f"url: {address}"]
-        lines += [f"token in ${TOKEN_VARIABLE}"] if given else [f"token: {token}"]
-        write("".join([f"{line}\n" for line in lines]))
-
-    serve_http(server, bound, token, announce)
+    said = f"token in ${TOKEN_VARIABLE}" if given else f"token: {token}"
+    serve_http(server, bound, token, lambda address: write(f"url: {address}\n{said}\n"))
 
 
 # claude
@@ -317,12 +304,10 @@ def described(row: CompactionRow) -> list[str]:
     back = set(seen.put_back)
     out = [name for name in seen.lost if name not in back]
     more = f" and {len(out) - _SHOWN_NAMES} more" if len(out) > _SHOWN_NAMES else ""
+    lost = "not told by the agent"
     if seen.summary_chars:
-        lost = (
-            f"{seen.summary_chars} characters, without {len(seen.lost)} of {len(seen.names)} names"
-        )
-    else:
-        lost = "not told by the agent"
+        names = f"{len(seen.lost)} of {len(seen.names)} names"
+        lost = f"{seen.summary_chars} characters, without {names}"
     returned = f"{seen.returned_chars} characters" if seen.returned_chars else "nothing yet"
     held = f", {len(back)} of those names" if seen.summary_chars else ""
     return [
@@ -345,7 +330,10 @@ def _fetch(options: argparse.Namespace) -> int:
 
     home, project = Home.of(), project_of(os.getcwd())  # noqa: PTH109  the same as a hook's cwd
     if home.threads.exists():
-        sessions = [options.session] if options.session else _sessions(home, project)
+        sessions = [options.session]
+        if not options.session:
+            with home.open_threads(project) as threads:
+                sessions = [info.name for info in threads.list()]
         for session in sessions:
             try:
                 write(Session(home, project, session, "claude_code").whole(options.handle))
@@ -358,11 +346,6 @@ def _fetch(options: argparse.Namespace) -> int:
         f"no session of {project} has {options.handle!r}; copy the handle from its notice, and "
         "call this in the project's folder"
     )
-
-
-def _sessions(home: Any, project: str) -> list[str]:
-    with home.open_threads(project) as threads:
-        return [info.name for info in threads.list()]
 
 
 def _claude_mcp(_options: argparse.Namespace) -> int:
@@ -427,16 +410,14 @@ class Host(NamedTuple):
     package: str
     version: str
     bounds: str
-    """Which versions its adapter is made for, as pip writes them."""
+    """The versions that its adapter is made for, as pip writes them."""
 
     @property
     def is_known(self) -> bool:
         """Whether the adapter is made for this version."""
         here = _numbers(self.version)
-        return all(
-            here >= _numbers(bound) if sign == ">=" else here < _numbers(bound)
-            for sign, bound in _BOUND.findall(self.bounds)
-        )
+        bounds = [(sign, _numbers(bound)) for sign, bound in _BOUND.findall(self.bounds)]
+        return all(here >= bound if sign == ">=" else here < bound for sign, bound in bounds)
 
     @property
     def remedy(self) -> str:
@@ -471,12 +452,9 @@ def check_hosts() -> Found:
     if not hosts:
         return "ok", f"none with an adapter is installed: {', '.join(ADAPTERS)}"
     shown = [f"{host.package} {host.version}" for host in hosts]
-    strange = [host for host in hosts if not host.is_known]
-    if strange:
-        wanted = "; ".join(
-            f"the adapter of {each.package} is for {each.bounds}" for each in strange
-        )
-        return "warn", f"{', '.join(shown)}; {wanted}", strange[0].remedy
+    if strange := [host for host in hosts if not host.is_known]:
+        wanted = [f"the adapter of {each.package} is for {each.bounds}" for each in strange]
+        return "warn", "; ".join([", ".join(shown), *wanted]), strange[0].remedy
     return "ok", ", ".join(shown)
 
 
@@ -485,17 +463,15 @@ def load_hosts() -> Iterator[Check]:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # LiteLLM asks the network else
     for host in installed_hosts():
         for adapter in ADAPTERS[host.extra]:
-            yield _loaded(host, adapter)
-
-
-def _loaded(host: Host, adapter: str) -> Check:
-    try:
-        front = import_module(f"rehydrate.integrations.{adapter}")
-        names = [name for name in front.__all__ if getattr(front, name) is not None]
-    except Exception as error:
-        about = f"does not load with {host.package} {host.version}: {error_text(error)}"
-        return Check(adapter, "fail", about, host.remedy)
-    return Check(adapter, "ok", f"{host.package} {host.version}: {', '.join(names)}")
+            version = f"{host.package} {host.version}"
+            try:
+                front = import_module(f"rehydrate.integrations.{adapter}")
+                names = [name for name in front.__all__ if getattr(front, name) is not None]
+            except Exception as error:
+                about = f"does not load with {version}: {error_text(error)}"
+                yield Check(adapter, "fail", about, host.remedy)
+            else:
+                yield Check(adapter, "ok", f"{version}: {', '.join(names)}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -509,7 +485,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_agents() -> Found:
-    """Tell where the hooks of Claude Code and Codex are."""
+    """Say where the hooks of Claude Code and Codex are."""
     from rehydrate.errors import InvalidArgumentError
     from rehydrate.integrations.claude_code import WAYS, Installation
 

@@ -166,7 +166,10 @@ def run_inspect(options: argparse.Namespace) -> int:
         what = f"the prompt of {name}, {_ir(prompt).tokens:,} tokens"
         write(inspector_page(prompt, units=units, title=name), page, what=what)
     if not (options.json or options.output):
-        show(_prompt_lines(prompt), Terminal.of(sys.stdout))
+        broken = [" ".join(str(one).split()) for one in _ir(prompt).verify()]
+        verdict = f"breaks {len(broken):,} laws:" if broken else "breaks no law"
+        lines = [*str(prompt.explain()).splitlines(), "", verdict, *[f"  {one}" for one in broken]]
+        show(lines, Terminal.of(sys.stdout))
     return 0
 
 
@@ -185,8 +188,10 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
     from rehydrate.prompt.hydration import hydrate
     from rehydrate.prompt.request import ContextRequest
 
-    system = _system_text(body.get("system", body.get("instructions")))
-    tools = body.get("tools")
+    system, tools = body.get("system", body.get("instructions")), body.get("tools")
+    if isinstance(system, list):  # blocks
+        texts = [block.get("text") for block in system if isinstance(block, dict)]
+        system = "\n\n".join(text for text in texts if isinstance(text, str))
     with opened_memory(options) as memory:
         sources = [*([memory] if memory is not None else ()), *(options.knowledge or ())]
         return hydrate(
@@ -194,18 +199,10 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
             sources,
             messages=document.entries,
             format=options.format,
-            system=system,
+            system=system if isinstance(system, str) and system.strip() else None,
             **({"tools": tools} if isinstance(tools, list) else {}),
             timeout=None,  # no turn waits for it here
         )
-
-
-def _system_text(value: Any) -> str | None:
-    """Return the system prompt of a request's body: a text, or blocks of it."""
-    if isinstance(value, list):
-        texts = [block.get("text") for block in value if isinstance(block, dict)]
-        value = "\n\n".join(text for text in texts if isinstance(text, str))
-    return value if isinstance(value, str) and value.strip() else None
 
 
 def _compile(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledPrompt:
@@ -242,14 +239,6 @@ def _ir(prompt: PromptIR | CompiledPrompt) -> PromptIR:
     return prompt if isinstance(prompt, PromptIR) else prompt.ir
 
 
-def _prompt_lines(prompt: PromptIR | CompiledPrompt) -> Iterator[str]:
-    yield from str(prompt.explain()).splitlines()
-    yield ""
-    broken = _ir(prompt).verify()
-    yield "breaks no law" if not broken else f"breaks {len(broken):,} laws:"
-    yield from (f"  {' '.join(str(one).split())}" for one in broken)
-
-
 # lint
 
 
@@ -267,14 +256,10 @@ class _Source(NamedTuple):
             return None
         return self.document.line_of(int(found[1]))
 
-    def words(self, text: str) -> str:
-        """Return a message with line numbers in place of places, where they are known."""
-
-        def words(found: re.Match[str]) -> str:
-            line = self.line(found[0])
-            return f"line {line:,}" if line else found[0]
-
-        return _HISTORY.sub(words, text)
+    def shown(self, place: str) -> str:
+        """Return the line of a place where it is known, else the place."""
+        line = self.line(place)
+        return f"line {line:,}" if line else place
 
 
 def run_lint(options: argparse.Namespace) -> int:
@@ -374,21 +359,16 @@ def _rule_lines(
     shown = found if every else found[:SHOWN_PLACES]
     room = max(terminal.width - 2 - PLACE_CELLS - TOKEN_CELLS - 4, NARROWEST_MESSAGE)
     for finding in shown:
-        line = source.line(finding.place)
-        place = f"line {line:,}" if line else finding.place or "all of it"
+        place = terminal.fit(source.shown(finding.place) or "all of it", PLACE_CELLS)
         cost = f"{finding.tokens:,}" if finding.tokens else ""
-        yield (
-            f"  {pad(terminal.fit(place, PLACE_CELLS), PLACE_CELLS)}{pad(cost, TOKEN_CELLS, '>')}  "
-            f"{terminal.fit(source.words(finding.message), room)}"
-        )
+        words = _HISTORY.sub(lambda found: source.shown(found[0]), finding.message)
+        row = f"  {pad(place, PLACE_CELLS)}{pad(cost, TOKEN_CELLS, '>')}  "
+        yield row + terminal.fit(words, room)
     if len(found) > len(shown):
         left = sum(finding.tokens for finding in found[len(shown) :])
         yield f"  {len(found) - len(shown):,} more, {left:,} tokens (--all)"
     arrow = terminal.glyph("→", "->")
-    for remedy in dict.fromkeys(_general_remedy(finding.remedy) for finding in shown):
+    # Without the place of a single finding.
+    remedies = [re.sub(r"a reference to \S+", "a reference", each.remedy) for each in shown]
+    for remedy in dict.fromkeys(remedies):
         yield f"  {arrow} {terminal.fit(remedy, max(terminal.width - 4, NARROWEST_MESSAGE))}"
-
-
-def _general_remedy(remedy: str) -> str:
-    """Return the remedy of a rule without the place of a single finding."""
-    return re.sub(r"a reference to \S+", "a reference", remedy)

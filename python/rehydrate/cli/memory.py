@@ -9,28 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate._text import plural
-from rehydrate.cli import memory_search
-from rehydrate.cli.memory_store import (
-    NAMESPACE_VARIABLE,
-    STORE,
-    STORE_VARIABLE,
-    STORES,
-    WHOLE_STORE,
-    checked_text,
-    moment,
-    named_namespace,
-    namespace_of,
-    opened,
-    place_of,
-    read_text,
-    share,
-    shown_place,
-    store_path,
-)
+from rehydrate.cli import memory_search, memory_store as store
+from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
 from rehydrate.cli.options import (
     COLOR,
     EMBEDDER,
@@ -117,7 +102,7 @@ def add_parser(commands: Any) -> None:
     parts = add_commands(commands, "memory", about, _EXAMPLES)
     result = json_option("the result")
     incoming = (
-        STORE,
+        store.STORE,
         option("--no-redact", "keep keys, tokens and passwords as they are"),
         EMBEDDER,
         result,
@@ -134,9 +119,9 @@ def add_parser(commands: Any) -> None:
             option("--source SOURCE", "where it is from: a file, an address, a conversation"),
             option("--thread THREAD", "which conversation it was said in"),
             option("--principal PRINCIPAL", "on whose behalf"),
-            option("--trust T", "0 to 1 (default: 1)", share),
-            option("--time WHEN", "when it was said: 2026-02-17 or 2h (ago)", moment),
-            option("--expires WHEN", "from then on it is not found: 2026-12-31", moment),
+            option("--trust T", "0 to 1 (default: 1)", store.share),
+            option("--time WHEN", "when it was said: 2026-02-17 or 2h (ago)", store.moment),
+            option("--expires WHEN", "from then on it is not found: 2026-12-31", store.moment),
         ),
         *incoming,
         epilog=_ADD_EXAMPLES,
@@ -157,12 +142,12 @@ def add_parser(commands: Any) -> None:
     memory_search.add_parsers(parts)
     add_command(
         *(parts, "verify", "check everything that is stored, whatever the namespace", run_verify),
-        *(WHOLE_STORE, json_option("the findings"), COLOR),
+        *(store.WHOLE_STORE, json_option("the findings"), COLOR),
         epilog=_VERIFY_EXAMPLES,
     )
     add_command(
         *(parts, "rebuild", "make the index anew, of one namespace or of all", run_rebuild),
-        STORES,
+        store.STORES,
         option("--embedder MODEL", "an ONNX model that gives vectors"),
         option("--vectors", "drop the vectors that are there; those of --embedder replace them"),
         result,
@@ -171,7 +156,7 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(parts, "export", "write a namespace to a file", run_export),
         option("FILE", "where to; - writes to standard output"),
-        STORE,
+        store.STORE,
         option("--json", "the result as JSON, on standard error"),
         epilog=_EXPORT_EXAMPLES,
     )
@@ -184,13 +169,13 @@ def add_parser(commands: Any) -> None:
             option("--all", "everything in the namespace"),
         ),
         option("-y --yes", "do not ask"),
-        *(STORE, result),
+        *(store.STORE, result),
         epilog=_FORGET_EXAMPLES,
     )
     add_command(
         *(parts, "copy", "copy a namespace, or all, to another memory", run_copy),
         option("TO", "a file, or postgresql://user@host/database"),
-        *(STORES, option("--embedder MODEL", "an ONNX model for the copy's vectors"), result),
+        *(store.STORES, option("--embedder MODEL", "an ONNX model for the copy's vectors"), result),
         epilog=_COPY_EXAMPLES,
     )
 
@@ -203,7 +188,7 @@ def _adding(
     options: argparse.Namespace, doing: str, unit: str, total: int | None = None
 ) -> Iterator[tuple[Memory, Progress]]:
     """Yield the memory of a command that adds items, made if missing, and the progress."""
-    with opened(options, to="create") as memory:
+    with store.opened(options, to="create") as memory:
         try:
             with Progress(doing, unit, total) as progress:
                 yield memory, progress
@@ -214,10 +199,10 @@ def _adding(
 
 def run_add(options: argparse.Namespace) -> int:
     """Add the texts and print their handles."""
-    namespace_of(options)  # a mistake in it is said before standard input is read
+    store.namespace_of(options)  # a mistake in it is said before standard input is read
     texts = _texts(options)
-    fields: dict[str, Any] = {
-        name: checked_text(f"--{name}", value) if isinstance(value, str) else value
+    given: dict[str, Any] = {
+        name: store.checked_text(f"--{name}", value) if isinstance(value, str) else value
         for name in ("kind", "tier", "source", "thread", "principal", "trust", "time", "expires")
         if (value := getattr(options, name)) is not None
     }
@@ -225,22 +210,17 @@ def run_add(options: argparse.Namespace) -> int:
     with _adding(options, "adding", "texts", len(texts)) as (memory, progress):
         for start in range(0, len(texts), BATCH):
             batch = texts[start : start + BATCH]
-            added += memory.add(batch, **fields)
+            added += memory.add(batch, **given)
             progress.advance(len(batch))
-    shown = [
-        {
-            "handle": one.handle,
-            "created": one.created,
-            "redactions": [redaction._asdict() for redaction in one.redactions],
-        }
-        for one in added
-    ]
+    shown: list[dict[str, Any]] = []
+    for one in added:
+        redactions = [redaction._asdict() for redaction in one.redactions]
+        shown.append({"handle": one.handle, "created": one.created, "redactions": redactions})
     answer(options, {"added": shown}, lambda terminal: _added_lines(added, terminal))
     if len(added) > 1 and sys.stderr.isatty():
         new = sum(one.created for one in added)
         say(f"{new:,} new, {len(added) - new:,} there already")
-    names = [redaction.name for one in added for redaction in one.redactions]
-    if names:
+    if names := [redaction.name for one in added for redaction in one.redactions]:
         kinds = ", ".join(sorted(set(names)))
         count = "a secret was" if len(names) == 1 else f"{len(names):,} secrets were"
         say(f"rehydrate: note: {count} taken out ({kinds}); --no-redact keeps them")
@@ -251,21 +231,15 @@ def run_sync(options: argparse.Namespace) -> int:
     """Sync the folder and print what changed."""
     from rehydrate.memory.folder import sync_folder
 
-    namespace = namespace_of(options)
+    namespace = store.namespace_of(options)
     if not Path(options.folder).is_dir():
         raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
     with _adding(options, f"syncing {options.folder}", "passages new") as (memory, progress):
         watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
         report = sync_folder(watched, options.folder, namespace, options.label)
         hot = memory.stats().hot if not options.json else 0
-    shown = {
-        **{name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")},
-        "refused": [refused._asdict() for refused in report.refused],
-        "warnings": report.warnings,
-        "chunks_added": report.chunks_added,
-        "chunks_removed": report.chunks_removed,
-        "chunks_unchanged": report.chunks_unchanged,
-    }
+    shown = {each.name: getattr(report, each.name) for each in fields(report)}
+    shown["refused"] = [refused._asdict() for refused in report.refused]
     answer(options, shown, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
     for warning in report.warnings:
         say(f"rehydrate: warning: {warning}")
@@ -274,15 +248,15 @@ def run_sync(options: argparse.Namespace) -> int:
 
 def run_import(options: argparse.Namespace) -> int:
     """Add what `export` wrote and print how much of it is new."""
-    from rehydrate.memory.transfer import import_items
+    from rehydrate.memory.transfer import add_items, items_in
 
-    namespace = namespace_of(options)
+    namespace = store.namespace_of(options)
     with (
         _file_of(options.file) as path,
         _adding(options, "importing", "items", _count_items(path)) as (memory, progress),
     ):
         watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
-        done = import_items(watched, path, namespace)
+        done = add_items(watched, items_in(path), namespace)
     line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
     if done.lost_links:
         line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
@@ -295,17 +269,18 @@ def _texts(options: argparse.Namespace) -> list[str]:
         raise Failure("- stands for standard input, which can be read only once")
     texts: list[str] = []
     for index, argument in enumerate(options.text):
-        text = read_text() if argument == "-" else checked_text(f"text {index + 1}", argument)
+        if argument == "-":
+            text = store.read_text()
+            problem = "standard input is empty; there is nothing to remember"
+        else:
+            text = store.checked_text(f"text {index + 1}", argument)
+            problem = f"text {index + 1} is empty; an item holds at least one character"
         if options.lines:
             texts += [line for line in text.splitlines() if line.strip()]
         elif text:
             texts.append(text)
         else:
-            raise Failure(
-                "standard input is empty; there is nothing to remember"
-                if argument == "-"
-                else f"text {index + 1} is empty; an item holds at least one character"
-            )
+            raise Failure(problem)
     return texts
 
 
@@ -368,7 +343,7 @@ def _file_of(name: str) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
         path = Path(folder) / "standard input"
-        path.write_bytes(read_text().encode())
+        path.write_bytes(store.read_text().encode())
         try:
             yield path
         except InvalidArgumentError as error:
@@ -388,13 +363,13 @@ def _count_items(path: Path) -> int | None:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Check the file; return 1 if it is damaged."""
-    path = shown_place(store_path(options))
+    path = store.shown_place(store.store_path(options))
     try:
-        with opened(options, whole=True) as memory, Progress(f"checking {path}", "items"):
+        with store.opened(options, whole=True) as memory, Progress(f"checking {path}", "items"):
             report = memory.verify()
     except StoreCorruptError as error:  # so damaged that it does not even open
         report = VerifyReport(0, (error.problem,))
-    shown = {name: getattr(report, name) for name in ("ok", "items", "problems", "damaged_indexes")}
+    shown = {"ok": report.ok, **asdict(report)}
     answer(options, shown, lambda terminal: _findings(report, path, terminal))
     return int(not report.ok)
 
@@ -420,15 +395,15 @@ def _findings(report: VerifyReport, path: str, terminal: Terminal) -> Iterator[s
 
 def _sizes(options: argparse.Namespace, memory: Memory) -> dict[str, int]:
     """Return the namespaces that a command is for, with the number of their items."""
-    wanted = named_namespace(options)
+    wanted = store.named_namespace(options)
     names = list(memory.namespaces()) if wanted is None else [wanted]
     return {name: memory.stats(namespace=name).items for name in names}
 
 
 def run_rebuild(options: argparse.Namespace) -> int:
     """Rebuild the index and print how many items it holds."""
-    wanted = named_namespace(options)
-    with opened(options, to="change", whole=True) as memory:
+    wanted = store.named_namespace(options)
+    with store.opened(options, to="change", whole=True) as memory:
         sizes = _sizes(options, memory)
         items, every = 0, sum(sizes.values())
         # A namespace is one step, which cannot be done by halves.
@@ -449,10 +424,13 @@ def run_copy(options: argparse.Namespace) -> int:
     """Copy, namespace by namespace, and print the counts."""
     if not options.to:
         raise Failure("the memory to copy to is empty; name a file, or a URL")
-    named_namespace(options)  # a mistake in it makes no file
+    store.named_namespace(options)  # a mistake in it makes no file
     target = argparse.Namespace(**{**vars(options), "store": options.to})
     total = Imported(0, 0, 0, 0)
-    with opened(options, whole=True) as memory, opened(target, to="create", whole=True) as other:
+    with (
+        store.opened(options, whole=True) as memory,
+        store.opened(target, to="create", whole=True) as other,
+    ):
         sizes = _sizes(options, memory)
         with Progress("copying", "items", sum(sizes.values())) as progress:
             for name, size in sizes.items():
@@ -461,7 +439,7 @@ def run_copy(options: argparse.Namespace) -> int:
                 progress.advance(size)
     line = (
         f"{plural(total.added, 'item')} of {plural(len(sizes), 'namespace')} copied to "
-        f"{shown_place(place_of(options.to))}; {total.unchanged:,} there already"
+        f"{store.shown_place(store.place_of(options.to))}; {total.unchanged:,} there already"
     )
     answer(options, {"namespaces": len(sizes), **total._asdict()}, lambda _: [line], indent=None)
     return 0
@@ -469,7 +447,7 @@ def run_copy(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the namespace; the count goes to the stream without data."""
-    with opened(options) as memory:
+    with store.opened(options) as memory:
         if options.file == "-":
             with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
                 path = Path(folder) / "export.jsonl"
@@ -489,14 +467,16 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_forget(options: argparse.Namespace) -> int:
     """Remove what is named; ask first if it is much."""
-    namespace_of(options)
+    store.namespace_of(options)
     wide = options.source is not None or options.thread is not None or options.all
     if wide == bool(options.handle):
         raise Failure("name what to forget: handles, or one of --source, --thread and --all")
     handles: list[str] = []
     for handle in options.handle:
-        handles += read_text().split() if handle == "-" else [checked_text("a handle", handle)]
-    with opened(options, to="change") as memory:
+        handles += (
+            store.read_text().split() if handle == "-" else [store.checked_text("a handle", handle)]
+        )
+    with store.opened(options, to="change") as memory:
         forgotten = _purge(memory, options) if wide else memory.forget(handles)
     if forgotten is None:
         say("nothing was forgotten")
@@ -520,7 +500,7 @@ def _purge(memory: Memory, options: argparse.Namespace) -> int | None:
         chosen, count, what = {"everything": True}, memory.stats().items, f"all of {where}"
     else:
         name = "source" if options.source is not None else "thread"
-        value = checked_text(f"--{name}", getattr(options, name))
+        value = store.checked_text(f"--{name}", getattr(options, name))
         wanted: dict[str, Any] = {f"{name}s": [value]}
         count = len(memory.list(limit=None, **wanted))
         chosen, what = {name: value}, f"{name} {value!r} in {where}"

@@ -12,16 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import plural
-from rehydrate.cli.memory_store import (
-    FILTERS,
-    STORE,
-    checked_text,
-    described,
-    filters_of,
-    namespace_of,
-    opened,
-    read_text,
-)
+from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
 from rehydrate.cli.terminal import (
     GAP,
@@ -86,7 +77,7 @@ def add_parsers(parts: Any) -> None:
         option("--limit N", "so many hits", whole, 5),
         option("--full", "whole passages, however long"),
         option("--fusion", "how words and meaning become one score", FUSIONS),
-        *(FILTERS, STORE),
+        *(store.FILTERS, store.STORE),
         option("--embedder MODEL", "the ONNX model that the memory was made with"),
         *(json_option("the hits"), COLOR),
         epilog=_SEARCH_EXAMPLES,
@@ -96,30 +87,32 @@ def add_parsers(parts: Any) -> None:
         option("--limit N", "lines a page", whole, 20),
         option("--page P", "from 1 up", whole, 1),
         option("--oldest-first", "default: newest first"),
-        *(FILTERS, STORE, json_option("the items"), COLOR),
+        *(store.FILTERS, store.STORE, json_option("the items"), COLOR),
         epilog=_LIST_EXAMPLES,
     )
     add_command(
         *(parts, "show", "the whole text of an item, by its handle", run_show),
         option("HANDLE", "as search, list and add print it"),
-        *(STORE, json_option("text, provenance, links and all"), COLOR),
+        *(store.STORE, json_option("text, provenance, links and all"), COLOR),
         epilog=_SHOW_EXAMPLES,
     )
     add_command(
         *(parts, "stats", "figures of a namespace, and how full it is", run_stats),
-        *(STORE, json_option("the figures"), COLOR),
+        *(store.STORE, json_option("the figures"), COLOR),
     )
 
 
 def run_search(options: argparse.Namespace) -> int:
     """Search and print; finding nothing is not an error."""
-    namespace = namespace_of(options)
-    words = [read_text().strip() if word == "-" else word for word in options.query]
-    query = checked_text("the query", " ".join(words)).strip()
+    namespace = store.namespace_of(options)
+    words = [store.read_text().strip() if word == "-" else word for word in options.query]
+    query = store.checked_text("the query", " ".join(words)).strip()
     if not query:
         raise Failure("the query is empty; pass a word or a question")
-    with opened(options) as memory:
-        hits = memory.search(query, options.limit, fusion=options.fusion, **filters_of(options))
+    with store.opened(options) as memory:
+        hits = memory.search(
+            query, options.limit, fusion=options.fusion, **store.filters_of(options)
+        )
         held = 1 if hits else memory.stats().items
     if hits or options.json:
         names = ("handle", "score", "text", "trigram", "cosine", "snippet")
@@ -127,15 +120,12 @@ def run_search(options: argparse.Namespace) -> int:
             {**{name: getattr(hit, name) for name in names}, "item": _as_dict(hit.item)}
             for hit in hits
         ]
-        answer(
-            options,
-            {"query": query, "hits": shown},
-            lambda terminal: _lines(hits, query, terminal, whole=options.full),
-        )
+        found = {"query": query, "hits": shown}
+        answer(options, found, lambda terminal: _lines(hits, query, terminal, options.full))
     elif not held:
         _say_empty(namespace)
     else:
-        remedy = "; with fewer filters there may be more" if described(options) else ""
+        remedy = "; with fewer filters there may be more" if store.described(options) else ""
         say(f"nothing in namespace {namespace!r} matches{remedy}")
     return 0
 
@@ -144,10 +134,10 @@ def run_list(options: argparse.Namespace) -> int:
     """Print one page."""
     start = (options.page - 1) * options.limit
     end = start + options.limit
-    with opened(options) as memory:
+    with store.opened(options) as memory:
         # One more than is shown says whether there is another page.
         found = memory.list(
-            limit=end + 1, newest_first=not options.oldest_first, **filters_of(options)
+            limit=end + 1, newest_first=not options.oldest_first, **store.filters_of(options)
         )
     items, more = found[start:end], len(found) > end
     if items or options.json:
@@ -156,7 +146,7 @@ def run_list(options: argparse.Namespace) -> int:
     elif found:
         are = "is" if len(found) == 1 else "are"
         say(f"page {options.page} is beyond the last; there {are} {plural(len(found), 'item')}")
-    elif described(options):
+    elif store.described(options):
         say(f"nothing in namespace {memory.namespace!r} passes the filters")
     else:
         _say_empty(memory.namespace)
@@ -167,10 +157,16 @@ def run_list(options: argparse.Namespace) -> int:
 
 def run_show(options: argparse.Namespace) -> int:
     """Print one item."""
-    with opened(options) as memory:
+    with store.opened(options) as memory:
         item = memory.get(options.handle)
     if not options.json and (sys.stdout is None or not sys.stdout.isatty()):
-        write(_encodable(item.text))
+        try:
+            write(item.text)
+        except UnicodeEncodeError as error:
+            raise Failure(
+                f"the text holds half a surrogate pair at character {error.start}, which UTF-8 "
+                "cannot say; --json escapes it"
+            ) from None
         return 0
     # Line by line: text before a line, as the indents of code, must stay.
     lines = item.text.splitlines()
@@ -180,7 +176,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print the figures."""
-    with opened(options) as memory:
+    with store.opened(options) as memory:
         stats = memory.stats()
     answer(options, dataclasses.asdict(stats), lambda terminal: _figures(stats, terminal))
     if not (options.json or stats.items):
@@ -209,7 +205,7 @@ def _day(item: MemoryItem) -> str:
     return f"{item.time:%Y-%m-%d}" if item.time else "-"
 
 
-def _lines(hits: list[Hit], query: str, terminal: Terminal, *, whole: bool) -> Iterator[str]:
+def _lines(hits: list[Hit], query: str, terminal: Terminal, whole: bool) -> Iterator[str]:
     mark = _pattern(query)
     indent = " " * 3
     width = max(20, min(terminal.width, WIDEST) - len(indent))
@@ -225,13 +221,16 @@ def _lines(hits: list[Hit], query: str, terminal: Terminal, *, whole: bool) -> I
             f"{place:<3}{terminal.paint(score, 'green')}  {terminal.paint(source, 'bold')}  "
             f"{terminal.paint(about, 'dim')}"
         )
-        for line in _passage(hit.snippet, mark, width, terminal, whole=whole):
-            yield f"{indent}{_marked(line, mark, terminal)}"
+        for line in _passage(hit.snippet, mark, width, terminal, whole):
+            shown = line
+            if mark is not None:
+                shown = mark.sub(lambda word: terminal.paint(word[0], "yellow", "bold"), line)
+            yield indent + shown
         yield f"{indent}{terminal.paint(hit.handle, 'cyan')}"
 
 
 def _passage(
-    snippet: str, mark: re.Pattern[str] | None, width: int, terminal: Terminal, *, whole: bool
+    snippet: str, mark: re.Pattern[str] | None, width: int, terminal: Terminal, whole: bool
 ) -> list[str]:
     """Return the lines of a snippet, or a few lines around the match."""
     lines = [
@@ -284,12 +283,6 @@ def _pattern(query: str) -> re.Pattern[str] | None:
         for word in longest
     ]  # fmt: skip
     return re.compile("|".join(choices), re.IGNORECASE)
-
-
-def _marked(line: str, mark: re.Pattern[str] | None, terminal: Terminal) -> str:
-    if mark is None or not terminal.colour:
-        return line
-    return mark.sub(lambda found: terminal.paint(found[0], "yellow", "bold"), line)
 
 
 def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
@@ -368,14 +361,3 @@ def _safe_line(line: str, terminal: Terminal) -> str:
     indent = line[: len(line) - len(line.lstrip(" \t"))]
     parts = line[len(indent) :].split(" ")
     return indent + " ".join([terminal.safe(part) for part in parts])
-
-
-def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Failure(
-            f"the text holds half a surrogate pair at character {error.start}, which UTF-8 cannot "
-            "say; --json escapes it"
-        ) from None
-    return text

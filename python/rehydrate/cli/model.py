@@ -110,10 +110,14 @@ def _hub(environ: Mapping[str, str]) -> Iterator[Listed]:
             ]
             if not graphs or not (snapshot / "tokenizer.json").is_file():
                 continue
+            try:
+                dim = json.loads((snapshot / "config.json").read_bytes())["hidden_size"]
+            except (OSError, ValueError, KeyError, TypeError):
+                dim = None
             yield Listed(
                 name=repository.name.removeprefix("models--").replace("--", "/"),
                 where="hub",
-                dim=_hidden_size(snapshot / "config.json"),
+                dim=dim if isinstance(dim, int) else None,
                 max_tokens=None,
                 precisions=("fp32",),
                 bytes=sum(file.stat().st_size for file in (graphs[0], snapshot / "tokenizer.json")),
@@ -122,29 +126,14 @@ def _hub(environ: Mapping[str, str]) -> Iterator[Listed]:
             )
 
 
-def _hidden_size(file: Path) -> int | None:
-    try:
-        size = json.loads(file.read_bytes())["hidden_size"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return size if isinstance(size, int) else None
-
-
 def _table(models: list[Listed], terminal: Terminal) -> list[str]:
     rows = [("name", "dim", "tokens", "precision", "MB", "sha256", "path")]
     for model in models:
+        name, path = terminal.safe(model.name), terminal.safe(model.path)
+        dim, tokens = str(model.dim or "?"), str(model.max_tokens or "?")
         digest = model.sha256.get("int8") or model.sha256.get("fp32") or ""
-        rows.append(
-            (
-                terminal.safe(model.name),
-                str(model.dim or "?"),
-                str(model.max_tokens or "?"),
-                "+".join(model.precisions),
-                f"{model.bytes / 1e6:.1f}",
-                digest[:12],
-                terminal.safe(model.path),
-            )
-        )
+        size = f"{model.bytes / 1e6:.1f}"
+        rows.append((name, dim, tokens, "+".join(model.precisions), size, digest[:12], path))
     return table(rows, "<>><><<")
 
 

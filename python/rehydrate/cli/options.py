@@ -6,7 +6,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -112,13 +112,9 @@ def number(least: float, most: float, refusal: str, parse: Callable[[str], float
     return parsed
 
 
-def _digits(text: str) -> int:
-    return int(text if text.isdecimal() else "none")
-
-
 def whole_number(least: int, most: float, refusal: str) -> Any:
     """Return a parser of whole numbers in a range."""
-    return number(least, most, refusal, _digits)
+    return number(least, most, refusal, lambda text: int(text if text.isdecimal() else "none"))
 
 
 whole = whole_number(1, 10_000, "is no number from 1 to 10,000")
@@ -240,7 +236,7 @@ SHAPE = (
     _of_compact("--model NAME", "model"),
     _of_compact("--provider", "provider"),
 )
-"""What is kept of a message, and for whom."""
+"""The parts of a message that are kept, and for whom."""
 JUDGING = (
     _of_compact("--scoring PROFILE", "scoring"),
     _of_compact("--counter NAME", "counter"),
@@ -270,7 +266,7 @@ def read(path: str) -> Document:
 
 @contextmanager
 def naming_lines(document: Document | None) -> Iterator[None]:
-    """End the command with the line of the file that holds an entry which is no message."""
+    """End the command with the line of the file that holds an entry that isn't a message."""
     try:
         yield
     except InvalidMessageError as error:
@@ -297,8 +293,12 @@ def _bytes(path: str) -> bytes:
     try:
         return file.read_bytes()
     except FileNotFoundError:
-        near = _similar_file(file)
-        remedy = f"did you mean {near}?" if near else "check the path, or pass - for standard input"
+        names: list[str] = []
+        with suppress(OSError):
+            names = [entry.name for entry in file.parent.iterdir()]
+        remedy = "check the path, or pass - for standard input"
+        for near in get_close_matches(file.name, names, n=1, cutoff=0.75):
+            remedy = f"did you mean {file.parent / near}?"
         raise Failure(f"{path}: no such file; {remedy}") from None
     except IsADirectoryError:
         remedy = "name one of the files in it"
@@ -312,12 +312,3 @@ def _bytes(path: str) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = getattr(error, "strerror", None) or error
         raise Failure(f"{path} cannot be read: {reason}") from None
-
-
-def _similar_file(file: Path) -> Path | None:
-    try:
-        names = [entry.name for entry in file.parent.iterdir()]
-    except OSError:
-        return None
-    near = get_close_matches(file.name, names, n=1, cutoff=0.75)
-    return file.parent / near[0] if near else None

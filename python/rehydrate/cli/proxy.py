@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rehydrate.cli.memory_store import SERVER
 from rehydrate.cli.options import add_command, option, whole_number
 from rehydrate.cli.terminal import Failure, say, write
-
-if TYPE_CHECKING:
-    from rehydrate.context.threads import Threads
 
 _PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
 _BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
@@ -52,6 +49,7 @@ def add_parser(commands: Any) -> None:
         option(
             "--threads FILE", f"keep what was compacted for the next start; a file, or {SERVER}"
         ),
+        option("--ask-back", "let the model ask for what was left out; the proxy answers it"),
         option("--dry-run", "send all as it is, and say what would be done"),
         option("--quiet", "no line for each request"),
         epilog=_EXAMPLES,
@@ -60,13 +58,15 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
+    from rehydrate.context.threads import Threads
     from rehydrate.integrations.proxy import app
-    from rehydrate.integrations.proxy.shortening import LOGGER, Shortener
+    from rehydrate.integrations.proxy.kept import LOGGER
+    from rehydrate.integrations.proxy.shortening import Shortener
 
     upstreams = app.upstreams_of(options.upstream or [])
-    threads = _opened(options.threads)
+    threads = None if options.threads is None else Threads.open(options.threads)
     _log(LOGGER, options.quiet)
-    shortener = Shortener(budget_tokens=options.budget, threads=threads)
+    shortener = Shortener(budget_tokens=options.budget, threads=threads, asks_back=options.ask_back)
     proxy = app.Proxy(
         shortener, upstreams, is_dry_run=options.dry_run, is_storing=threads is not None
     )
@@ -86,14 +86,6 @@ def run(options: argparse.Namespace) -> int:
         if threads is not None:
             threads.close()
     return 0
-
-
-def _opened(place: str | None) -> Threads | None:
-    if place is None:
-        return None
-    from rehydrate.context.threads import Threads
-
-    return Threads.open(place)
 
 
 def _log(name: str, is_quiet: bool) -> None:

@@ -78,12 +78,15 @@ class Terminal(NamedTuple):
         cls, stream: IO[Any], colour: str = "auto", environ: Mapping[str, str] = os.environ
     ) -> Terminal:
         """Return the terminal of a stream; `colour` is auto, always or never."""
-        is_terminal = _is_terminal(stream)
+        try:
+            is_terminal = stream.isatty()
+        except (AttributeError, ValueError):  # no stream at all, or one that is closed
+            is_terminal = False
         encoding = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
         return cls(
             width=_width(stream, is_terminal, environ),
             colour=colour == "always" or (colour == "auto" and _wants_colour(is_terminal, environ)),
-            unicode=_can_encode(_GLYPHS, encoding),
+            unicode=_GLYPHS.encode(encoding, "replace").decode(encoding) == _GLYPHS,
             encoding=encoding,
         )
 
@@ -221,21 +224,6 @@ def _plain(character: str) -> str:
         case "Cs" | "Co" | "Cn":  # lone surrogates, private use, unassigned: any width
             return "\N{REPLACEMENT CHARACTER}"
     return character
-
-
-def _can_encode(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
-def _is_terminal(stream: IO[Any]) -> bool:
-    try:
-        return stream.isatty()
-    except (AttributeError, ValueError):  # no stream at all, or one that is closed
-        return False
 
 
 def _width(stream: IO[Any], is_terminal: bool, environ: Mapping[str, str]) -> int:

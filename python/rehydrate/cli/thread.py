@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import plural
-from rehydrate.cli.memory_store import (
-    NAMESPACE_VARIABLE,
-    STORE,
-    checked_text,
-    namespace_of,
-    read_text,
-    store_path,
-)
+from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import (
     COLOR,
     add_command,
@@ -45,7 +38,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = f"""\
 A thread is a conversation that a program keeps with Context.open(PATH, thread=NAME, ...). Every
-command names a namespace: --namespace NAME, or once for all {NAMESPACE_VARIABLE}.
+command names a namespace: --namespace NAME, or once for all {store.NAMESPACE_VARIABLE}.
 
 start here:
   rehydrate thread list --store threads.db --namespace alice
@@ -69,52 +62,52 @@ def add_parser(commands: Any) -> None:
     thread = option("THREAD")
     add_command(
         *(parts, "list", "the threads of a namespace, the last changed first", run_list),
-        *(STORE, json_option("the threads"), COLOR),
+        *(store.STORE, json_option("the threads"), COLOR),
     )
     add_command(
         *(parts, "show", "the entries of a thread", run_show),
         thread,
         option("--last N", "only the last N entries; default: all", whole),
-        *(STORE, json_option("the entries, as compact and eval read them,"), COLOR),
+        *(store.STORE, json_option("the entries, as compact and eval read them,"), COLOR),
     )
     add_command(
         *(parts, "store", "what a thread must not lose, as markdown", run_store),
         thread,
         option("--tokens N", "the size of the markdown", some_tokens, 4_000),
         option("-o --output PAGE", "one HTML page: each item with the message that it is from"),
-        *(STORE, json_option("every item and what became of it,"), COLOR),
+        *(store.STORE, json_option("every item and what became of it,"), COLOR),
         epilog=_STORE_EXAMPLES,
     )
     add_command(
         *(parts, "fork", "copy a thread, or its beginning", run_fork),
         *(thread, option("NEW", "the copy's name")),
         option("--entries N", "of the first N entries only", int),
-        STORE,
+        store.STORE,
     )
     add_command(
         *(parts, "export", "write a thread to a file", run_export),
-        *(thread, option("FILE", "where to"), STORE),
+        *(thread, option("FILE", "where to"), store.STORE),
         epilog=_EXPORT_EXAMPLES,
     )
     add_command(
         *(parts, "import", "read a thread from a file", run_import),
         option("FILE", "what export wrote"),
         option("--as NAME", "another name for it", dest="name"),
-        STORE,
+        store.STORE,
         epilog=_EXPORT_EXAMPLES,
     )
     about = "take a text out of a thread"
-    add_command(parts, "redact", about, run_redact, thread, STORE, epilog=_REDACT_EXAMPLES)
+    add_command(parts, "redact", about, run_redact, thread, store.STORE, epilog=_REDACT_EXAMPLES)
     about = "delete a thread, to the last byte"
     yes = option("-y --yes", "do not ask")
-    add_command(parts, "purge", about, run_purge, thread, yes, STORE)
+    add_command(parts, "purge", about, run_purge, thread, yes, store.STORE)
 
 
 @contextmanager
 def _opened(options: argparse.Namespace, *, read_only: bool = False) -> Iterator[Threads]:
     from rehydrate.context.threads import Threads
 
-    namespace, path = namespace_of(options), store_path(options)
+    namespace, path = store.namespace_of(options), store.store_path(options)
     if isinstance(path, Path) and not path.is_file():
         raise Failure(f"{path} is no file; name the store of the threads with --store PATH")
     with Threads.open(path, namespace=namespace, read_only=read_only) as threads:
@@ -136,7 +129,7 @@ def run_list(options: argparse.Namespace) -> int:
     with _opened(options, read_only=True) as threads:
         found = threads.list()
     if not (found or options.json):
-        say(f"namespace {namespace_of(options)!r} has no thread yet")
+        say(f"namespace {store.namespace_of(options)!r} has no thread yet")
         return 0
     shown = [
         one._asdict() | {"created": one.created.isoformat(), "changed": one.changed.isoformat()}
@@ -170,31 +163,27 @@ def run_store(options: argparse.Namespace) -> int:
     """Print the context store, or write its page."""
     from rehydrate.context.context_store.rendering import MIN_TOKENS
 
-    name, page = _thread(options), output_of(options, store_path(options), "store")
+    name, page = _thread(options), output_of(options, store.store_path(options), "store")
     if options.tokens < MIN_TOKENS:
         raise Failure(f"--tokens {options.tokens} has no room; pass {MIN_TOKENS} or more")
     with _opened(options, read_only=True) as threads:
         read = threads.read(name)
     if options.output:
-        _write_page(name, read, options.tokens, page)
+        store_page = import_module("rehydrate.page").store_page  # of another distribution
+        text = store_page(
+            read.store,
+            read.entries,
+            format=read.format,
+            times=read.times,
+            budget_tokens=options.tokens,
+            title=name,
+        )
+        items = plural(len(read.store.items()), "item")
+        write(text, page, what=f"the context store of {name}, {items}")
     if options.json or not options.output:
-        items = [item.to_dict() for item in read.store.items()]
-        answer(options, items, lambda terminal: _markdown(name, read, options.tokens, terminal))
+        shown = [item.to_dict() for item in read.store.items()]
+        answer(options, shown, lambda terminal: _markdown(name, read, options.tokens, terminal))
     return 0
-
-
-def _write_page(name: str, read: StoredConversation, tokens: int, page: Path | None) -> None:
-    store_page = import_module("rehydrate.page").store_page  # of another distribution
-    text = store_page(
-        read.store,
-        read.entries,
-        format=read.format,
-        times=read.times,
-        budget_tokens=tokens,
-        title=name,
-    )
-    items = plural(len(read.store.items()), "item")
-    write(text, page, what=f"the context store of {name}, {items}")
 
 
 def _markdown(
@@ -212,7 +201,9 @@ def _markdown(
 def run_fork(options: argparse.Namespace) -> int:
     """Copy a thread."""
     with _opened(options) as threads:
-        threads.fork(_thread(options), checked_text("NEW", options.new), entries=options.entries)
+        threads.fork(
+            _thread(options), store.checked_text("NEW", options.new), entries=options.entries
+        )
     say(f"{options.new} is a copy of {options.thread}")
     return 0
 
@@ -229,8 +220,8 @@ def run_import(options: argparse.Namespace) -> int:
     """Read a thread from a file."""
     from rehydrate.context.threads import Threads
 
-    namespace = namespace_of(options)
-    with Threads.open(store_path(options), namespace=namespace) as threads:
+    namespace = store.namespace_of(options)
+    with Threads.open(store.store_path(options), namespace=namespace) as threads:
         name = threads.load(options.file, thread=options.name)
     say(f"{options.file} is thread {name} now")
     return 0
@@ -238,7 +229,7 @@ def run_import(options: argparse.Namespace) -> int:
 
 def run_redact(options: argparse.Namespace) -> int:
     """Take a text out of a thread."""
-    text = read_text().removesuffix("\n").removesuffix("\r")
+    text = store.read_text().removesuffix("\n").removesuffix("\r")
     with _opened(options) as threads:
         changed = threads.redact(_thread(options), text)
     say(f"{plural(changed, 'record')} of {options.thread} changed")
@@ -254,13 +245,13 @@ def run_purge(options: argparse.Namespace) -> int:
     with _opened(options) as threads:
         records = threads.purge(name)
     if not records:
-        raise _unknown(name, namespace_of(options))
+        raise _unknown(name, store.namespace_of(options))
     say(f"{name} is gone: {plural(records, 'record')}")
     return 0
 
 
 def _thread(options: argparse.Namespace) -> str:
-    return checked_text("THREAD", options.thread)
+    return store.checked_text("THREAD", options.thread)
 
 
 def _table(found: list[StoredThreadInfo], terminal: Terminal) -> Iterator[str]:

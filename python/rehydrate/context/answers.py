@@ -7,57 +7,21 @@ of its own, and an item costs a few tokens where a fence each would cost forty.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import tzinfo
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
+from rehydrate._text import plural
 from rehydrate.compact.scoring import WeightedQuery
-from rehydrate.context.log import Remainders
 from rehydrate.context.retriever import Retriever, excerpt_tokens
-from rehydrate.context.thread import ANSWER_WORDS_TOKENS, ModelView
 from rehydrate.context.tool_calls import ContextQuery, describe, shown
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
-from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.counting import text_of, text_tokens
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Section, SourceReport, changed
 from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, late_tokens
-
-if TYPE_CHECKING:
-    from rehydrate.prompt.originals import Originals
-
-
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """The conversation, its sources, and what an answer may cost."""
-
-    view: ModelView
-    originals: Originals
-    retriever: Retriever
-    timezone: tzinfo
-    budget_tokens: int
-
-    @property
-    def remainders(self) -> Remainders:
-        """What answers had no room for."""
-        return self.view.thread.remainders
-
-    @property
-    def max_tokens(self) -> int:
-        """The limit for the items of any answer, however empty the turn is."""
-        return self.budget_tokens - ANSWER_WORDS_TOKENS
-
-    @property
-    def room_tokens(self) -> int:
-        """The limit for the items of the next answer."""
-        return min(self.max_tokens, self.view.room_tokens() - ANSWER_WORDS_TOKENS)
-
-    def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
-        """Take into the running prompt what is new and fits."""
-        return self.view.splice(call.id, found, self.max_tokens)
-
 
 MAX_EXCERPTS = 1
 """In one answer, of the most relevant item: dividing a text costs milliseconds, and the source of
@@ -65,69 +29,62 @@ cut parts brings the lines of others. Two bring no more of the names used next (
 _SHOWN = "[shown already]"
 
 
-def with_excerpts(context: ToolContext, found: Sequence[Section], query: str) -> list[Section]:
+def with_excerpts(retriever: Retriever, found: Sequence[Section], query: str) -> list[Section]:
     """Return the sections, and in place of those that could never come whole their best blocks.
 
     Blocks are word for word, each gap is marked, and the handle of the whole is with them. A
     line that the model sees already is replaced by a mark.
     """
-    long = [index for index, section in enumerate(found) if is_too_long(context, section)]
+    long = [index for index, section in enumerate(found) if is_too_long(retriever, section)]
     best = set(sorted(long, key=lambda index: -found[index].relevance)[:MAX_EXCERPTS])
     return [
-        _excerpt(context, section, query) if index in best else section
+        _excerpt(retriever, section, query) if index in best else section
         for index, section in enumerate(found)
     ]
 
 
-def is_too_long(context: ToolContext, section: Section) -> bool:
+def is_too_long(retriever: Retriever, section: Section) -> bool:
     """Return whether the section would fit into no answer."""
-    return late_tokens(section) > context.max_tokens
+    return late_tokens(section) > retriever.max_tokens
 
 
-def handle_of(context: ToolContext, section: Section) -> str | None:
+def handle_of(retriever: Retriever, section: Section) -> str | None:
     """Return a handle of the whole section; None where nothing can keep it."""
     handle = section.handle or section.metadata.get("handle")
     if handle:
         return str(handle)
     try:
-        return context.originals.put(str(section.content))
+        return retriever.originals.put(str(section.content))
     except Exception:  # the match is answered all the same
         return None
 
 
-def _excerpt(context: ToolContext, section: Section, query: str) -> Section:
+def _excerpt(retriever: Retriever, section: Section, query: str) -> Section:
     if not is_divisible(section):
         return section
-    handle = handle_of(context, section)
+    handle = handle_of(retriever, section)
     if handle is None:
         return section
-    unseen = _marking_lines(str(section.content), context.view.text().lines)
+    visible = retriever.view.text().lines
+    unseen = "\n".join(  # a mark for each line, so that line numbers are those of the whole
+        _SHOWN if line in visible and len(line.strip()) >= SHORTEST_QUOTE else line
+        for line in str(section.content).split("\n")
+    )
     if not unseen.replace(_SHOWN, "").strip():
         return section
-    limit = excerpt_tokens(context.max_tokens)
+    limit = excerpt_tokens(retriever.max_tokens)
     asked = WeightedQuery(query) if query else None
     cut = cut_to(replace(section, content=unseen), asked, limit)
-    if is_too_long(context, cut) and is_divisible(cut):  # of megabytes one block may be too long
+    if is_too_long(retriever, cut) and is_divisible(cut):  # of megabytes one block may be too long
         cut = cut_to(cut, asked, limit)
-    return section if is_too_long(context, cut) else replace(cut, handle=handle)
-
-
-def _marking_lines(text: str, visible: Collection[str]) -> str:
-    """Return the text with a mark for each line that is visible already, so that line numbers stay
-    those of the whole."""
-    return "\n".join(
-        [
-            _SHOWN if line in visible and len(line.strip()) >= SHORTEST_QUOTE else line
-            for line in text.split("\n")
-        ]
-    )
+    return section if is_too_long(retriever, cut) else replace(cut, handle=handle)
 
 
 MAX_LONG_ITEMS_NAMED = 3
 
 
 def format_answer(
-    context: ToolContext,
+    retriever: Retriever,
     query: ContextQuery,
     spliced: Spliced,
     failed: Sequence[SourceReport],
@@ -139,12 +96,13 @@ def format_answer(
     """
     what = f"for {shown(query.query)}"
     if query.time_range is not None:
-        what += f", {describe(query.time_range, context.timezone)}"
+        what += f", {describe(query.time_range, retriever.timezone)}"
     if spliced.sections:
-        items = format_items(spliced.sections, context.timezone)
+        items = format_items(spliced.sections, retriever.timezone)
         body = [f"Found {what}, word for word:", items]
     elif spliced.no_room:
-        body = [f"{_items(len(spliced.no_room))} found {what}; there is no room for them here."]
+        count = plural(len(spliced.no_room), "item")
+        body = [f"{count} found {what}; there is no room for them here."]
     elif spliced.visible:
         body = [f"All that was found {what} is in front of you already; nothing is sent twice."]
     elif len(failed) < len(asked):
@@ -154,24 +112,27 @@ def format_answer(
         ]
     else:
         body = []
-    failures = [
-        f"{report.name} gave no answer ({_reason(report)}): what it knows is missing here. Ask "
-        "again later, or go on without it."
-        for report in failed
-    ]
-    return "\n\n".join([*body, *_format_rest(context, spliced.no_room), *failures])
+    body += _format_rest(retriever, spliced.no_room)
+    for report in failed:
+        # An exception gives its type: its text may be private.
+        why = report.detail.partition(":")[0] if report.status == "failed" else report.detail
+        body.append(
+            f"{report.name} gave no answer ({why}): what it knows is missing here. Ask again "
+            "later, or go on without it."
+        )
+    return "\n\n".join(body)
 
 
-def format_remainder(context: ToolContext, handle: str, spliced: Spliced) -> str:
+def format_remainder(retriever: Retriever, handle: str, spliced: Spliced) -> str:
     """Return the answer to fetch_whole of a remainder."""
     if spliced.sections:
-        items = format_items(spliced.sections, context.timezone)
+        items = format_items(spliced.sections, retriever.timezone)
         body = [f"More of {handle}, word for word:", items]
     elif spliced.no_room:
         body = [f"There is no room for more of {handle} here."]
     else:
         body = [f"All of {handle} is in front of you already; nothing is sent twice."]
-    return "\n\n".join([*body, *_format_rest(context, spliced.no_room)])
+    return "\n\n".join([*body, *_format_rest(retriever, spliced.no_room)])
 
 
 def format_items(sections: Sequence[Section], timezone: tzinfo) -> str:
@@ -211,39 +172,27 @@ def as_texts(sections: Sequence[Section]) -> list[Section]:
     ]
 
 
-def _format_rest(context: ToolContext, rest: Sequence[Section]) -> list[str]:
+def _format_rest(retriever: Retriever, rest: Sequence[Section]) -> list[str]:
     """Return lines that say what had no room, and by which handles it is read."""
-    long = [section for section in rest if is_too_long(context, section)]
+    long = [section for section in rest if is_too_long(retriever, section)]
     short = [section for section in rest if section not in long]
     lines = []
     if short:
         tokens = sum(section.tokens or 0 for section in short)
         lines.append(
-            f"[{_items(len(short))} more, {tokens:,} tokens, had no room: fetch_whole "
-            f"{context.remainders.put(short)} gives them]"
+            f"[{plural(len(short), 'item')} more, {tokens:,} tokens, had no room: fetch_whole "
+            f"{retriever.remainders.put(short)} gives them]"
         )
-    by_relevance = sorted(long, key=lambda section: -section.relevance)
-    lines += [_format_long(context, section) for section in by_relevance[:MAX_LONG_ITEMS_NAMED]]
+    long.sort(key=lambda section: -section.relevance)
+    for section in long[:MAX_LONG_ITEMS_NAMED]:
+        handle = handle_of(retriever, section)
+        how = f"fetch_whole {handle} reads it in parts" if handle else "ask more narrowly"
+        name = section.title or section.id
+        lines.append(f"[{name}, {section.tokens:,} tokens, is too long for one answer: {how}]")
     if len(long) > MAX_LONG_ITEMS_NAMED:
-        others = _items(len(long) - MAX_LONG_ITEMS_NAMED)
+        others = plural(len(long) - MAX_LONG_ITEMS_NAMED, "item")
         lines.append(f"[{others} more are as long: ask more narrowly]")
     return lines
-
-
-def _format_long(context: ToolContext, section: Section) -> str:
-    handle = handle_of(context, section)
-    how = f"fetch_whole {handle} reads it in parts" if handle else "ask more narrowly"
-    name = section.title or section.id
-    return f"[{name}, {section.tokens:,} tokens, is too long for one answer: {how}]"
-
-
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count:,} items"
-
-
-def _reason(report: SourceReport) -> str:
-    """Return why a source gave no answer. An exception gives its type: its text may be private."""
-    return report.detail.partition(":")[0] if report.status == "failed" else report.detail
 
 
 def _heading(
@@ -261,21 +210,15 @@ def _heading(
         words.append(f'whole="{attribute(section.handle)}"')
     if provenance.time is None:
         return " ".join(words), before
-    local = _local(provenance.time, timezone)
+    local = provenance.time
+    with suppress(OverflowError):  # the timezone has no date for it
+        local = local.astimezone(timezone)
     day, time = f"{local:%a %Y-%m-%d}", f"{local:%H:%M}"
     if day != before[0]:
         words += [day, time]
     elif time != before[1]:
         words.append(time)
     return " ".join(words), (day, time)
-
-
-def _local(time: datetime, timezone: tzinfo) -> datetime:
-    """Return the time in the timezone; as it is where that has no date for it."""
-    try:
-        return time.astimezone(timezone)
-    except OverflowError:
-        return time
 
 
 def _mark(texts: Sequence[str]) -> str:

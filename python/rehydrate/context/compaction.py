@@ -194,7 +194,7 @@ class BackgroundCompactor:
         self._write_summary = writer_of(settings.writer)
         if isinstance(settings.writer, ProviderWriter):
             provider = settings.writer.model.provider
-            check_choice("background: writer.model.provider", provider, [builder.provider])
+            check_choice("background: writer.model.provider", provider, [builder.target.provider])
         self._thread = thread
         self._builder = builder
         self._name = name
@@ -240,7 +240,7 @@ class BackgroundCompactor:
         thread, state = self._thread, self._thread.state
         if self._job is not None or not self._is_idle or state.ir is None:
             return
-        used = upper_bound(prompt_tokens(state.ir), self._builder.provider)
+        used = upper_bound(prompt_tokens(state.ir), self._builder.target.provider)
         if used < self._settings.start_at * self._builder.budget.soft_tokens:
             return
         until = first_kept(state.ir.history, self._settings.keep_last, self._least(state.ir))
@@ -274,7 +274,7 @@ class BackgroundCompactor:
         builder = self._builder
         others = sum(section_tokens(each) for each in ir.sections if each.is_static)
         others += sum(tool.tokens or 0 for tool in ir.tools)
-        least = minimum_prefix(builder.target_model) - others
+        least = minimum_prefix(builder.target.model) - others
         return least if least <= _MOST_FOR_CACHE * builder.budget.soft_tokens else 0
 
     def _write(
@@ -312,7 +312,7 @@ class BackgroundCompactor:
         writer, builder = self._settings.writer, self._builder
         if not isinstance(writer, ProviderWriter):
             return 0
-        is_same = writer.model.name == builder.target_model
+        is_same = writer.model.name == builder.target.model
         return len(self._thread.entries) if is_same else 0
 
     def _save(self, job: _SummaryJob) -> None:
@@ -335,13 +335,13 @@ class BackgroundCompactor:
             return ""
         soft = self._builder.budget.soft_tokens
         before = prompt_tokens(state.ir)
-        used = upper_bound(before + new_tokens, self._builder.provider)
+        used = upper_bound(before + new_tokens, self._builder.target.provider)
         if (why := self._why_useless(job, must_be_ready=used > soft)) is not None:
             self._end(job, "discarded", why)
             return job.summary.degraded
         if not job.done.is_set() or not self._pays(job, used, soft):
             return ""
-        entries, provider = self._thread.entries, self._builder.provider
+        entries, provider = self._thread.entries, self._builder.target.provider
         ir = swapped(state.ir, entries, job.until, job.summary, provider, job.valid_until)
         after = prompt_tokens(ir)
         if after >= before:
@@ -373,7 +373,7 @@ class BackgroundCompactor:
         """Whether the swap is worth the cache that it breaks."""
         if used >= CEILING * soft or self._clock() - self._last_sent > self._settings.cold_after:
             return True
-        model = self._builder.target_model
+        model = self._builder.target.model
         try:
             price = price_of(model, PRICES)
         except InvalidArgumentError:

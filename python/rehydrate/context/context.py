@@ -10,10 +10,10 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from rehydrate._check import check_type, refuse_copy
-from rehydrate._concurrency.async_wrappers import hand_over, run_locked
+from rehydrate._check import check_choice, check_type, refuse_copy
+from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
-from rehydrate.compact.outline import OutlineSize, check_outline
+from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.facts import ContextFacts
 from rehydrate.context.history import is_short_to_add
@@ -21,31 +21,31 @@ from rehydrate.context.log import EntryOriginals, Log
 from rehydrate.context.prompt_builder import (
     PromptBuilder,
     check_system,
-    check_target,
     check_working,
     checked_sources,
     own_passes,
 )
 from rehydrate.context.stored import Stored, read_stored
 from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
+from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats import FORMATS
 from rehydrate.formats._reading import user_message
 from rehydrate.messages import Provider, problems_of
 from rehydrate.prompt.counting import upper_bound
-from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache
+from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target
 from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
-from rehydrate.prompt.stale_thinking import checked_policy
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Durability, Threads
     from rehydrate.prompt.sources import Given
 
 
-class Context(ContextFacts):
+class Context(ContextFacts, Closing):
     """One conversation: add what happens, ask for the next prompt.
 
     It is append-only: each prompt extends the one before, byte for byte, so that the provider's
@@ -119,11 +119,20 @@ class Context(ContextFacts):
         ``clock`` returns seconds since 1970, the time of what is added. With ``threads`` it raises
         InvalidArgumentError for a thread whose entries are in another format, and StoreError.
         """
-        check_target(provider, model, format)
+        target = Target(
+            provider,
+            model,
+            originals,
+            thinking=thinking,
+            granularity=granularity,
+            outline=outline,
+            embedder=choice_of(embedder),
+        )
+        if format:
+            check_choice("format", format, FORMATS)
         asked_sources = checked_sources(sources)
         check_system(system)
-        check_working(passes, originals, timeout, clock, granularity)
-        check_outline(outline)
+        check_working(passes, originals, timeout, clock)
         self._clock = clock
         stored, records, where = Stored(format or provider), 0, ""
         if threads is not None:
@@ -138,20 +147,19 @@ class Context(ContextFacts):
             kept = EntryOriginals(self._thread.entries, stored.originals)
         self._builder = PromptBuilder(
             sources=asked_sources,
-            provider=provider,
-            model=model,
-            thinking=checked_policy(thinking),
-            granularity=granularity,
+            target=replace(
+                target,
+                originals=kept,
+                minimum_prefix=minimum_prefix(model),
+                render_cache=render_cache,
+            ),
             system=system,
             tools=read_tools(tools),
             request=ContextRequest("", strategy, budget, thread, None, namespace),
             passes=own_passes() if passes is None else tuple(passes),
-            originals=kept,
-            embedder=choice_of(embedder),
             timeout=timeout,
-            outline=outline,
             runs_own_code_only=passes is None and originals is None,
-            render_cache=render_cache,
+            has_own_model=bool(model),
         )
         if self._thread.state.ir is not None:
             self._thread.offer(self._builder.go_on_with(self._thread.state.ir.tools), None)
@@ -169,7 +177,7 @@ class Context(ContextFacts):
                 saves_entries=threads.durability == "entry",
                 clock=clock,
             )
-            self._thread.write_to(log)
+            self._thread.log = log
         self._background: BackgroundCompactor | None = None
         if background is not None:
             check_type(
@@ -184,7 +192,7 @@ class Context(ContextFacts):
         """Be about this thread; nothing of the context was used yet."""
         builder = self._builder
         self._thread = thread
-        self._model_view = ModelView(thread, builder.provider, lambda: builder.budget)
+        self._model_view = ModelView(thread, builder.target.provider, lambda: builder.budget)
 
     @classmethod
     def open(
@@ -252,29 +260,6 @@ class Context(ContextFacts):
                 log.close()
         if self._owned is not None:
             self._owned.close()
-
-    async def aclose(self) -> None:
-        """`close` for asyncio and trio."""
-        await hand_over(self.close, STORING)
-
-    def __enter__(self) -> Self:
-        """Return it; leaving the block closes it."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Close it."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return it; leaving the block closes it."""
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        """Close it, even where the task was cancelled."""
-        import anyio
-
-        with anyio.CancelScope(shield=True):
-            await self.aclose()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: two contexts would share a lock, a cache and a store."""

@@ -128,7 +128,7 @@ class ContextFacts:
     @property
     def provider(self) -> Provider:
         """The provider its prompts are compiled for."""
-        return self._builder.provider
+        return self._builder.target.provider
 
     @property
     def format(self) -> str:
@@ -163,12 +163,14 @@ class ContextFacts:
     @property
     def originals(self) -> Originals:
         """The store of the whole texts of what was shortened: ``originals.get(handle)``."""
-        return self._builder.originals
+        originals = self._builder.target.originals
+        assert originals is not None  # a context has one of its own
+        return originals
 
     @property
     def embedder(self) -> Choice:
         """The model by which its messages are compared with a query."""
-        return self._builder.embedder
+        return self._builder.target.embedder
 
     @property
     def jit(self) -> ToolHandler | None:

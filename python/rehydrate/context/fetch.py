@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.context.answers import ToolContext, format_items, format_remainder
+from rehydrate.context.answers import format_items, format_remainder
 from rehydrate.context.log import PREFIX
+from rehydrate.context.retriever import Retriever
 from rehydrate.context.tool_calls import FETCH, MAX_QUERY_CHARACTERS, Answered, read_given, shown
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
@@ -84,17 +85,8 @@ def line_span(text: str, lines: tuple[int, int | None], handle: str) -> tuple[in
         raise InvalidArgumentError(
             f"lines begin at {first:,}, and {handle} has {total:,}; send a range within 1-{total}"
         )
-    start = _skip_lines(text, 0, first - 1)
-    return start, len(text) if last is None else _skip_lines(text, start, last - first + 1)
-
-
-def _skip_lines(text: str, offset: int, lines: int) -> int:
-    """Return the offset of the text that many lines further."""
-    for _ in range(lines):
-        offset = text.find("\n", offset) + 1
-        if not offset:
-            return len(text)
-    return offset
+    starts = [0, *(found.end() for found in re.finditer("\n", text)), len(text)]
+    return starts[first - 1], len(text) if last is None else starts[min(last, len(starts) - 1)]
 
 
 def describe_page(text: str, page: Page, end: int, *, in_lines: bool) -> tuple[str, str]:
@@ -171,36 +163,37 @@ class FetchArguments(NamedTuple):
         return cls(handle, offset, lines, query.strip())
 
 
-def fetch_whole(context: ToolContext, call: ToolCall) -> Answered:
+def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
     """Answer with the text under a handle, a part of it, or the rest of what was found.
 
     Raises InvalidArgumentError that says what to send instead.
     """
     arguments = FetchArguments.read(call.arguments())
-    if arguments.handle.startswith(PREFIX):
-        return _rest(context, call, arguments.handle)
-    text, source = _whole(context, arguments.handle)
-    if arguments.query:
-        return _found(context, call, arguments, text, source)
-    return _part(context, call, arguments, text, source)
-
-
-def _rest(context: ToolContext, call: ToolCall, handle: str) -> Answered:
+    handle = arguments.handle
+    if handle.startswith(PREFIX):
+        try:
+            sections = retriever.remainders.get(handle)
+        except UnknownHandleError:
+            raise InvalidArgumentError(
+                f"nothing is kept under {shown(handle)} any more; ask again with request_context"
+            ) from None
+        spliced = retriever.splice(call, list(sections))
+        content = format_remainder(retriever, handle, spliced)
+        left = len(spliced.no_room)
+        return Answered(call, content, sections=spliced.sections, remaining=left, query=handle)
     try:
-        sections = context.remainders.get(handle)
-    except UnknownHandleError:
+        text, source = retriever.whole(handle)
+    except UnknownHandleError as gone:
         raise InvalidArgumentError(
-            f"nothing is kept under {shown(handle)} any more; ask again with request_context"
+            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
+            "conversation, or look with request_context"
         ) from None
-    spliced = context.splice(call, list(sections))
-    content = format_remainder(context, handle, spliced)
-    return Answered(
-        call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=handle
-    )
+    answer = _found if arguments.query else _part
+    return answer(retriever, call, arguments, text, source)
 
 
 def _part(
-    context: ToolContext, call: ToolCall, arguments: FetchArguments, text: str, source: str
+    retriever: Retriever, call: ToolCall, arguments: FetchArguments, text: str, source: str
 ) -> Answered:
     """Answer with as much of the asked part as fits, byte for byte."""
     handle, lines = arguments.handle, arguments.lines
@@ -212,13 +205,16 @@ def _part(
             f"offset is {start:,}, and {handle} has {len(text):,} characters; send a smaller one"
         )
     around = heading_tokens(f"{handle}[{len(text)}:{len(text)}]", handle)
-    page = page_of(text, start, context.room_tokens - around, end)
+    page = page_of(text, start, retriever.room_tokens - around, end)
     if end > start and not page.text:
         raise InvalidArgumentError(
             f"{handle} has {len(text):,} characters, and no room is left in this turn; answer "
             "with what you have"
         )
-    spliced = context.splice(call, [_section(handle, source, page)])
+    item = handle if page.is_whole else f"{handle}[{page.start}:{page.end}]"
+    whole = None if page.is_whole else handle
+    section = _section(f"{source}:{item}", page.text, source, (item,), whole)
+    spliced = retriever.splice(call, [section])
     if spliced.visible and page.is_whole:
         return Answered(call, f"{handle} is in front of you already, whole.", query=handle)
     where, read_on = describe_page(text, page, end, in_lines=lines is not None)
@@ -231,15 +227,14 @@ def _part(
 
 
 def _found(
-    context: ToolContext, call: ToolCall, arguments: FetchArguments, text: str, source: str
+    retriever: Retriever, call: ToolCall, arguments: FetchArguments, text: str, source: str
 ) -> Answered:
     """Answer with the parts of the text that match best, with their line numbers."""
     handle = arguments.handle
     size = f"{line_count(text):,} lines, {len(text):,} characters"
-    matches = context.retriever.passages_of(handle, text).best(
-        arguments.query, min_confidence=MIN_CONFIDENCE
-    )
-    room = min(context.room_tokens - heading_tokens(handle, handle), context.max_tokens // 2)
+    passages = retriever.passages_of(text)
+    matches = passages.best(arguments.query, min_confidence=MIN_CONFIDENCE)
+    room = min(retriever.room_tokens - heading_tokens(handle, handle), retriever.max_tokens // 2)
     content, spans = excerpt(text, matches, room)
     if not spans:
         note = (
@@ -248,22 +243,15 @@ def _found(
         )
         return Answered(call, note, query=handle)
     items = tuple([f"{handle}[{start}:{end}]" for start, end in spans])
-    (tokens,) = text_tokens([content])
-    section = Section(
-        f"{source}:{handle}",
-        content,
-        Provenance(source, items=items, trust=TRUST),
-        tokens=tokens,
-        handle=handle,
-    )
-    spliced = context.splice(call, [section])
+    section = _section(f"{source}:{handle}", content, source, items, handle)
+    spliced = retriever.splice(call, [section])
     numbers = ", ".join(line_numbers(text, *span) for span in spans)
     what = f"{shown(arguments.query)} in {handle} ({size})"
     if not spliced.sections:
         why = "is in front of you already" if spliced.visible else "has no room in this turn"
         note = f"What matches {what} best, {numbers}, {why}."
         return Answered(call, note, query=handle)
-    body = format_items(spliced.sections, context.timezone)
+    body = format_items(spliced.sections, retriever.timezone)
     content = (
         f"What matches {what} best, word for word:\n\n{body}\n\n"
         f'[{numbers}; fetch_whole with lines="a-b" or an offset reads what is around]'
@@ -271,24 +259,9 @@ def _found(
     return Answered(call, content, sections=spliced.sections, query=handle)
 
 
-def _whole(context: ToolContext, handle: str) -> tuple[str, str]:
-    """Return the text under a handle, and what keeps it."""
-    try:
-        return context.retriever.whole(handle)
-    except UnknownHandleError as gone:
-        raise InvalidArgumentError(
-            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
-            "conversation, or look with request_context"
-        ) from None
-
-
-def _section(handle: str, source: str, page: Page) -> Section:
-    item = handle if page.is_whole else f"{handle}[{page.start}:{page.end}]"
-    (tokens,) = text_tokens([page.text])
-    return Section(
-        f"{source}:{item}",
-        page.text,
-        Provenance(source, items=(item,), trust=TRUST),
-        tokens=tokens,
-        handle=None if page.is_whole else handle,
-    )
+def _section(
+    id_: str, text: str, source: str, items: tuple[str, ...], handle: str | None
+) -> Section:
+    (tokens,) = text_tokens([text])
+    provenance = Provenance(source, items=items, trust=TRUST)
+    return Section(id_, text, provenance, tokens=tokens, handle=handle)

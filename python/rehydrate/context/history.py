@@ -281,11 +281,6 @@ class PromptState:
         return replace(self, ir=self.ir.replace(tools=(*self.ir.tools, *counted_tools(tools))))
 
 
-def was_pruned(ir: PromptIR) -> bool:
-    """Return whether compiling dropped or shortened entries to meet the budget."""
-    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
-
-
 class PartlyShownTexts:
     """One conversation's. An entry that is the same object as last time is not read again."""
 

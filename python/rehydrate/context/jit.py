@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -15,31 +14,28 @@ from itertools import count
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._text import failure_text
-from rehydrate.context.answers import (
-    ToolContext,
-    as_texts,
-    format_answer,
-    is_too_long,
-    with_excerpts,
-)
+from rehydrate.context.answers import as_texts, format_answer, is_too_long, with_excerpts
 from rehydrate.context.context import Context
-from rehydrate.context.context_store.proposals import transcript
+from rehydrate.context.context_store.rendering import transcript
 from rehydrate.context.fetch import fetch_whole
+from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import EntryOriginals
-from rehydrate.context.records import effective, records_of
 from rehydrate.context.retriever import Retriever
-from rehydrate.context.stored import Stored
+from rehydrate.context.thread import Thread
 from rehydrate.context.time_words import zone_of
 from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, ContextQuery, shown
-from rehydrate.errors import InvalidArgumentError, UnknownThreadError
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.counting import counted_sections
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
 
@@ -51,27 +47,27 @@ if TYPE_CHECKING:
 MEMORY_SOURCE = "memory"
 
 
-def request_context(context: ToolContext, call: ToolCall, now: datetime) -> Answered:
+def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answered:
     """Answer with as much of what is found as is new and fits.
 
     Raises InvalidArgumentError that says what to send instead.
     """
-    query = ContextQuery.read(call.arguments(), now, context.timezone)
-    hydrated = context.retriever.find(query, context.view.items())
+    query = ContextQuery.read(call.arguments(), now, retriever.timezone)
+    hydrated = retriever.find(query, retriever.view.items())
     if not hydrated:
         raise InvalidArgumentError(
             f"scope is {query.scope!r}, and there is nothing of that kind to look in; this "
-            f"conversation has {', '.join(context.retriever.kinds)}: send another scope, or none"
+            f"conversation has {', '.join(retriever.kinds)}: send another scope, or none"
         )
     reports = [each.report for each in hydrated]
     failed = [report for report in reports if report.status in ("late", "failed")]
     found = as_texts([section for each in hydrated for section in each.sections])
-    shortened = with_excerpts(context, _without_overlaps(context, found), query.query)
-    spliced = context.splice(call, shortened)
+    shortened = with_excerpts(retriever, _without_overlaps(retriever, found), query.query)
+    spliced = retriever.splice(call, shortened)
     asked = [report.name for report in reports]
     return Answered(
         call,
-        format_answer(context, query, spliced, failed, asked),
+        format_answer(retriever, query, spliced, failed, asked),
         is_error=len(failed) == len(reports),
         sections=spliced.sections,
         remaining=len(spliced.no_room),
@@ -82,7 +78,7 @@ def request_context(context: ToolContext, call: ToolCall, now: datetime) -> Answ
     )
 
 
-def load_memory(context: ToolContext, call: ToolCall, loader: LoadMemory) -> Answered:
+def load_memory(retriever: Retriever, call: ToolCall, loader: LoadMemory) -> Answered:
     """Answer with the passages of a query, or a note whole, as far as the model sees them not yet.
 
     Raises InvalidArgumentError that says what to send instead.
@@ -94,22 +90,22 @@ def load_memory(context: ToolContext, call: ToolCall, loader: LoadMemory) -> Ans
         else section_of(each, source=MEMORY_SOURCE)
         for each in found
     ]
-    spliced = context.splice(call, with_excerpts(context, counted_sections(sections), query))
+    spliced = retriever.splice(call, with_excerpts(retriever, counted_sections(sections), query))
     if len(found) == len(spliced.sections) == 1 and spliced.sections[0].handle is None:
         content = str(spliced.sections[0].content)  # a note by itself: as it was written
     else:
-        content = format_answer(context, ContextQuery(query), spliced, [], [MEMORY_SOURCE])
+        content = format_answer(retriever, ContextQuery(query), spliced, [], [MEMORY_SOURCE])
     return Answered(
         call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=query
     )
 
 
-def _without_overlaps(context: ToolContext, found: Sequence[Section]) -> list[Section]:
+def _without_overlaps(retriever: Retriever, found: Sequence[Section]) -> list[Section]:
     """Return the sections without the parts of a message that comes whole, and without long
     messages of which parts were found."""
     part_of = {id(each): each.metadata["part_of"] for each in found if "part_of" in each.metadata}
     others = [each for each in found if id(each) not in part_of]
-    long = [each for each in others if is_too_long(context, each)]
+    long = [each for each in others if is_too_long(retriever, each)]
     whole = {item for each in others if each not in long for item in each.provenance.items}
     in_parts = {item for item in part_of.values() if item not in whole}
     left_out = {id(each) for each in found if part_of.get(id(each)) in whole}
@@ -176,33 +172,19 @@ class ContextJIT:
                 f"context is of type {type(context).__name__}; pass the rehydrate.Context whose "
                 "model may ask"
             )
-        for name, value, least in (
-            ("budget_tokens", budget_tokens, MIN_BUDGET_TOKENS),
-            ("max_calls", max_calls, 1),
-        ):
-            if type(value) is not int or value < least:
-                raise InvalidArgumentError(
-                    f"{name} is {value!r}; pass a whole number from {least} up"
-                )
+        check_whole("budget_tokens", budget_tokens, MIN_BUDGET_TOKENS)
+        check_whole("max_calls", max_calls, 1)
         self._context = context
         self._max_calls = max_calls
         self._clock = clock
-        view = context._model_view
-        retriever = Retriever(context, view, sources, budget_tokens, timeout)
-        self._view = view
-        self._tool_context = ToolContext(
-            view,
-            context.originals,
-            retriever,
-            zone_of(timezone),
-            budget_tokens,
-        )
-        memories = retriever.memories
+        zone = zone_of(timezone)
+        self._retriever = Retriever(context, sources, budget_tokens, timeout, zone)
+        memories = self._retriever.memories
         self._load_memory = LoadMemory(memories[0]) if memories else None
         self._lock = ForkSafeLock()
         self._turn: int | None = None
         self._calls = 0
-        self._answered: OrderedDict[tuple[str, str, str], Answered] = OrderedDict()
+        self._answered: dict[tuple[str, str, str], Answered] = {}
         self._under_way: dict[tuple[str, str, str], ForkSafeLock] = {}
         context.offer(self.tools(), handler=self)
 
@@ -267,16 +249,21 @@ class ContextJIT:
                     return self._answered[key]
                 self._calls += 1
                 is_over = self._calls > self._max_calls
-            answered = self._limit_reached(read) if is_over else self._answer(read, answerer)
+            if is_over:
+                limit = f"{self._max_calls} calls in one turn are the limit"
+                text = f"{read.name}: {limit}; answer with what you have, or ask the user"
+                answered = Answered(read, text, is_error=True)
+            else:
+                answered = self._answer(read, answerer)
             is_wanted = not cancelled.is_set()
             if not is_wanted:
-                self._view.unsplice(read.id, answered.sections)
+                self._retriever.view.unsplice(read.id, answered.sections)
             with self._lock:
                 self._under_way.pop(key, None)
                 if is_wanted:
                     self._answered[key] = answered
                 if len(self._answered) > _MAX_ANSWERS_KEPT:
-                    self._answered.popitem(last=False)
+                    del self._answered[next(iter(self._answered))]
         return answered
 
     def _answer(self, call: ToolCall, answerer: Callable[[ToolCall], Answered]) -> Answered:
@@ -287,27 +274,22 @@ class ContextJIT:
         except InvalidArgumentError as error:
             answered = Answered(call, f"{call.name}: {error}", is_error=True)
         except (KeyboardInterrupt, SystemExit):
-            self._view.unsplice(call.id)
+            self._retriever.view.unsplice(call.id)
             raise
         except BaseException as error:  # a panic of an extension is not an Exception
             text = f"{failure_text(error, call.name)}; go on without it"
             answered = Answered(call, text, is_error=True)
         return answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
 
-    def _limit_reached(self, call: ToolCall) -> Answered:
-        limit = f"{self._max_calls} calls in one turn are the limit"
-        text = f"{call.name}: {limit}; answer with what you have, or ask the user"
-        return Answered(call, text, is_error=True)
-
     def _answerer(self, call: ToolCall) -> Callable[[ToolCall], Answered] | None:
         if call.name == REQUEST.name:
             now = datetime.fromtimestamp(self._clock(), UTC)
-            return partial(request_context, self._tool_context, now=now)
+            return partial(request_context, self._retriever, now=now)
         if call.name == FETCH.name:
-            return partial(fetch_whole, self._tool_context)
+            return partial(fetch_whole, self._retriever)
         loader = self._load_memory
         if loader is not None and loader.handles(call):
-            return partial(load_memory, self._tool_context, loader=loader)
+            return partial(load_memory, self._retriever, loader=loader)
         return None
 
 
@@ -315,7 +297,68 @@ READER_TIMEOUT = 10.0
 """Seconds for a source: the first question reads the whole thread."""
 
 
-class ThreadReader:
+class Reader:
+    """Answers about a thread as it is now, for a model outside of it: each is complete by itself,
+    and none is remembered as seen. Any number of threads may use it."""
+
+    def __init__(
+        self,
+        thread: Thread,
+        context: Context,
+        *,
+        budget_tokens: int = BUDGET_TOKENS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Read the thread; nothing of the context was used yet."""
+        self._thread = thread
+        context._go_on_with(thread)
+        self._jit = ContextJIT(
+            context,
+            budget_tokens=budget_tokens,
+            max_calls=sys.maxsize,
+            timeout=READER_TIMEOUT,
+            clock=clock,
+        )
+        self._numbers = count(1)
+        self._lock = ForkSafeLock()
+
+    @classmethod
+    def of(
+        cls,
+        entries: Sequence[StoredEntry],
+        provider: Provider,
+        shown: Sequence[int],
+        *,
+        budget_tokens: int = BUDGET_TOKENS,
+    ) -> Reader:
+        """Read messages of which the model sees those at the indices ``shown``. An answer has at
+        most ``budget_tokens``."""
+        known = Entries(provider)
+        known.restore(entries)
+        state = PromptState(ir=PromptIR(history=known.at_indices(shown)), seen=len(known))
+        # Its prompt is none of a `Context`, so none of that one's limits is near.
+        budget = Budget(soft_tokens=2**31, hard_tokens=2**31)
+        context = Context(provider=provider, format=provider, budget=budget)
+        return Reader(Thread(known, state=state), context, budget_tokens=budget_tokens)
+
+    def answer(self, name: str, arguments: Mapping[str, Any]) -> Answered:
+        """Return the answer to a call of `request_context` or `fetch_whole`; a mistake in the
+        arguments is an answer that says what to send instead."""
+        with self._lock:
+            return self.answer_to(
+                ToolCall("anthropic", f"call_{next(self._numbers)}", name, arguments)
+            )
+
+    def answer_to(self, call: ToolCall) -> Answered:
+        """Return the answer to a call of any provider."""
+        try:
+            return self._jit.answer(call)
+        finally:
+            # Nothing says what the model still sees, so each answer is complete by itself.
+            self._jit._retriever.view.unsplice(call.id)
+
+
+class ThreadReader(Reader):
     """A stored thread as it is now, for a model outside of it: no answer is remembered as seen.
 
     It writes nothing, so the thread's own `Context` goes on undisturbed. Any number of threads may
@@ -352,55 +395,27 @@ class ThreadReader:
         the reader ``before`` had no room for is still there under its handles.
         """
         where = threads.namespace_for(namespace, "ThreadReader")
-        records = effective(records_of(threads.native, where, thread))
-        if not records:
-            raise UnknownThreadError(thread, where)
-        stored = Stored.of(records)
+        stored = threads.stored_thread(thread, namespace, "ThreadReader")
         provider: Provider = stored.format if stored.format in PROVIDERS else "anthropic"
-        self._thread = stored.unseen_thread()
+        unseen = stored.unseen_thread()
         if before is not None:
-            self._thread.remainders.take(before._thread.remainders)
-        self._context = Context(
+            unseen.remainders.take(before._thread.remainders)
+        context = Context(
             sources,
             provider=provider,
             format=stored.format,
             namespace=where,
-            originals=EntryOriginals(self._thread.entries, stored.originals),
+            originals=EntryOriginals(unseen.entries, stored.originals),
             clock=clock,
         )
-        self._context._go_on_with(self._thread)
-        self._jit = ContextJIT(
-            self._context,
-            budget_tokens=budget_tokens,
-            max_calls=sys.maxsize,
-            timeout=READER_TIMEOUT,
-            clock=clock,
-        )
-        self._numbers = count(1)
-        self._lock = ForkSafeLock()
-
-    def answer(self, name: str, arguments: Mapping[str, Any]) -> Answered:
-        """Return the answer to a call of `request_context` or `fetch_whole`; a mistake in the
-        arguments is an answer that says what to send instead."""
-        with self._lock:
-            return self._answer(
-                ToolCall("anthropic", f"call_{next(self._numbers)}", name, arguments)
-            )
-
-    def _answer(self, call: ToolCall) -> Answered:
-        try:
-            return self._jit.answer(call)
-        finally:
-            # Nothing tells what the model still sees, so each answer is complete by itself.
-            self._context._model_view.unsplice(call.id)
+        super().__init__(unseen, context, budget_tokens=budget_tokens, clock=clock)
 
     def whole(self, handle: str) -> str:
         """Return the text under a handle, byte for byte; raises UnknownHandleError."""
-        text, _ = self._jit._tool_context.retriever.whole(handle)
-        return text
+        return self._jit._retriever.whole(handle)[0]
 
     def transcript(self) -> str:
         """Return the messages as text, each with its number; of a long thread the middle is left
         out."""
         entries = self._thread.entries
-        return transcript(entries.at_indices(range(len(entries))).messages, is_numbered=True)
+        return transcript(entries.at_indices(range(len(entries))).messages)

@@ -9,17 +9,15 @@ grow with the conversation.
 
 from __future__ import annotations
 
-import sys
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import compress, count
-from operator import is_not, ne
+from itertools import islice
+from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.context.records import Kind, Record, header
+from rehydrate.context.records import Kind, Record, header, shared
 from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import About, HeldOriginals, handle_of_text
@@ -43,20 +41,24 @@ class Logged(Protocol):
     remainders: Remainders
 
 
-class LogMark(NamedTuple):
-    """The end of a log at one time, and what was written then."""
+class Snapshot(NamedTuple):
+    """A thread at one time."""
 
-    records: int
     entries: int
+    """How many there were."""
     state: PromptState
     waiting: Waiting
-    operations: int
-    """Of the context store."""
+    store: tuple[int, int]
+    """The mark of its context store: how many operations there were, and entries it had read."""
+
+    @classmethod
+    def of(cls, thread: Logged) -> Snapshot:
+        """Return the thread as it is now."""
+        return cls(len(thread.entries), thread.state, thread.waiting, thread.store.mark())
 
 
-def _mark_of(thread: Logged, records: int) -> LogMark:
-    operations = len(thread.store.operations)
-    return LogMark(records, len(thread.entries), thread.state, thread.waiting, operations)
+LogMark = tuple[int, Snapshot]
+"""The end of a log at one time: how many records it had, and what of the thread was in them."""
 
 
 class Log:
@@ -87,7 +89,8 @@ class Log:
         self.name = name
         self.saves_entries = saves_entries
         self.store = store
-        self._mark = _mark_of(thread, records)
+        self._mark: LogMark = records, Snapshot.of(thread)
+        self._saved_remainders = set(thread.remainders.kept)
         self._originals = originals
         self._clock = clock
         self._header = None if records else header(thread.entries.format)
@@ -110,36 +113,36 @@ class Log:
         """
         self._check_open()
         self._settle_doubt()
-        mark, now = self._mark, self._clock()
+        (_, saved), now = self._mark, self._clock()
         entries, state, waiting, store = thread.entries, thread.state, thread.waiting, thread.store
         records = [] if self._header is None else [self._header]
-        for index in range(mark.entries, len(entries)):
+        for index in range(saved.entries, len(entries)):
             entry, at, tokens = entries.stored_at(index)
             content = {"entry": plain(entry, f"history[{index}]"), "tokens": tokens}
             records.append(Record(Kind.ENTRY, at, content))
         originals = {} if self._originals is None else self._originals.unsaved()
         for handle, text in originals.items():
             records.append(Record(Kind.ORIGINAL, now, {"handle": handle, "text": text}))
-        remainders = thread.remainders.unsaved()
+        remainders = dict(thread.remainders.kept)
         for handle, sections in remainders.items():
-            content = {"handle": handle, "sections": plain(sections, handle)}
-            records.append(Record(Kind.REMAINDER, now, content))
-        if state is not mark.state:
-            records.append(state_record(state, mark.state, entries, now))
-        if waiting != mark.waiting:
+            if handle not in self._saved_remainders:
+                content = {"handle": handle, "sections": plain(sections, handle)}
+                records.append(Record(Kind.REMAINDER, now, content))
+        if state is not saved.state:
+            records.append(state_record(state, saved.state, entries, now))
+        if waiting != saved.waiting:
             content = {"waiting": plain(waiting, "waiting")}
             records.append(Record(Kind.WAITING, now, content))
-        operations = [one.to_dict() for one in store.operations[mark.operations :]]
+        operations = [one.to_dict() for one in store.operations[saved.store[0] :]]
         if operations:
             content = {"operations": operations, "seen": store.seen}
             records.append(Record(Kind.OPERATIONS, now, content))
         if len(records) == (self._header is not None):
             return
-        written = self._append(records)
-        self._mark = _mark_of(thread, written)
+        self._mark = self._append(records), Snapshot.of(thread)
         if self._originals is not None:
             self._originals.note_saved(originals)
-        thread.remainders.note_saved(remainders)
+        self._saved_remainders = set(remainders)
 
     def close(self) -> None:
         """Write nothing more: whatever comes is refused, so that another `Context` may go on."""
@@ -150,7 +153,7 @@ class Log:
         self._check_open()
         self._settle_doubt()
         written = self._append([Record(Kind.SUMMARY, self._clock(), content)])
-        self._mark = self._mark._replace(records=written)
+        self._mark = written, self._mark[1]
 
     def undo(self, mark: LogMark) -> None:
         """Take back all that was written since the mark."""
@@ -172,25 +175,26 @@ class Log:
 
     def _settle_doubt(self) -> None:
         """Take back what was written since the mark in doubt, if it was."""
-        mark, known = self._doubt, self._mark.records
+        mark, known = self._doubt, self._mark[0]
         if mark is None:
             return
+        records, was = mark
         found = self.store.thread(self.namespace, self.name)
         has = 0 if found is None else found[3]
-        if has > mark.records:
-            since = self.store.records(self.namespace, self.name, start=mark.records)
+        if has > records:
+            since = self.store.records(self.namespace, self.name, start=records)
             if has == known or since == self._rows:
                 self._header = None
-                self._mark = mark._replace(records=has)
-                undo = Record(Kind.UNDO, self._clock(), {"to": max(mark.records, 1)})
-                mark = mark._replace(records=self._append([undo]))
+                self._mark = has, was
+                undo = Record(Kind.UNDO, self._clock(), {"to": max(records, 1)})
+                mark = self._append([undo]), was
         # Where others wrote, the next record is refused.
         self._mark, self._doubt = mark, None
 
     def _append(self, records: list[Record]) -> int:
         """Write the records, and return how many the thread has then."""
         self._rows = [record.row for record in records]
-        number = self._mark.records
+        number = self._mark[0]
         self.store.append_records(self.namespace, self.name, number, self._rows)
         self._header = None
         return number + len(records)
@@ -209,13 +213,13 @@ def state_record(state: PromptState, before: PromptState, entries: Entries, time
     Raises UnreadableIRError for content that JSON cannot hold.
     """
     ir, old = state.shown, before.shown
-    lists = {name: _new_of(getattr(ir, name), getattr(old, name), name) for name in LISTS}
+    request, asked = plain(ir.request, "request"), plain(old.request, "request")
     content = {
         **{name: getattr(state, name) for name in COUNTS},
         "missing_hot": None if state.missing_hot is None else sorted(state.missing_hot),
         "has_ir": state.ir is not None,
         "sent": None if state.sent is None else _sent(state, before),
-        "request": _changed(plain(ir.request, "request"), plain(old.request, "request")),
+        "request": {name: value for name, value in request.items() if value != asked[name]},
         "counter": ir.counter,
         "breakpoints": list(ir.breakpoints),
         "meta": {
@@ -223,14 +227,9 @@ def state_record(state: PromptState, before: PromptState, entries: Entries, time
             "dropped": _new_of(ir.meta.dropped, old.meta.dropped, "meta.dropped"),
         },
         "history": _new_of_history(ir.history, old.history, entries),
-        **lists,
+        **{name: _new_of(getattr(ir, name), getattr(old, name), name) for name in LISTS},
     }
     return Record(Kind.STATE, time, content)
-
-
-def _changed(now: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not what they were."""
-    return {name: value for name, value in now.items() if value != old[name]}
 
 
 def _sent(state: PromptState, before: PromptState) -> dict[str, Any] | str:
@@ -251,23 +250,15 @@ def digest_of(prompt: CompiledPrompt) -> str:
 
 def _new_of(now: Sequence[Any], old: Sequence[Any], path: str) -> list[Any]:
     """Return how many items at the beginning are those of before, and the others as JSON."""
-    same = _shared(now, old)
+    same = shared(now, old, is_not)
     return [same, plain(now[same:], path)]
-
-
-def _shared(now: Sequence[Any], old: Sequence[Any]) -> int:
-    return min(len(now), len(old), _first_true(map(is_not, now, old)))
-
-
-def _first_true(flags: Iterable[bool]) -> int:
-    return next(compress(count(), flags), sys.maxsize)
 
 
 def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, Any]:
     """Return how many entries at the beginning are those of before; of each other one the index,
     the tokens, and, where it is not shown as it was added, what is shown."""
     is_now = now.indices
-    same = min(_shared(now.entries, old.entries), _first_true(map(ne, is_now, old.indices)))
+    same = min(shared(now.entries, old.entries, is_not), shared(is_now, old.indices))
     rest: list[list[Any]] = []
     for position in range(same, len(now.entries)):
         index, entry = is_now[position], now.entries[position]
@@ -288,9 +279,8 @@ class Remainders:
 
     def __init__(self, stored: Mapping[str, tuple[Section, ...]] | None = None) -> None:
         """Start with those that the thread's log has, the oldest first."""
-        self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict(stored or {})
+        self.kept = dict(stored or {})
         self._drop_oldest()
-        self._saved = set(self._kept)
 
     def put(self, sections: Sequence[Section]) -> str:
         """Keep sections in their order and return their handle; the same ones have the same.
@@ -301,33 +291,25 @@ class Remainders:
         named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
         hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
         handle = PREFIX + hashed.hexdigest()
-        self._kept.pop(handle, None)  # to the end; a call at the same time misses it at worst
-        self._kept[handle] = tuple(sections)
+        self.kept.pop(handle, None)  # to the end; a call at the same time misses it at worst
+        self.kept[handle] = tuple(sections)
         self._drop_oldest()
         return handle
 
     def get(self, handle: str) -> tuple[Section, ...]:
         """Return what is kept under the handle; raises UnknownHandleError."""
-        if handle not in self._kept:
+        if handle not in self.kept:
             raise UnknownHandleError(handle, "remainders")
-        return self._kept[handle]
+        return self.kept[handle]
 
     def take(self, others: Remainders) -> None:
         """Keep those of others too."""
-        self._kept |= others._kept
+        self.kept |= others.kept
         self._drop_oldest()
 
-    def unsaved(self) -> dict[str, tuple[Section, ...]]:
-        """Return what a log must have for these handles to work after a restart."""
-        return {name: kept for name, kept in self._kept.items() if name not in self._saved}
-
-    def note_saved(self, handles: Iterable[str]) -> None:
-        """Note that the log has them."""
-        self._saved = {*self._saved, *handles} & self._kept.keys()
-
     def _drop_oldest(self) -> None:
-        while len(self._kept) > MAX_REMAINDERS:
-            self._kept.popitem(last=False)
+        for handle in list(self.kept)[:-MAX_REMAINDERS]:
+            self.kept.pop(handle, None)
 
 
 _LEAST_CHARACTERS = 64
@@ -371,9 +353,10 @@ class EntryOriginals:
             text = self._stored.get(handle) or self._unsaved.get(handle)
             if text is None:
                 self._hash_new_entries()
-                text = self._text_of_entry(handle)
-        if text is None:
-            raise UnknownHandleError(handle, "originals")
+                if (place := self._places.get(handle)) is None:
+                    raise UnknownHandleError(handle, "originals")
+                index, number = place
+                text = next(islice(self._texts_of(index), number, None))
         return text
 
     def unsaved(self) -> dict[str, str]:
@@ -400,13 +383,6 @@ class EntryOriginals:
             for number, text in enumerate(self._texts_of(index)):
                 self._places.setdefault(handle_of_text(text), (index, number))
         self._hashed = len(self._entries)
-
-    def _text_of_entry(self, handle: str) -> str | None:
-        place = self._places.get(handle)
-        if place is None:
-            return None
-        index, number = place
-        return next(text for at, text in enumerate(self._texts_of(index)) if at == number)
 
     def _texts_of(self, index: int) -> Iterator[str]:
         for message in self._entries.at_indices([index]).messages:

@@ -11,19 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._check import check_callable, check_choice, check_timeout, check_type
-from rehydrate.compact.options import GRANULARITIES
-from rehydrate.context.history import PromptState, was_pruned
+from rehydrate._check import check_callable, check_list, check_methods, check_timeout
+from rehydrate.context.history import PromptState
 from rehydrate.context.thread import Thread
-from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats import FORMATS
-from rehydrate.messages import PROVIDERS, Provider
-from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
+from rehydrate.prompt.compiler import DEFAULT_PASSES, compile_for
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
-from rehydrate.prompt.ir import PromptIR, RenderCache
+from rehydrate.prompt.ir import PromptIR, RenderCache, Target
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET, prune, prune_now
@@ -34,10 +30,7 @@ from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items, with_items
 
 if TYPE_CHECKING:
-    from rehydrate.compact.outline import OutlineSize
-    from rehydrate.embedding.choice import Choice
     from rehydrate.prompt.ir import CompiledPrompt, Pass
-    from rehydrate.prompt.originals import Originals
     from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
 
@@ -66,28 +59,16 @@ class PromptBuilder:
     methods change it."""
 
     sources: Given
-    provider: Provider
-    model: str
-    thinking: str
-    granularity: str
+    target: Target
     system: str | Section | Sequence[str | Section] | None
     tools: tuple[ToolDef, ...]
     request: ContextRequest
     passes: tuple[Pass, ...]
-    originals: Originals
-    embedder: Choice
     timeout: float | None
-    outline: OutlineSize
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
-    render_cache: RenderCache
-    asked_model: str = ""
-    """The model that the next prompts go to, where `model` is ""."""
-
-    @property
-    def target_model(self) -> str:
-        """The model that the prompts go to; "" where nobody said."""
-        return self.model or self.asked_model
+    has_own_model: bool
+    """Whether the context was made for a model: no other is named then."""
 
     @property
     def budget(self) -> Budget:
@@ -100,7 +81,8 @@ class PromptBuilder:
 
     def name_model(self, name: str) -> None:
         """Say which model the prompts go to, where the context was made without one."""
-        self.asked_model = name
+        if not self.has_own_model:
+            self.target = replace(self.target, model=name)
 
     def offer(self, tools: Iterable[ToolDef]) -> tuple[ToolDef, ...]:
         """Offer these tools too, and return those that are new; raises InvalidArgumentError for two
@@ -130,7 +112,7 @@ class PromptBuilder:
         query_chars = len(query) if isinstance(query, str) else 0
         new_tokens = entries.tokens_since(state.seen) + query_chars // 3
         shown_tokens = 0 if state.ir is None else prompt_tokens(state.ir)
-        if upper_bound(shown_tokens + new_tokens, self.provider) > self.budget.soft_tokens:
+        if upper_bound(shown_tokens + new_tokens, self.target.provider) > self.budget.soft_tokens:
             return False  # it is compacted
         visible = 0 if state.ir is None else len(state.ir.history.entries)
         return prompt_ms(visible, len(entries) - state.seen + 1, new_tokens) <= INLINE_MS
@@ -175,48 +157,28 @@ class PromptBuilder:
     def compile(
         self, draft: Draft, thread: Thread, *, waits: bool = True
     ) -> tuple[CompiledPrompt, frozenset[str] | None]:
-        """Compile a draft; where that compacts, compile it once more from what is fresh.
+        """Compile a draft; where that compacts, from what is fresh.
 
         Return the prompt and the hot sources that did not answer. With ``waits=False`` it compacts
         inside an open tool loop too.
         """
-        compiled = self._compile(draft.ir, thread.state.sent, waits=waits)
-        if was_pruned(compiled.ir):
-            fresh = self._refresh(draft, thread)
-            if fresh.ir is not draft.ir:
-                compiled = self._compile(fresh.ir, thread.state.sent, waits=waits)
-            draft = fresh
-        return compiled, draft.missing_hot
-
-    def rendered(self, ir: PromptIR) -> CompiledPrompt:
-        """Return the prompt of an IR that went through the passes, as it was sent."""
-        return compile_ir(
-            ir,
-            self.provider,
-            model=self.target_model,
-            passes=(place_breakpoints,),
-            minimum_prefix=minimum_prefix(self.model),
-            thinking="keep",
-        )
-
-    def _compile(self, ir: PromptIR, sent: CompiledPrompt | None, *, waits: bool) -> CompiledPrompt:
         passes = self.passes
         if not waits:
             passes = tuple([prune_now if step is prune else step for step in passes])
-        return compile_ir(
-            ir,
-            self.provider,
-            model=self.target_model,
-            passes=passes,
-            originals=self.originals,
-            minimum_prefix=minimum_prefix(self.model),
-            render_cache=self.render_cache,
-            thinking=self.thinking,
-            granularity=self.granularity,
-            sent=sent,
-            outline=self.outline,
-            embedder=self.embedder,
-        )
+        made = draft
+
+        def refresh() -> PromptIR:
+            nonlocal made
+            made = self._refresh(draft, thread)
+            return made.ir
+
+        compiled = compile_for(self.target, draft.ir, passes, thread.state.sent, refresh)
+        return compiled, made.missing_hot
+
+    def rendered(self, ir: PromptIR) -> CompiledPrompt:
+        """Return the prompt of an IR that went through the passes, as it was sent."""
+        target = replace(self.target, thinking="keep", render_cache=RenderCache())
+        return compile_for(target, ir, (place_breakpoints,))
 
     def _hydrate(
         self, request: ContextRequest, state: PromptState
@@ -392,14 +354,6 @@ def prompt_ms(visible_entries: int, new_entries: int, new_tokens: int) -> float:
     )
 
 
-def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
-    """Check the provider, the model and the format of the entries."""
-    check_choice("provider", provider, PROVIDERS)
-    check_type("model", model, str, "pass the model's name, or leave it out")
-    if format != "":
-        check_choice("format", format, FORMATS)
-
-
 def checked_sources(given: Any) -> tuple[Any, ...]:
     """Return the sources: memories and functions as they are, documents by their paths."""
     sources = with_documents(given)
@@ -413,27 +367,14 @@ def check_system(system: Any) -> None:
         system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
 
 
-def check_working(passes: Any, originals: Any, timeout: Any, clock: Any, granularity: Any) -> None:
+def check_working(passes: Any, originals: Any, timeout: Any, clock: Any) -> None:
     """Check how prompts are made."""
-    check_choice("granularity", granularity, GRANULARITIES)
     if passes is not None:
-        check_passes(passes)
-    if originals is not None and not all(
-        callable(getattr(originals, name, None)) for name in ("put", "get")
-    ):
-        raise InvalidArgumentError(
-            f"originals is of type {type(originals).__name__}; pass what has put and get, as "
-            "HeldOriginals and MemoryOriginals have"
-        )
+        check_list("passes", passes, "pass a list of functions")
+        for step in passes:
+            check_callable("a pass", step, "pass a function (ir, target) -> ir")
+    if originals is not None:
+        remedy = "pass what has put and get, as HeldOriginals and MemoryOriginals have"
+        check_methods("originals", originals, "put get", remedy)
     check_timeout("timeout", timeout)
     check_callable("clock", clock, "pass a function that gives seconds since 1970, as time.time")
-
-
-def check_passes(passes: Any) -> None:
-    """Check functions of an IR."""
-    if isinstance(passes, str) or not isinstance(passes, Iterable):
-        raise InvalidArgumentError(
-            f"passes is of type {type(passes).__name__}; pass a list of functions"
-        )
-    for step in passes:
-        check_callable("a pass", step, "pass a function (ir, target) -> ir")

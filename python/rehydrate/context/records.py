@@ -7,9 +7,11 @@ so is each change of what the next prompt extends.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from itertools import compress, count
+from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
@@ -123,8 +125,8 @@ def reading() -> Iterator[None]:
     except RehydrateError:
         raise
     except (
-        *(KeyError, TypeError, ValueError, AttributeError, IndexError),
-        *(OverflowError, RecursionError),
+        *(LookupError, TypeError, ValueError, AttributeError),
+        *(ArithmeticError, RecursionError),
     ) as error:
         problem = f"says what no thread does ({type(error).__name__}: {error})"
         raise UnreadableIRError("the thread", problem, _REMEDY) from error
@@ -270,13 +272,11 @@ def redacted_records(records: Sequence[Record], texts: Sequence[str]) -> list[Re
         elif record.kind is Kind.OPERATIONS:
             operations = []
             for operation in content["operations"]:
-                if "span" not in operation:
-                    operations.append(operation)
-                    continue
-                at = entries[operation["span"][0]]
-                was = list(_texts_of(records[at].content["entry"], format))
-                now = list(_texts_of(after[at].content["entry"], format))
-                operations.append(_moved(operation, was, now, texts))
+                if "span" in operation:
+                    at = entries[operation["span"][0]]
+                    was, now = _texts_of(records[at], format), _texts_of(after[at], format)
+                    operation = _moved(operation, was, now, texts)  # noqa: PLW2901
+                operations.append(operation)
             content = {**content, "operations": operations}
         after.append(record._replace(content=redacted(content, texts)))
     return after
@@ -292,8 +292,8 @@ def _moved(
     old, new = was[span.piece], now[span.piece]
     said = old[span.start : span.end]
     if redacted(old, texts) == new:
-        start = _shared(redacted(old[: span.start], texts), new)
-        end = len(new) - _shared(redacted(old[span.end :], texts)[::-1], new[::-1])
+        start = shared(redacted(old[: span.start], texts), new)
+        end = len(new) - shared(redacted(old[span.end :], texts)[::-1], new[::-1])
     else:  # within JSON a text is written in other characters
         start = max(0, new.find(redacted(said, texts)))
         end = start + len(redacted(said, texts))
@@ -315,10 +315,11 @@ def _key_without(key: str, texts: Sequence[str]) -> str:
     return key
 
 
-def _shared(one: str, other: str) -> int:
-    """Return how many characters both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+def shared(
+    one: Sequence[Any], other: Sequence[Any], differ: Callable[[Any, Any], bool] = ne
+) -> int:
+    """Return how many items both begin with."""
+    return next(compress(count(), map(differ, one, other)), min(len(one), len(other)))
 
 
 def texts_after_redaction(records: Sequence[Record], texts: Sequence[str]) -> list[Record]:
@@ -326,9 +327,8 @@ def texts_after_redaction(records: Sequence[Record], texts: Sequence[str]) -> li
     format = records[0].content["format"]  # noqa: A001
     more = []
     for record in records:
-        if record.kind is not Kind.ENTRY:
-            continue
-        for text in _texts_of(record.content["entry"], format):
+        said = _texts_of(record, format) if record.kind is Kind.ENTRY else []
+        for text in said:
             after = redacted(text, texts)
             if after != text:
                 content = {"handle": handle_of_text(text), "text": after}
@@ -336,7 +336,6 @@ def texts_after_redaction(records: Sequence[Record], texts: Sequence[str]) -> li
     return more
 
 
-def _texts_of(entry: Any, format: str) -> Iterator[str]:  # noqa: A002  the field's word
-    for message in formats.parse([entry], format).messages:
-        for piece in message.pieces:
-            yield piece.text
+def _texts_of(entry: Record, format: str) -> list[str]:  # noqa: A002  the field's word
+    messages = formats.parse([entry.content["entry"]], format).messages
+    return [piece.text for message in messages for piece in message.pieces]

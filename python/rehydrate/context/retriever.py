@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.locks import ForkSafeLock
@@ -20,23 +21,17 @@ from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.sources import (
-    as_list,
-    is_memory,
-    memory_numbers,
-    numbered,
-    sources_of,
-)
+from rehydrate.prompt.sources import as_list, is_memory, memory_numbers, numbered, sources_of
 from rehydrate.prompt.sources.conversation import PartlyShown, conversation, cut_parts, message_text
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
-from rehydrate.prompt.splicing import HEADING_TOKENS
+from rehydrate.prompt.splicing import HEADING_TOKENS, Spliced
 
 if TYPE_CHECKING:
     from rehydrate.context.context import Context
     from rehydrate.context.log import Log
-    from rehydrate.context.thread import ModelView
+    from rehydrate.formats.calls import ToolCall
     from rehydrate.memory.memory import Memory
     from rehydrate.prompt.sources import Given
 
@@ -52,7 +47,7 @@ EXCERPT_SHARE = 0.25
 MIN_EXCERPT_TOKENS = 400
 """Less could not show a match and the lines around it."""
 MAX_PASSAGES = 2
-"""Wholes whose passages are kept for the next query of fetch_whole."""
+"""Texts whose passages are kept for the next query of fetch_whole."""
 _FIND_AGAIN = ("semantic", "temporal", "knowledge", "conversation", "history")
 """Sources that find the rest of what they brought when they are asked again."""
 _HOT = "hot"
@@ -63,15 +58,16 @@ _KINDS = ("conversation", "temporal", "semantic", "knowledge", "function")
 
 
 class Retriever:
-    """The sources of one conversation: itself, and those that its context was given."""
+    """The sources of one conversation, itself and those that its context was given; what its model
+    sees of them, and what an answer may cost."""
 
     def __init__(
         self,
         context: Context,
-        view: ModelView,
         more: Given,
         budget_tokens: int,
         timeout: float | None,
+        timezone: tzinfo,
     ) -> None:
         """Collect the sources of the context and ``more``; nothing is asked yet.
 
@@ -79,15 +75,24 @@ class Retriever:
         without one.
         """
         self._context = context
-        self._view = view
         self._timeout = timeout
+        self.timezone = timezone
+        self.view = view = context._model_view
+        self.originals = context.originals
+        self.remainders = view.thread.remainders
+        """What answers had no room for."""
+        self.max_tokens = budget_tokens - ANSWER_WORDS_TOKENS
+        """The limit for the items of any answer, however empty the turn is."""
         given, namespace = as_list(context.sources), context.request.namespace
         given += [one for one in as_list(more) if one not in given]
         each = [_within(one, namespace) for one in given]
-        read = [_within(_memory_of(one), namespace) for one in each]
-        self.memories: list[Memory] = [one for one in read if _has_namespace(one)]
+        read = [one.memory if isinstance(one, HydrationSource) else one for one in each]
+        self.memories: list[Memory] = [
+            one
+            for one in (_within(one, namespace) for one in read)
+            if is_memory(one) and one.namespace is not None
+        ]
         """Those within a namespace: what they hold can be read by its handle."""
-        answer_tokens = budget_tokens - ANSWER_WORDS_TOKENS
         sources = [
             conversation(
                 view.left_out,
@@ -102,8 +107,8 @@ class Retriever:
                 handle_of=self._handle_of,
                 visible_text=view.text,
                 lookup_tools=LOOKUPS,
-                max_tokens=excerpt_tokens(answer_tokens),
-                whole_tokens=answer_tokens,
+                max_tokens=excerpt_tokens(self.max_tokens),
+                whole_tokens=self.max_tokens,
             ),
         ]
         log = view.thread.log
@@ -120,13 +125,36 @@ class Retriever:
             )
         numbers = memory_numbers(each)
         for one in each:
-            sources += _of_memory(one, numbers[id(one)]) if is_memory(one) else sources_of(one)
-        self._passages: OrderedDict[str, tuple[str, Passages]] = OrderedDict()
+            if is_memory(one):
+                number = numbers[id(one)]
+                name = numbered("semantic", number)
+                sources += [
+                    temporal(one, name=numbered("temporal", number)),
+                    semantic(one, name=name, limit=MEMORY_LIMIT, whole=True),
+                ]
+            else:
+                sources += sources_of(one)
         self._sections: dict[str, tuple[Section, tuple[PartlyShown, ...]]] = {}
-        self._sources = _with_unique_names(sources)
-        for source in self._sources:
-            if source.needs_namespace and not namespace:
-                raise MissingNamespaceError(source.name)
+        self._sources: list[HydrationSource] = []
+        times: Counter[str] = Counter()
+        for source in sources:  # a second one of a name gets a number
+            times[source.name] += 1
+            name = numbered(source.name, times[source.name])
+            named = source if name == source.name else replace(source, name=name)
+            if named.needs_namespace and not namespace:
+                raise MissingNamespaceError(named.name)
+            self._sources.append(named)
+        self.passages_of = lru_cache(MAX_PASSAGES)(lambda text: Passages([(text, "")]))
+        """The passages of a text, ready for a query."""
+
+    @property
+    def room_tokens(self) -> int:
+        """The limit for the items of the next answer."""
+        return min(self.max_tokens, self.view.room_tokens() - ANSWER_WORDS_TOKENS)
+
+    def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
+        """Take into the running prompt what is new and fits."""
+        return self.view.splice(call.id, found, self.max_tokens)
 
     @property
     def kinds(self) -> list[str]:
@@ -148,7 +176,7 @@ class Retriever:
         if _NUMBER.fullmatch(handle):
             return self._message(handle, int(handle[1:])), "conversation"
         try:
-            return self._context.originals.get(handle), "original"
+            return self.originals.get(handle), "original"
         except UnknownHandleError as error:
             unknown = error
         for memory in self.memories:
@@ -158,19 +186,9 @@ class Retriever:
                 continue
         raise unknown
 
-    def passages_of(self, handle: str, text: str) -> Passages:
-        """Return the passages of a whole, ready for a query; those of the last handles are kept."""
-        kept = self._passages.get(handle)
-        if kept is None or kept[0] != text:
-            kept = self._passages[handle] = text, Passages([(text, "")])
-        self._passages.move_to_end(handle)
-        while len(self._passages) > MAX_PASSAGES:
-            self._passages.popitem(last=False)
-        return kept[1]
-
     def _message(self, handle: str, index: int) -> str:
         """Return the text of the message at an index; a call comes with its results."""
-        history, _ = self._view.left_out()
+        history, _ = self.view.left_out()
         units = history.conversation.units
         unit = next((u for u in units if index in map(history.entry_index, u.members)), None)
         if unit is None:
@@ -180,12 +198,12 @@ class Retriever:
     def _partly_shown(self) -> list[PartlyShown]:
         """Return the partly shown texts of entries, and of sections no source would find again."""
         ir = self._context.ir
-        found = list(self._view.partly_shown())
+        found = list(self.view.partly_shown())
         if ir is None:
             return found
         known, self._sections = self._sections, {}
         for section in ir.sections:
-            kind = _kind_of_source(section)
+            kind = section.provenance.source.partition(" ")[0]  # without the number of a second one
             if kind == _HOT or (section.handle is not None and kind not in _FIND_AGAIN):
                 before = known.get(section.id)
                 is_same = before is not None and before[0] is section
@@ -218,14 +236,13 @@ class Retriever:
 
     def _handle_of(self, text: PartlyShown) -> str | None:
         """Return a handle of the whole, kept now if it was not; None where nothing can keep it."""
-        originals = self._context.originals
         try:
             if text.handle is not None:
                 self.whole(text.handle)
             else:
-                text.handle = originals.put(text.text)
+                text.handle = self.originals.put(text.text)
         except UnknownHandleError:  # it had to make room
-            text.handle = originals.put(text.text)
+            text.handle = self.originals.put(text.text)
         except Exception:  # the match is answered all the same
             return None
         return text.handle
@@ -306,44 +323,11 @@ def excerpt_tokens(answer_tokens: int) -> int:
     return max(share, min(answer_tokens - HEADING_TOKENS, MIN_EXCERPT_TOKENS))
 
 
-def _kind_of_source(section: Section) -> str:
-    """Return the name of a section's source, without the number of a second one."""
-    return section.provenance.source.partition(" ")[0]
-
-
 def _kind(source: HydrationSource) -> str:
     return source.kind or "function"
-
-
-def _of_memory(memory: Memory, number: int) -> list[HydrationSource]:
-    name = numbered("semantic", number)
-    return [
-        temporal(memory, name=numbered("temporal", number)),
-        semantic(memory, name=name, limit=MEMORY_LIMIT, whole=True),
-    ]
-
-
-def _with_unique_names(sources: Iterable[HydrationSource]) -> list[HydrationSource]:
-    """Return the sources; a second one of a name gets a number."""
-    times: Counter[str] = Counter()
-    named = []
-    for source in sources:
-        times[source.name] += 1
-        name = numbered(source.name, times[source.name])
-        named.append(source if name == source.name else replace(source, name=name))
-    return named
-
-
-def _memory_of(given: Any) -> Any:
-    """Return the memory that a source reads."""
-    return given.memory if isinstance(given, HydrationSource) else given
 
 
 def _within(given: Any, namespace: str) -> Any:
     """Return a memory without a namespace within this one; anything else as it is."""
     is_open = namespace and is_memory(given) and given.namespace is None
     return given.within(namespace) if is_open else given
-
-
-def _has_namespace(given: Any) -> bool:
-    return is_memory(given) and given.namespace is not None

@@ -217,6 +217,6 @@ def _sent_again(
     ir: PromptIR, sent: dict[str, Any], render_cache: RenderCache
 ) -> CompiledPrompt | None:
     """Return the prompt that was sent; None where it does not come out byte for byte."""
-    target = Target(sent["provider"], sent["model"], render_cache=render_cache)
+    target = Target(sent["provider"], sent["model"], thinking="keep", render_cache=render_cache)
     rendered = render_prompt(ir, target, ir.history)
     return replace(rendered, ir=ir) if digest_of(rendered) == sent["digest"] else None

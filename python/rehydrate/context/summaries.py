@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rehydrate import formats
+from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.context_store.cues import CHANGES
 from rehydrate.context.context_store.operations import PERMANENT, Item, Status
-from rehydrate.context.context_store.rendering import SUMMARY, WORD_FOR_WORD, is_changed, within
+from rehydrate.context.context_store.rendering import SUMMARY, WORD_FOR_WORD, within
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
-from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider, Unit
 from rehydrate.prompt.counting import counted_sections, entry_tokens
 from rehydrate.prompt.entries import History
@@ -41,16 +41,15 @@ def first_kept(history: History, keep_last: int, least_tokens: int = 0) -> int |
     """
     units = history.conversation.units
     position = None
-    for can_begin in (begins_user_turn, _begins_step):
+    for can_begin in (begins_user_turn, lambda unit: unit.role == "assistant"):
         if position is None:
             position = tail_start(units, keep_last, can_begin, history.tokens, least_tokens)
     if position is None:
         return None
     before = units[:position]
     bound = set(history.conversation.bound)
-    if not any(not unit.is_system for unit in before):
-        return None
-    if any(member in bound for unit in before for member in unit.members):
+    is_bound = any(member in bound for unit in before for member in unit.members)
+    if is_bound or all(unit.is_system for unit in before):
         return None
     return history.entry_index(units[position].members[0])
 
@@ -80,10 +79,6 @@ def tail_start(
 def begins_user_turn(unit: Unit) -> bool:
     """Return whether a unit begins with what the user says."""
     return unit.is_user_turn and unit.opens_with_user
-
-
-def _begins_step(unit: Unit) -> bool:
-    return unit.role == "assistant"
 
 
 def is_summary(section: Section) -> bool:
@@ -130,11 +125,7 @@ def swapped(
         for message in shown.rows.messages
         if message.role == "system"
     }
-    kept = [
-        position
-        for position, index in enumerate(shown.indices)
-        if index >= until or index in system
-    ]
+    kept = [n for n, index in enumerate(shown.indices) if index >= until or index in system]
     history = shown.select(kept)
     # What was shortened refers to what goes.
     history = entries.with_texts_of(history.indices, history)
@@ -154,13 +145,11 @@ def swapped(
             made.append(_section(ADDED_ID, summary.text, title, turn))
     made[0] = replace(made[0], metadata={**made[0].metadata, _UNTIL: until})
     made = counted_sections(made)
+    static = [each for each in sections if each.is_static]
+    others = [each for each in sections if not each.is_static]
     return ir.replace(
         history=history,
-        sections=(
-            *[each for each in sections if each.is_static],
-            *made,
-            *[each for each in sections if not each.is_static],
-        ),
+        sections=(*static, *made, *others),
         late_bound=_answered(ir, history),
         breakpoints=(),
     )
@@ -232,8 +221,7 @@ def compact_history(
     ## User Preferences
     - Always use tabs. (#0)
     """
-    if type(keep_last) is not int or keep_last < 0:
-        raise InvalidArgumentError(f"keep_last is {keep_last!r}; pass a whole number from 0 up")
+    check_whole("keep_last", keep_last)
     entries = list(messages)
     conversation, read = formats.read(tuple(entries), format)
     name = conversation.format
@@ -270,10 +258,10 @@ def _acknowledged(format: str) -> Any:  # noqa: A002
         from langchain_core.messages import AIMessage
 
         return AIMessage(_ACKNOWLEDGED)
+    message: dict[str, Any] = {"role": "assistant", "content": _ACKNOWLEDGED}
     if format == "openai_responses":
         content = [{"type": "output_text", "text": _ACKNOWLEDGED, "annotations": []}]
-        return {"type": "message", "role": "assistant", "content": content}
-    message = {"role": "assistant", "content": _ACKNOWLEDGED}
+        return {"type": "message", **message, "content": content}
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}
     return {"type": "assistant", "message": message} if format == "claude_code" else message
@@ -343,7 +331,7 @@ def verified(
         )
     )
     flat_summary = " ".join(summary.split())
-    missing = tuple(item for item in items if _must_stay(item) and not _holds(flat_summary, item))
+    missing = [item for item in items if _must_stay(item) and item.flat not in flat_summary]
     parts = []
     if invented:
         names = ", ".join(invented[:MAX_MARKED])
@@ -360,19 +348,12 @@ def verified(
 def _must_stay(item: Item) -> bool:
     if item.status is not Status.LIVE:
         return False
-    if item.kind == "file":
-        return is_changed(item)
-    return item.heading in PERMANENT
-
-
-def _holds(summary: str, item: Item) -> bool:
-    return " ".join(item.text.split()) in summary
+    return item.is_changed if item.kind == "file" else item.heading in PERMANENT
 
 
 def _line(item: Item) -> str:
     uses = "".join(f" {use} #{entry}" for use, entry in item.uses if use in CHANGES)
-    text = " ".join(item.text.split())
-    return f"- {item.kind}: {text}{uses or f' ({item.span.handle})'}"
+    return f"- {item.kind}: {item.flat}{uses or f' ({item.span.handle})'}"
 
 
 LONGEST = 4

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rehydrate._concurrency.hybrid_lock import HybridLock
+from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting, was_pruned
-from rehydrate.context.log import Remainders
+from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting
+from rehydrate.context.log import Remainders, Snapshot
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.splicing import Spliced, VisibleText, late_tokens, splice, visible_items
 
@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from rehydrate.messages import Provider
     from rehydrate.prompt.request import Budget
     from rehydrate.prompt.sources.conversation import PartlyShown
-
-
-class Snapshot(NamedTuple):
-    """A thread as it was before a prompt."""
-
-    entries: int
-    """How many there were."""
-    state: PromptState
-    waiting: Waiting
-    store: tuple[int, int]
-    log: LogMark | None
 
 
 class PromptCall:
@@ -53,7 +42,7 @@ class PromptCall:
 
     def __init__(self) -> None:
         """Its caller waits; it has not begun."""
-        self.before: Snapshot | None = None
+        self.before: tuple[Snapshot, LogMark | None] | None = None
         self.is_given_up = False
 
 
@@ -78,19 +67,6 @@ class Thread:
     does any change that its `log` cannot write, where it has one.
     """
 
-    __slots__ = (
-        "_last_call",
-        "_left_out",
-        "entries",
-        "lock",
-        "log",
-        "remainders",
-        "state",
-        "store",
-        "tool_handler",
-        "waiting",
-    )
-
     def __init__(
         self,
         entries: Entries,
@@ -112,14 +88,11 @@ class Thread:
         self.store = store or ContextStore()
         self.tool_handler: ToolHandler | None = None
         self.log: Log | None = None
+        """Where every change is written; it has all there was when it was set."""
         self._left_out: tuple[int, tuple[History, list[datetime]]] | None = None
         """What prompts since a compaction do not show, and the number of that compaction."""
         self._last_call: PromptCall | None = None
         """The last change, where it was a call of `prompt`."""
-
-    def write_to(self, log: Log) -> None:
-        """Have every change from now on written to a log, which has all there is now."""
-        self.log = log
 
     # Changes, and a way back
 
@@ -139,7 +112,7 @@ class Thread:
             yield
 
     @contextmanager
-    def change(self, *, ends_turn: bool = False) -> Iterator[Snapshot]:
+    def change(self, *, ends_turn: bool = False) -> Iterator[tuple[Snapshot, LogMark | None]]:
         """Change the thread; whatever the block or its log raises, it is as it was before.
 
         The log writes the change at once where it writes each of them, or the change ``ends_turn``.
@@ -147,9 +120,9 @@ class Thread:
         self.settle()
         log = self.log
         mark = None if log is None else log.mark
-        before = Snapshot(len(self.entries), self.state, self.waiting, self.store.mark(), mark)
+        before = Snapshot.of(self)
         try:
-            yield before
+            yield before, mark
             if log is not None and (ends_turn or log.saves_entries):
                 if ends_turn:
                     self.update_store()
@@ -163,10 +136,11 @@ class Thread:
 
     def undo_abandoned(self) -> None:
         """Restore what was before the last prompt, where nobody received that prompt."""
-        before = self._before_abandoned()
-        if before is not None:
-            if self.log is not None and before.log is not None:
-                self.log.undo(before.log)
+        abandoned = self._before_abandoned()
+        if abandoned is not None:
+            before, mark = abandoned
+            if self.log is not None and mark is not None:
+                self.log.undo(mark)
             self._last_call = None
             self._restore(before)
 
@@ -182,7 +156,7 @@ class Thread:
         if start < end:
             self.store.update(self.entries.since(start).numbered_messages, end)
 
-    def _before_abandoned(self) -> Snapshot | None:
+    def _before_abandoned(self) -> tuple[Snapshot, LogMark | None] | None:
         call = self._last_call
         return call.before if call is not None and call.is_given_up else None
 
@@ -276,18 +250,12 @@ class Thread:
         """All sections that wait."""
         return [section for sections in self.waiting.values() for section in sections]
 
-    @property
-    def waiting_tokens(self) -> int:
-        """Their tokens, with the words of each answer."""
-        words = ANSWER_WORDS_TOKENS * len(self.waiting)
-        return sum(map(late_tokens, self.waiting_sections)) + words
-
     # Entries
 
     def history(self) -> list[Any]:
         """Return all entries. It takes no lock, so it answers while a prompt is made."""
         before = self._before_abandoned()
-        return self.entries.all(None if before is None else before.entries)
+        return self.entries.all(None if before is None else before[0].entries)
 
     def shown_indices(self) -> list[int]:
         """Return the indices of the entries the model sees, with those since its last prompt."""
@@ -317,20 +285,13 @@ class ModelView:
     One for each `Context`; any number of threads may use it.
     """
 
-    __slots__ = ("_budget", "_last", "_partly_shown", "_provider", "_thread")
-
     def __init__(self, thread: Thread, provider: Provider, budget: Callable[[], Budget]) -> None:
         """Read and extend this thread, within the budget of its next prompt."""
-        self._thread = thread
+        self.thread = thread
         self._provider = provider
         self._budget = budget
         self._last: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
         self._partly_shown = PartlyShownTexts()
-
-    @property
-    def thread(self) -> Thread:
-        """The thread, to be read."""
-        return self._thread
 
     def splice(self, tool_call_id: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
         """Take what was found for a tool call into the running turn.
@@ -340,7 +301,7 @@ class ModelView:
         into the result of the call and adds that to the context; the next prompt's IR has them in
         `late_bound`.
         """
-        thread = self._thread
+        thread = self.thread
         with thread.lock, thread.change():
             spliced = splice(
                 found,
@@ -355,42 +316,42 @@ class ModelView:
 
     def unsplice(self, tool_call_id: str, sections: Sequence[Section] | None = None) -> None:
         """Take back these sections, or all, of a call whose result nobody waits for any more."""
-        with self._thread.lock, self._thread.change():
-            self._thread.give_up(tool_call_id, sections)
+        with self.thread.lock, self.thread.change():
+            self.thread.give_up(tool_call_id, sections)
 
     def text(self) -> VisibleText:
         """Return everything that the model sees, as one text."""
-        with self._thread.reading():
+        with self.thread.reading():
             messages = self._messages()
             sections = VisibleText.of([str(each.content) for each in self._sections()])
-            text = f"{messages.text}\n{sections.text}"
-            return VisibleText(text, messages.lines | sections.lines)
+        return VisibleText(f"{messages.text}\n{sections.text}", messages.lines | sections.lines)
 
     def items(self) -> frozenset[str]:
         """Return the ids of what the model sees whole (`Provenance.items`), entries among them."""
-        with self._thread.reading():
+        with self.thread.reading():
             return self._items()
 
     def partly_shown(self) -> tuple[PartlyShown, ...]:
         """Return the texts of entries of which the last prompt shows only a part: capped results,
         and repetitions that became a reference."""
-        with self._thread.reading():
-            ir = self._thread.state.ir
-            return () if ir is None else self._partly_shown.of(ir.history, self._thread.entries)
+        with self.thread.reading():
+            ir = self.thread.state.ir
+            return () if ir is None else self._partly_shown.of(ir.history, self.thread.entries)
 
     def left_out(self) -> tuple[History, list[datetime]]:
         """Return the entries that the last prompt does not show, and when each was said."""
-        with self._thread.reading():
-            return self._thread.left_out()
+        with self.thread.reading():
+            return self.thread.left_out()
 
     def room_tokens(self) -> int:
         """Return what an answer may bring into the running turn, within the job's limit."""
-        with self._thread.reading():
+        with self.thread.reading():
             return self._room_tokens()
 
     def _room_tokens(self) -> int:
-        thread, budget = self._thread, self._budget()
-        state, waiting = thread.state, thread.waiting_tokens
+        thread, budget = self.thread, self._budget()
+        state, words = thread.state, ANSWER_WORDS_TOKENS * len(thread.waiting)
+        waiting = sum(map(late_tokens, thread.waiting_sections)) + words
         added = thread.entries.tokens_since(state.seen) + waiting
         shown = 0 if state.ir is None else prompt_tokens(state.ir)
         used = shown + added + _REPLY_RESERVE_TOKENS
@@ -405,16 +366,16 @@ class ModelView:
         return max(left, 0)
 
     def _items(self) -> frozenset[str]:
-        items = visible_items(self._thread.state.shown, self._thread.waiting_sections)
-        return items.union(map(EntryId.of, self._thread.shown_indices()))
+        items = visible_items(self.thread.state.shown, self.thread.waiting_sections)
+        return items.union(map(EntryId.of, self.thread.shown_indices()))
 
     def _messages(self) -> VisibleText:
         """Return the text of the messages in the last prompt; it is joined once a prompt."""
-        history = self._thread.state.shown.history
+        history = self.thread.state.shown.history
         if self._last[0] is not history:
             self._last = history, VisibleText.of([each.text for each in history.messages])
         return self._last[1]
 
     def _sections(self) -> tuple[Section, ...]:
-        ir = self._thread.state.shown
-        return (*ir.sections, *ir.late_bound, *self._thread.waiting_sections)
+        ir = self.thread.state.shown
+        return (*ir.sections, *ir.late_bound, *self.thread.waiting_sections)

@@ -9,8 +9,8 @@ from os import PathLike
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 
-from rehydrate._check import check_choice, check_type, refuse_copy
-from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
+from rehydrate._concurrency.async_wrappers import Closing, stored
 from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.context.records import (
     Kind,
@@ -64,7 +64,7 @@ class StoredConversation(NamedTuple):
     """Its context store, as of the last entry."""
 
 
-class Threads:
+class Threads(Closing):
     """The threads of one file or server, which may be a memory's too, for any number of contexts.
 
     A context that is made with ``threads=`` and ``thread=`` begins where that thread ended, also
@@ -143,34 +143,32 @@ class Threads:
         self, thread: str, *, namespace: str | None = None
     ) -> builtins.list[tuple[datetime, object]]:
         """Return the entries of a thread, each with its time; raises UnknownThreadError."""
-        return [
-            (moment_of(int(record.time * 1e3)), record.content["entry"])
-            for record in self._records(thread, namespace, "history")
-            if record.kind is Kind.ENTRY
-        ]
+        read = self.stored_thread(thread, namespace, "history")
+        return [(moment_of(int(each.time * 1e3)), each.entry) for each in read.entries]
 
     def read(self, thread: str, *, namespace: str | None = None) -> StoredConversation:
         """Return a thread with its entries and its context store; raises UnknownThreadError."""
-        records = self._records(thread, namespace, "read")
-        entries = [record for record in records if record.kind is Kind.ENTRY]
-        read, store = Stored.of(records).entries_and_store()
+        stored = self.stored_thread(thread, namespace, "read")
         return StoredConversation(
-            tuple([record.content["entry"] for record in entries]),
-            tuple([moment_of(int(record.time * 1e3)) for record in entries]),
-            read.format,
-            store,
+            tuple([each.entry for each in stored.entries]),
+            tuple([moment_of(int(each.time * 1e3)) for each in stored.entries]),
+            stored.format,
+            stored.entries_and_store()[1],
         )
 
     def store(self, thread: str, *, namespace: str | None = None) -> ContextStore:
         """Return the context store of a thread, as of its last entry; raises UnknownThreadError."""
-        return Stored.of(self._records(thread, namespace, "store")).entries_and_store()[1]
+        return self.stored_thread(thread, namespace, "store").entries_and_store()[1]
 
     def render_store(self, thread: str, budget_tokens: int, *, namespace: str | None = None) -> str:
         """Return the context store of a thread as markdown, with names from all its entries."""
-        records = self._records(thread, namespace, "render_store")
-        entries, store = Stored.of(records).entries_and_store()
+        entries, store = self.stored_thread(thread, namespace, "render_store").entries_and_store()
         whole = entries.at_indices(range(len(entries)))
         return store.render(budget_tokens, conversation=whole.conversation)
+
+    def stored_thread(self, thread: str, namespace: str | None, call: str) -> Stored:
+        """Return what the records of a thread say; raises UnknownThreadError."""
+        return Stored.of(self._records(thread, namespace, call))
 
     def keep(
         self,
@@ -203,11 +201,10 @@ class Threads:
             rows = [record.row for record in records]
             try:
                 self.native.append_records(where, thread, known, rows)
+                break
             except StoreConflictError:  # another process was quicker
                 if attempt == _KEEP_ATTEMPTS - 1:
                     raise
-            else:
-                break
         return handle
 
     def fork(
@@ -225,10 +222,7 @@ class Threads:
         """
         records = self._records(thread, namespace, "fork")
         if entries is not None:
-            if type(entries) is not int or entries < 0:
-                raise InvalidArgumentError(
-                    f"entries is {entries!r}; pass a whole number from 0 up, or leave it out"
-                )
+            check_whole("entries", entries, or_none=True)
             records = first_entries(records, entries)
         first = records[0].content
         begun = header(first["format"], forked_from=thread, at=entries)
@@ -316,14 +310,6 @@ class Threads:
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: one store has one owner."""
         refuse_copy("a Threads store", "pass its path and open it there")
-
-    def __enter__(self) -> Self:
-        """Return it; leaving the block closes it."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Close it."""
-        self.close()
 
     def _records(self, thread: str, namespace: str | None, call: str) -> builtins.list[Record]:
         where = self.namespace_for(namespace, call)

@@ -13,12 +13,8 @@ from rehydrate import formats
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store.operations import Heading, Item, Operation
-from rehydrate.context.context_store.proposals import (
-    Proposal,
-    ProposalRequest,
-    read_answer,
-    transcript,
-)
+from rehydrate.context.context_store.proposals import Proposal, ProposalRequest, read_answer
+from rehydrate.context.context_store.rendering import fenced, lines_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import user_message
 from rehydrate.prompt.compiler import compile as compile_ir
@@ -137,7 +133,7 @@ def summary_prompt(request: SummaryRequest) -> str:
     return INSTRUCTIONS.format(
         max_tokens=request.max_tokens,
         store=request.store or "(nothing)",
-        transcript=transcript(messages, before=before),
+        transcript=fenced("conversation", [*before, *lines_of(messages)]),
     )
 
 
@@ -198,7 +194,7 @@ def writer_of(given: Any) -> Write | None:
     if is_model(given):
         return lambda request: reply_text(given, summary_prompt(request))
     if callable(given):
-        return lambda request: _written_by(given, request)
+        return partial(_written_by, given)
     raise InvalidArgumentError(
         f"writer is of type {type(given).__name__}; pass a model, a function of the messages, what "
         "has write(request), or None for the context store by itself"
@@ -230,13 +226,13 @@ class Job:
     def __init__(self, until: int) -> None:
         """Begin now."""
         self.until = until
-        self.started = time.perf_counter()
+        self._started = time.perf_counter()
         self.done = Event()
 
     @property
     def elapsed_ms(self) -> float:
         """The time since it began."""
-        return (time.perf_counter() - self.started) * 1e3
+        return (time.perf_counter() - self._started) * 1e3
 
 
 class ProposalJob(Job):

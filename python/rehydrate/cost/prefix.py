@@ -93,51 +93,38 @@ def prefix_report(
     0 of 950 tokens are shared: system block rules changed, 50 tokens are written again ($0.0002)
     """
     before, after = segments_of(previous), segments_of(current)
-    shared = 0 if _is_other_model(previous, current) else shared_segments(before, after)
+    is_other_model = _is_other_model(previous, current)
+    shared = 0 if is_other_model else shared_segments(before, after)
     extends = shared == len(before)
     shared_tokens = tokens_of(before[:shared])
-    previous_tokens = shared_tokens + tokens_of(before[shared:])
-    current_tokens = tokens_of(after)
-    rewritten = 0 if extends else _rewritten(before[shared:], after[shared:])
-    if price is None:
-        price = _price(model, current)
+    broke, rewritten, cost = None, 0, None
+    if not extends:
+        was, now = before[shared:], after[shared:]
+        why: Why = "other model" if is_other_model else _why(was, now)
+        segment = now[0] if why == "inserted" else was[0]
+        broke = Break(segment.id, segment.kind, why)
+        had = Counter([each.digest for each in was])
+        for each in now:  # what both have, each as often as both have it
+            if had[each.digest] > 0:
+                had[each.digest] -= 1
+                rewritten += each.tokens
+    price = _price(model, current) if price is None else price
+    if price is not None:
+        share = max(price.write_share(ttl) - price.read, 0.0)
+        cost = share * price.input * rewritten / MILLION
     last = len(before) - 1
     last_kept = next((index for index in range(last, -1, -1) if before[index].breakpoint), last)
     return PrefixReport(
         shared_tokens,
         shared,
-        previous_tokens,
-        current_tokens,
+        shared_tokens + tokens_of(before[shared:]),
+        tokens_of(after),
         extends,
         shared > last_kept,
-        None if extends else _break(previous, current, shared),
+        broke,
         rewritten,
-        None
-        if price is None
-        else max(price.write_share(ttl) - price.read, 0.0) * price.input * rewritten / MILLION,
+        cost,
     )
-
-
-def _rewritten(before: Sequence[Segment], after: Sequence[Segment]) -> int:
-    """Return the tokens that both rests have, each as often as both have it."""
-    had = Counter([segment.digest for segment in before])
-    tokens = 0
-    for segment in after:
-        if had[segment.digest] > 0:
-            had[segment.digest] -= 1
-            tokens += segment.tokens
-    return tokens
-
-
-def _break(
-    previous: CompiledPrompt | Sequence[Segment],
-    current: CompiledPrompt | Sequence[Segment],
-    shared: int,
-) -> Break:
-    before, after = segments_of(previous)[shared:], segments_of(current)[shared:]
-    why: Why = "other model" if _is_other_model(previous, current) else _why(before, after)
-    segment = after[0] if why == "inserted" else before[0]
-    return Break(segment.id, segment.kind, why)
 
 
 def _why(before: Sequence[Segment], after: Sequence[Segment]) -> Why:
@@ -165,9 +152,8 @@ def _is_other_model(
 ) -> bool:
     if not (isinstance(previous, CompiledPrompt) and isinstance(current, CompiledPrompt)):
         return False
-    if previous.provider != current.provider:
-        return True
-    return bool(previous.model and current.model and previous.model != current.model)
+    names = {previous.model, current.model} - {""}
+    return previous.provider != current.provider or len(names) > 1
 
 
 def _price(model: str, current: CompiledPrompt | Sequence[Segment]) -> Price | None:

@@ -56,7 +56,8 @@ class Price:
 
     def write_share(self, ttl: Ttl) -> float:
         """Share of the input price for a token that is cached for this time."""
-        return self.write_1h if check_ttl(ttl) == "1h" else self.write
+        check_ttl(ttl)
+        return self.write_1h if ttl == "1h" else self.write
 
 
 def _openai(input: float, output: float, read: float) -> Price:  # noqa: A002  the field's word
@@ -151,10 +152,9 @@ def minimum_prefix(model: str) -> int:
     return USUAL_MINIMUM_PREFIX if row_name is None else MINIMUM_PREFIX[row_name]
 
 
-def check_ttl(ttl: str) -> str:
-    """Return the time to live; raises InvalidArgumentError for any other than the two."""
+def check_ttl(ttl: str) -> None:
+    """Raise InvalidArgumentError for any other time to live than the two."""
     check_choice("ttl", ttl, TTL_SECONDS)
-    return ttl
 
 
 MILLION = 1_000_000

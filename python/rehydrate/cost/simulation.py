@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from rehydrate._check import check_list, check_whole
@@ -120,7 +120,8 @@ def simulate(
     model = model or next((p.model for p in prompts if isinstance(p, CompiledPrompt)), "")
     price = price or price_of(model)
     minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
-    cache = PromptCache(price, check_ttl(ttl), minimum)
+    check_ttl(ttl)
+    cache = PromptCache(price, ttl, minimum)
     waits = _each("gaps", gaps, max(len(prompts) - 1, 0))
     outputs = _each("output_tokens", output_tokens, len(prompts))
     turns = tuple(
@@ -154,7 +155,7 @@ class _Prefix(NamedTuple):
 class PromptCache:
     """A provider's cache of the prompts that it was sent."""
 
-    def __init__(self, price: Price, ttl: str, minimum: int) -> None:
+    def __init__(self, price: Price, ttl: Ttl, minimum: int) -> None:
         """Take the price's rules, the time to live, and the shortest prefix it keeps."""
         self._price = price
         self._ttl = ttl
@@ -168,30 +169,21 @@ class PromptCache:
     def send(self, segments: Sequence[Segment], after: float) -> Usage:
         """Return the usage of a prompt sent `after` seconds; the cache keeps it from now on."""
         self._now += after
-        prefixes = self._prefixes(segments)
-        return (
-            self._send_automatic(prefixes)
-            if self._price.automatic
-            else self._send_marked(prefixes, segments)
-        )
-
-    def _prefixes(self, segments: Sequence[Segment]) -> list[_Prefix]:
-        node = -1
-        nodes = self._nodes
-        numbers = []
+        prefixes: list[_Prefix] = []
+        prefix = _Prefix(-1, 0, 0)
         for segment in segments:
-            node = nodes.setdefault((node, segment.digest), len(nodes))
-            numbers.append(node)
-        return list(
-            map(
-                _Prefix,
-                numbers,
-                accumulate([segment.tokens for segment in segments]),
-                accumulate([segment.blocks for segment in segments]),
-            )
-        )
+            node = self._nodes.setdefault((prefix.node, segment.digest), len(self._nodes))
+            prefix = _Prefix(node, prefix.tokens + segment.tokens, prefix.blocks + segment.blocks)
+            prefixes.append(prefix)
+        if self._price.automatic:
+            read, written = self._send_automatic(prefixes)
+        else:
+            read, written = self._send_marked(prefixes, segments)
+        by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
+        return Usage(read, *by_ttl, prefix.tokens - read - written)
 
-    def _send_marked(self, prefixes: list[_Prefix], segments: Sequence[Segment]) -> Usage:
+    def _send_marked(self, prefixes: list[_Prefix], segments: Sequence[Segment]) -> tuple[int, int]:
+        """Return the tokens that were read and written."""
         marked = [index for index, segment in enumerate(segments) if segment.breakpoint]
         if len(marked) > MAX_BREAKPOINTS:
             raise InvalidArgumentError(
@@ -200,14 +192,9 @@ class PromptCache:
             )
         marked = [index for index in marked if prefixes[index].tokens >= self._minimum]
         found = max([self._found_from(prefixes, index) for index in marked], default=-1)
-        used = [prefixes[index] for index in {*marked, found} if index >= 0]
-        self._keep(used)
-        total = prefixes[-1].tokens if prefixes else 0
+        self._keep([prefixes[index] for index in {*marked, found} if index >= 0])
         read = prefixes[found].tokens if found >= 0 else 0
-        written = max(prefixes[marked[-1]].tokens - read, 0) if marked else 0
-        if self._ttl == "1h":
-            return Usage(read, 0, written, total - read - written)
-        return Usage(read, written, 0, total - read - written)
+        return read, max(prefixes[marked[-1]].tokens - read, 0) if marked else 0
 
     def _found_from(self, prefixes: list[_Prefix], index: int) -> int:
         """Return the end of the longest cached prefix within reach of a breakpoint; -1 for none."""
@@ -218,23 +205,15 @@ class PromptCache:
             index -= 1
         return -1
 
-    def _send_automatic(self, prefixes: list[_Prefix]) -> Usage:
-        total = prefixes[-1].tokens if prefixes else 0
-        shared = 0
-        for prefix in prefixes:
-            if not self._has(prefix):
-                break
-            shared = prefix.tokens
-        read = self._kept_of(shared)
+    def _send_automatic(self, prefixes: list[_Prefix]) -> tuple[int, int]:
+        """Return the tokens that were read and written."""
+        shared = [prefix.tokens for prefix in takewhile(self._has, prefixes)]
+        read = self._kept_of(shared[-1] if shared else 0)
         # Tokens past the last step are not cached, so their writing is never billed.
-        written = max(self._kept_of(total) - read, 0) if self._has_fee else 0
+        total = self._kept_of(prefixes[-1].tokens if prefixes else 0)
+        has_fee = self._price.write_share(self._ttl) != 1.0
         self._keep(prefixes)
-        by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
-        return Usage(read, *by_ttl, total - read - written)
-
-    @property
-    def _has_fee(self) -> bool:
-        return self._price.write_share("1h" if self._ttl == "1h" else "5m") != 1.0
+        return read, max(total - read, 0) if has_fee else 0
 
     def _kept_of(self, tokens: int) -> int:
         whole = tokens - tokens % self._price.step_tokens

@@ -296,6 +296,33 @@ def marks_in(value: Any) -> list[Mapping[str, Any]]:
     return []
 
 
+CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint")
+"""The fields by which a client marks where a cached prefix ends. They move on in each request, and
+say nothing to the model."""
+_DEEPEST_MARK = 16
+"""Levels. A mark is on a block, or on one in a tool's result. What is deeper may be nested as deep
+as Python can go."""
+
+
+def unmarked(value: Any, levels: int = _DEEPEST_MARK) -> Any:
+    """Return a tool, a block or a message of any provider's without cache marks.
+
+    >>> block = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
+    >>> unmarked({"role": "user", "content": [block]})
+    {'role': 'user', 'content': [{'type': 'text', 'text': 'Hello.'}]}
+    """
+    if levels and isinstance(value, (list, tuple)):
+        return [unmarked(each, levels - 1) for each in value]
+    if not levels or not isinstance(value, Mapping):
+        return value
+    # A call's input is the model's own, whatever its fields are named.
+    return {
+        name: unmarked(each, levels - 1) if name in ("content", "output") else each
+        for name, each in value.items()
+        if name not in CACHE_MARKS
+    }
+
+
 def _is_marked(block: Any) -> bool:
     return isinstance(block, Mapping) and block.get("cache_control") is not None
 

@@ -13,8 +13,7 @@ from dataclasses import replace
 from operator import eq
 from typing import Any, NamedTuple
 
-from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.hybrid_lock import WaitingLock
+from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same

@@ -19,8 +19,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from rehydrate._check import check_whole
-from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.hybrid_lock import WaitingLock
+from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.memory.items import MAX_LIMIT, Hit, MemoryItem

@@ -93,7 +93,11 @@ def growing_system(subject: Subject) -> Iterator[Finding]:
         yield from _grown(subject.systems, "requests")
     else:
         texts = [text for text in subject.texts if text.role == "system"]
-        yield from _grown([*_joined(subject.static), *texts], "system messages")
+        if static := subject.static:  # as one text
+            joined = "\n".join([text.text for text in static])
+            tokens = sum(text.tokens for text in static)
+            texts = [static[0]._replace(text=joined, tokens=tokens), *texts]
+        yield from _grown(texts, "system messages")
     for text in subject.static:
         yield from _journal(text)
 
@@ -120,19 +124,8 @@ def _grown(versions: Sequence[Text], of_what: str) -> Iterator[Finding]:
 
 def _holds(new: Text, old: Text) -> bool:
     """Return whether the new text holds most of the old one."""
-    before = old.text.splitlines()
-    lines = set(new.text.splitlines())
-    if sum(line in lines for line in before) >= STAYED * len(before):
-        return True
-    return old.text in new.text
-
-
-def _joined(texts: Sequence[Text]) -> list[Text]:
-    """Return the system texts at the beginning as one text; none where there are none."""
-    if not texts:
-        return []
-    joined = "\n".join([text.text for text in texts])
-    return [texts[0]._replace(text=joined, tokens=sum(text.tokens for text in texts))]
+    before, lines = old.text.splitlines(), set(new.text.splitlines())
+    return sum(line in lines for line in before) >= STAYED * len(before) or old.text in new.text
 
 
 def _journal(text: Text) -> Iterator[Finding]:
@@ -140,7 +133,10 @@ def _journal(text: Text) -> Iterator[Finding]:
     lines = text.text.splitlines()
     matches = [_DATED.match(line) for line in lines]
     dates = [found["date"] for found in matches if found]
-    if len(set(dates)) < JOURNAL_DATES or not _is_in_order(dates):
+    years = [date for date in dates if date[:4].isdigit()]
+    # One way, as far as that can be seen: not where a date does not begin with the year.
+    is_in_order = len(years) < len(dates) or years in (sorted(years), sorted(years, reverse=True))
+    if len(set(dates)) < JOURNAL_DATES or not is_in_order:
         return
     first = next(number for number, found in enumerate(matches) if found)
     tokens = token_count("\n".join(lines[first:]))
@@ -154,12 +150,6 @@ def _journal(text: Text) -> Iterator[Finding]:
             "in the system prompt grows",
             _REMEDY,
         )
-
-
-def _is_in_order(dates: Sequence[str]) -> bool:
-    """Return whether the dates go one way; True if any does not begin with the year."""
-    years = [date for date in dates if date[:4].isdigit()]
-    return len(years) < len(dates) or years in (sorted(years), sorted(years, reverse=True))
 
 
 _MONTH = rf"(?:{_MONTHS})[a-z]{{0,6}}\.?"

@@ -139,12 +139,13 @@ class Subject:
         if budget is not None:
             check_type("budget", budget, Budget, "pass Budget(soft_tokens=...)")
         check_type("model", model, str, "pass the model's name, or leave it out")
-        if _are_requests(target):
+        if isinstance(target, (list, tuple)) and target and all(map(is_request, target)):
             last = cls.of(
                 target[-1], format=format, tools=tools, system=system, model=model, budget=budget
             )
-            return replace(last, systems=_systems(target))
-        budget = budget or _budget(target)
+            return replace(last, systems=counted_texts(map(_system_of, target)))
+        ir = target.ir if isinstance(target, CompiledPrompt) else target
+        budget = budget or (ir.budget if isinstance(ir, PromptIR) else Budget())
         if isinstance(target, PromptIR):
             return _of_ir(target, budget, model)
         segments: tuple[Segment, ...] = ()
@@ -167,6 +168,8 @@ class Subject:
         if not segments:
             segments, marks = _segments(definitions, system, static, conversation, target, ids)
         compacted = formats.last_compaction(conversation, target)
+        later = set() if compacted is None else {*ids[compacted:]}
+        begins = (n for n, text in enumerate(texts) if compacted is None or text.place in later)
         media = [(each.index, each.images * _engine.MEDIA_TOKENS) for each in conversation.messages]
         is_whole = is_body and conversation.format in ("anthropic", "plain") and system is not None
         return cls(
@@ -178,7 +181,7 @@ class Subject:
             sum(tokens for _, tokens in media),
             budget,
             model,
-            0 if compacted is None else _begins(texts, set(ids[compacted:])),
+            next(begins, len(texts)),
             is_whole and not model.lower().startswith(("gpt", "o1", "o3", "o4")),
             media_before=sum(tokens for index, tokens in media if index < (compacted or 0)),
         )
@@ -218,19 +221,9 @@ def definition(tool: ToolDef) -> str:
     return compact_json(value)
 
 
-def _budget(target: Any) -> Budget:
-    ir = target.ir if isinstance(target, CompiledPrompt) else target
-    return ir.budget if isinstance(ir, PromptIR) else Budget()
-
-
 def _listed(body: Mapping[str, Any]) -> Any:
     """Return the messages of a request's body."""
     return next((body[key] for key in _LISTS if key in body), ())
-
-
-def _are_requests(target: Any) -> bool:
-    """Return whether it is a list of requests: bodies, prompts, or lists of messages."""
-    return isinstance(target, (list, tuple)) and bool(target) and all(map(is_request, target))
 
 
 def is_request(entry: Any) -> bool:
@@ -240,11 +233,6 @@ def is_request(entry: Any) -> bool:
         has_list = any(key in entry for key in _LISTS)
         return not is_entry and has_list and isinstance(_listed(entry), (list, tuple, str))
     return isinstance(entry, (list, CompiledPrompt, PromptIR))
-
-
-def _systems(requests: Sequence[Any]) -> tuple[Text, ...]:
-    """Return the system text of each request."""
-    return counted_texts([_system_of(request) for request in requests])
 
 
 def _system_of(request: Any) -> Text:
@@ -281,10 +269,9 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
         if isinstance(section.content, str):
             text = Text(section.id, section.content, PieceKind.TEXT, 0, "user")
             (static if section.is_static else dynamic).append(text)
-    static_texts = counted_texts(static)
     return Subject(
         (*counted_texts(dynamic), *texts),
-        (*static_texts, *leading),
+        (*counted_texts(static), *leading),
         counted(ir.tools),
         (),
         0,
@@ -294,11 +281,6 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
         0,
         False,
     )
-
-
-def _begins(texts: Sequence[Text], later: set[str]) -> int:
-    """Return the index of the first text of these places, or the end."""
-    return next((n for n, text in enumerate(texts) if text.place in later), len(texts))
 
 
 def _message_ids(segments: Sequence[Segment], entries: int) -> list[str]:

@@ -37,7 +37,13 @@ _FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 def base64_in_text(subject: Subject) -> Iterator[Finding]:
     """Yield runs of base64 in a text: the model reads each letter and sees nothing."""
     for text in subject.texts:
-        runs = [run for run in _BASE64.findall(text.text) if _is_binary(run)]
+        # No long name, no hexadecimal, and not one repeated letter.
+        runs = [
+            run
+            for run in _BASE64.findall(text.text)
+            if all(re.search(kind, run) for kind in ("[A-Z]", "[a-z]", "[0-9]"))
+            and len(set(run)) > 24
+        ]
         tokens = sum(map(token_count, runs))
         if tokens >= WORTH_TOKENS:
             yield Finding(
@@ -48,12 +54,6 @@ def base64_in_text(subject: Subject) -> Iterator[Finding]:
                 f"{sum(map(len, runs)):,} characters of base64 in {_what(text)}",
                 "send it as an image or a document block, or leave a reference in its place",
             )
-
-
-def _is_binary(run: str) -> bool:
-    """Return whether it is neither a long name, nor hexadecimal, nor one repeated letter."""
-    kinds = ("[A-Z]", "[a-z]", "[0-9]")
-    return all(re.search(kind, run) for kind in kinds) and len(set(run)) > 24
 
 
 def raw_logs(subject: Subject) -> Iterator[Finding]:
@@ -101,11 +101,9 @@ def whole_files(subject: Subject) -> Iterator[Finding]:
 
 
 def _is_whole_file(text: Text) -> bool:
-    if _A_PART.search(text.asked):
-        return False
-    if _READERS.search(text.tool):
-        return text.text.count("\n") >= FILE_LINES
-    return bool(_CAT.search(text.asked)) and text.text.count("\n") >= FILE_LINES
+    reads = _READERS.search(text.tool) or _CAT.search(text.asked)
+    is_whole = reads and not _A_PART.search(text.asked)
+    return bool(is_whole) and text.text.count("\n") >= FILE_LINES
 
 
 def _is_pasted(text: str) -> bool:
@@ -145,6 +143,8 @@ def echoes(subject: Subject) -> Iterator[Finding]:
             share = sum(places.values()) / size
             if share >= SHARE:
                 where, characters = places.most_common(1)[0]
+                is_result = text.kind is PieceKind.TOOL_RESULT
+                name = _what(text) if is_result else f"what the {text.role} says"
                 others = len(places) - 1
                 also = f" and {others} more" if others and characters < 0.9 * size else ""
                 yield Finding(
@@ -152,7 +152,7 @@ def echoes(subject: Subject) -> Iterator[Finding]:
                     "warning",
                     text.place,
                     int(text.tokens * share),
-                    f"{share:.0%} of {_name(text)} stands in {where}{also} already",
+                    f"{share:.0%} of {name} stands in {where}{also} already",
                     f"leave a reference to {where} in its place (the pass remove_echoes)",
                 )
         for line in lines:
@@ -166,12 +166,6 @@ def _lines(text: Text) -> list[str]:
         content = _ESCAPED_BREAK.sub("\n", content.replace('\\"', '"').replace("\\t", "\t"))
     bare = [_NUMBERED.sub("", line).strip() for line in content.splitlines()]
     return [line for line in bare if len(line) >= LONG_LINE]
-
-
-def _name(text: Text) -> str:
-    if text.kind is PieceKind.TOOL_RESULT:
-        return f"the result of {text.tool}" if text.tool else "a tool's result"
-    return f"what the {text.role} says"
 
 
 THINKING_TOKENS = 1_000
@@ -300,19 +294,18 @@ def _whole_in(text: Text) -> list[int]:
     """Return the tokens of whole files in one text: JSON hits, matching lines, or files."""
     kind = kind_of(text.text, text.tool)
     if kind in (Kind.JSON, Kind.JSON_LINES):
-        hits = [hit for value in _values(text.text, kind) for hit in _strings(value)]
+        parts = text.text.splitlines() if kind is Kind.JSON_LINES else [text.text]
+        hits = [hit for part in parts for hit in _strings(_json_or_text(part))]
         # A token has at least one character: a shorter text need not be counted.
         return _of_size([token_count(hit) for hit in hits if len(hit) >= WHOLE_TOKENS])
-    unbroken = _unbroken_matches(text.text.splitlines())
-    if unbroken or kind not in (Kind.CODE, Kind.TEXT) or _is_table(text.text.splitlines()):
+    lines = text.text.splitlines()
+    unbroken = _unbroken_matches(lines)
+    # In a table nearly every line has as many tabs, two or more; a numbered line has one.
+    tabs, rows = Counter(line.count("\t") for line in lines).most_common(1)[0]
+    is_table = tabs >= 2 and rows > 0.9 * len(lines)
+    if unbroken or kind not in (Kind.CODE, Kind.TEXT) or is_table:
         return unbroken  # matching lines, names, rows
     return _whole_files_in(text)
-
-
-def _is_table(lines: Sequence[str]) -> bool:
-    """Return whether nearly every line has as many tabs, two or more; numbered lines have one."""
-    tabs, rows = Counter(line.count("\t") for line in lines).most_common(1)[0]
-    return tabs >= 2 and rows > 0.9 * len(lines)
 
 
 def _whole_files_in(text: Text) -> list[int]:
@@ -349,12 +342,11 @@ def _of_size(counts: Sequence[int]) -> list[int]:
     return [count for count in counts if count >= WHOLE_TOKENS]
 
 
-def _values(text: str, kind: Kind) -> Iterator[Any]:
-    for part in text.splitlines() if kind is Kind.JSON_LINES else [text]:
-        try:
-            yield json.loads(part)
-        except (ValueError, RecursionError):
-            yield part
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -374,10 +366,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _command(tool_input: str) -> str:
     """Return the command that a shell was given; "" where the tool is none."""
-    try:
-        value = json.loads(tool_input)
-    except ValueError:
-        return ""
+    value = _json_or_text(tool_input)
     if not isinstance(value, dict):
         return ""
     command = next((value[key] for key in ("command", "cmd", "commands") if key in value), "")

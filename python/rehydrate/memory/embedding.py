@@ -41,7 +41,7 @@ class Embedding:
                 "embedder has no name for its vector space, and a memory outlives this process; "
                 'pass rehydrate.Embedder(function, space="the-model-v1")'
             )
-        self._troubles: dict[str, None] = {}
+        self._troubles: tuple[str, ...] = ()
         self._spaces: dict[str, str] = {}  # by namespace, as the store has it
 
     @property
@@ -52,7 +52,7 @@ class Embedding:
     @property
     def troubles(self) -> tuple[str, ...]:
         """The failures, each once, the newest last."""
-        return tuple(self._troubles)
+        return self._troubles
 
     def embed(self, texts: Sequence[str], instead: str) -> Vectors | None:
         """Return a vector for each text; None where there is no model or it gave no vector at all.
@@ -135,7 +135,5 @@ class Embedding:
         return model.space
 
     def _note(self, trouble: str) -> None:
-        self._troubles.pop(trouble, None)
-        self._troubles[trouble] = None
-        while len(self._troubles) > _TROUBLES_KEPT:
-            del self._troubles[next(iter(self._troubles))]
+        kept = [one for one in self._troubles if one != trouble]
+        self._troubles = (*kept, trouble)[-_TROUBLES_KEPT:]

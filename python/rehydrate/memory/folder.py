@@ -45,30 +45,23 @@ class Chunk(NamedTuple):
         return f"{' > '.join(self.headings)}\n\n{self.body}" if self.headings else self.body
 
 
-class FrontMatter(NamedTuple):
-    """The block of ``name: value`` lines between ``---`` at the head of a file."""
-
-    text: str
-    """The block itself, with its marks; "" where there is none."""
-    scalars: dict[str, str]
-    """Its plain values; nested ones are skipped."""
-
-
-def split_front_matter(text: str) -> tuple[FrontMatter, str]:
+def split_front_matter(text: str) -> tuple[dict[str, str], str]:
     r"""Split a text into its front matter and the rest.
 
-    >>> front, rest = split_front_matter("---\ntitle: Ports\ntags:\n  - a\n---\nHello.\n")
-    >>> front.scalars, rest
+    Front matter is the ``name: value`` lines between ``---`` at the head of a file; nested values
+    are skipped.
+
+    >>> split_front_matter("---\ntitle: Ports\ntags:\n  - a\n---\nHello.\n")
     ({'title': 'Ports'}, 'Hello.\n')
     """
     found = _FRONT_MATTER.match(text)
     if found is None:
-        return FrontMatter("", {}), text
+        return {}, text
     scalars = {}
     for line in found[1].splitlines():
         if scalar := _SCALAR.match(line):
             scalars[scalar[1]] = scalar[2].rstrip(" \t").strip("\"'")
-    return FrontMatter(found[0], scalars), text[found.end() :]
+    return scalars, text[found.end() :]
 
 
 def chunks(text: str, *, chunk_tokens: int = CHUNK_TOKENS) -> list[Chunk]:
@@ -241,9 +234,7 @@ class _Sync:
         for item in memory.list(namespace=namespace, threads=[self._thread], limit=None):
             path = item.source.removeprefix(f"{label}/")
             self._stored.setdefault(path, {})[item.text] = item
-        self._paths: dict[str, list[str]] = {
-            outcome: [] for outcome in ("added", "changed", "unchanged")
-        }
+        self._paths: dict[str, list[str]] = {"added": [], "changed": [], "unchanged": []}
         self._refused: list[Refused] = []
         self._warnings: list[str] = []
         self._new: list[MemoryItem] = []
@@ -283,10 +274,8 @@ class _Sync:
             self._gone += [item.handle for item in items.values()]
         self._write()
         return SyncReport(
-            added=tuple(self._paths["added"]),
-            changed=tuple(self._paths["changed"]),
+            **{outcome: tuple(paths) for outcome, paths in self._paths.items()},
             removed=tuple(sorted(self._stored)),
-            unchanged=tuple(self._paths["unchanged"]),
             refused=tuple(self._refused),
             warnings=tuple(self._warnings),
             chunks_added=self._added,
@@ -325,8 +314,8 @@ class _Sync:
             metadata: dict[str, object] = {"path": path}
             if chunk.headings:
                 metadata["headings"] = list(chunk.headings)
-            if front.scalars:
-                metadata["front_matter"] = front.scalars
+            if front:
+                metadata["front_matter"] = front
             item = self._memory.as_stored(
                 MemoryItem(
                     chunk.text,
@@ -380,7 +369,13 @@ def read_note(
         number = os.open(path, _FLAGS)
         with os.fdopen(number, "rb") as file:
             status = os.fstat(number)
-            reason = _reason_to_refuse(path, status, suffixes)
+            size, reason = status.st_size, ""
+            if not stat.S_ISREG(status.st_mode):
+                reason = "it is no regular file"
+            elif suffixes is not None and path.suffix.lower() not in suffixes:
+                reason = f"it is no note; notes end in {', '.join(sorted(suffixes))}"
+            elif size > MAX_FILE_BYTES:
+                reason = f"it has {size:,} bytes, and a note at most {MAX_FILE_BYTES:,}; split it"
             content = b"" if reason else file.read(MAX_FILE_BYTES + 1)
         if b"\0" in content:
             reason = "it is binary: it holds a zero byte"
@@ -393,16 +388,6 @@ def read_note(
         is_link = error.errno == errno.ELOOP
         reason = _LINK if is_link else f"it cannot be read: {error.strerror}"
     return reason or NoteFile(text, datetime.fromtimestamp(status.st_mtime, UTC))
-
-
-def _reason_to_refuse(path: Path, status: os.stat_result, suffixes: AbstractSet[str] | None) -> str:
-    if not stat.S_ISREG(status.st_mode):
-        return "it is no regular file"
-    if suffixes is not None and path.suffix.lower() not in suffixes:
-        return f"it is no note; notes end in {', '.join(sorted(suffixes))}"
-    if status.st_size > MAX_FILE_BYTES:
-        return f"it has {status.st_size:,} bytes, and a note at most {MAX_FILE_BYTES:,}; split it"
-    return ""
 
 
 # Not blocking: a pipe without a writer would never open. Windows has neither flag.

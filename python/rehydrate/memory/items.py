@@ -297,9 +297,9 @@ def checked_tier(name: str, value: Any) -> Tier:
     return cast(Tier, value)
 
 
-def _fraction(name: str, value: Any) -> float:
+def _fraction(name: str, value: Any) -> Any:
     check_share(name, value)
-    return cast(float, value)
+    return value
 
 
 def _texts(name: str, values: Any) -> tuple[str, ...]:
@@ -315,7 +315,7 @@ def _tuples(kind: type[Any], name: str, values: Any) -> tuple[Any, ...]:
         shape = ", ".join(kind._fields)
         raise InvalidArgumentError(f"{name} is {values!r}; pass {kind.__name__}({shape})") from None
     for index, value in enumerate(found):
-        for part, shown in zip(kind._fields, value, strict=True):
+        for part, shown in value._asdict().items():
             if kind.__annotations__[part] == "str":
                 _text(f"{name}[{index}].{part}", shown)
     return found
@@ -336,9 +336,7 @@ def _metadata(name: str, metadata: Any) -> Mapping[str, Any]:
 
 def as_json(metadata: Mapping[str, Any]) -> str:
     """Return metadata as the stored JSON: compact, keys in the given order."""
-    return json.dumps(
-        dict(metadata), ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=False
-    )
+    return json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {

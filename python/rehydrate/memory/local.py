@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from os import PathLike
@@ -30,6 +30,7 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
     as_json,
+    checked_handles,
 )
 from rehydrate.memory.store import LANGUAGE, SharedStore, ThreadStore, is_server, verify_place
 
@@ -108,27 +109,18 @@ class LocalStore:
         **filters: Unpack[Filters],
     ) -> builtins.list[MemoryItem]:
         """Return items in the order in which they were added."""
-        return [
-            item
-            for page in self._pages(namespace, limit, newest_first, _columns_of(filters))
-            for item in page
-        ]
-
-    def _pages(
-        self, namespace: str, limit: int | None, newest_first: bool, filters: dict[str, Any]
-    ) -> Iterator[builtins.list[MemoryItem]]:
+        columns = _columns_of(filters)
+        items: list[MemoryItem] = []
         left = math.inf if limit is None else limit
         cursor = None
         while left > 0:
+            count = int(min(left, _PAGE))
             page, cursor = self._native.list(
-                namespace,
-                cursor=cursor,
-                limit=int(min(left, _PAGE)),
-                newest_first=newest_first,
-                **filters,
+                namespace, cursor=cursor, limit=count, newest_first=newest_first, **columns
             )
-            yield [self._item(found) for found in page]
+            items += map(self._item, page)
             left = left - len(page) if cursor is not None else 0
+        return items
 
     def search(
         self,
@@ -184,7 +176,7 @@ class LocalStore:
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
         """Remove items and return how many there were."""
-        return self._native.forget(namespace, _as_list(handles))
+        return self._native.forget(namespace, checked_handles(handles))
 
     def purge(
         self,
@@ -206,7 +198,7 @@ class LocalStore:
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
         """Move items to a tier and return how many moved."""
-        return self._native.set_tier(namespace, _as_list(handles), _TIER_CODES[tier])
+        return self._native.set_tier(namespace, checked_handles(handles), _TIER_CODES[tier])
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
         """Link an item to another and return whether the link is new."""
@@ -306,10 +298,6 @@ def moment_of(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def _as_list(handles: str | Sequence[str]) -> list[str]:
-    return [handles] if isinstance(handles, str) else list(handles)
-
-
 def _vectors(vectors: Vectors | None, name: str = "vectors") -> dict[str, Any]:
     if vectors is None:
         return {}
@@ -369,10 +357,7 @@ def _item(columns: _native._Item) -> MemoryItem:
     fields["redactions"] = tuple([Redaction(*span) for span in redactions])
     links = fields["links"]
     for name, is_own in (("links", True), ("linked_from", False)):
-        ends = [
-            Link(relation, other) for relation, other, from_here in links if from_here is is_own
-        ]
-        fields[name] = tuple(ends)
+        fields[name] = tuple([Link(*link) for *link, from_here in links if from_here is is_own])
     item = object.__new__(MemoryItem)
     for name, value in fields.items():
         object.__setattr__(item, name, value)

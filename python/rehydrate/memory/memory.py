@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from rehydrate._check import check_type, refuse_copy
-from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._concurrency.async_wrappers import Closing, stored
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.embedding import Embedding
 from rehydrate.memory.items import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 RECALLED_NEIGHBOURS = 3
 
 
-class Memory:
+class Memory(Closing):
     """Items of text that outlive a conversation, in one file, searched by words and by meaning.
 
     ``Memory.open(path)`` opens the file or creates it. Every operation has a namespace (a tenant, a
@@ -354,10 +354,10 @@ class Memory:
         item; the lines before it may be added by then. It is safe to import the repaired file
         again.
         """
-        from rehydrate.memory.transfer import import_items
+        from rehydrate.memory.transfer import add_items, items_in
 
         where = resolve_namespace("import_items", namespace, self._namespace)
-        return import_items(self, path, where)
+        return add_items(self, items_in(path), where)
 
     def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
         """Add a namespace's items to another memory, of a file or of a server.
@@ -430,25 +430,6 @@ class Memory:
         """Refuse to be pickled or copied: one store has one owner."""
         refuse_copy("a Memory", "pass its path and open it there; within() binds a namespace")
 
-    def __enter__(self) -> Self:
-        """Return the memory itself."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Close the memory."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return the memory itself."""
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        """Close the memory, even where the task was cancelled."""
-        import anyio
-
-        with anyio.CancelScope(shield=True):
-            await self.aclose()
-
     def __repr__(self) -> str:
         """Show the path and the namespace."""
         where = getattr(self._store, "path", type(self._store).__name__)
@@ -484,4 +465,3 @@ class Memory:
     averify = stored(verify)
     arebuild = stored(rebuild)
     adrop_vectors = stored(drop_vectors)
-    aclose = stored(close)

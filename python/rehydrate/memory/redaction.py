@@ -127,12 +127,9 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
     def _spans(self, text: str) -> list[tuple[int, int, str]]:
         """Return the spans of secrets; overlapping ones are merged and named by the most exact."""
-        secrets = secrets_in(text)
-        if not secrets:
-            return []
         found = [
             (*match.span("secret" if "secret" in match.re.groupindex else 0), rank)
-            for rank, match in secrets
+            for rank, match in secrets_in(text)
             if rank not in self._off
         ]
         merged: list[tuple[int, int, int]] = []
@@ -148,16 +145,12 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 def secrets_in(text: str) -> list[tuple[int, re.Match[str]]]:
     """Return all secrets in the text, each with its index in the table of secrets."""
     # Nearly every text ends here, after one pass over it in Rust.
-    return [*_plain_secrets(text), *_encoded_secrets(text)]
-
-
-def _encoded_secrets(text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    """Yield runs of base64 of a text in which a secret is."""
-    rank = len(SECRETS) - 1
+    found = _plain_secrets(text)
+    rank = len(SECRETS) - 1  # of runs of base64 in which a secret is
     for match in SECRETS[rank].pattern.finditer(text):
-        text = decoded_text(match[0])
-        if text and _plain_secrets(text):
-            yield rank, match
+        if (inside := decoded_text(match[0])) and _plain_secrets(inside):
+            found.append((rank, match))
+    return found
 
 
 def _plain_secrets(text: str) -> list[tuple[int, re.Match[str]]]:
@@ -168,15 +161,14 @@ def _plain_secrets(text: str) -> list[tuple[int, re.Match[str]]]:
     ]
 
 
-@cache
+@cache  # made on first use
 def _needles() -> Needles:
-    """Build the literal matcher on first use; its groups are the secrets."""
     return _engine.needles([secret.needles for secret in SECRETS])
 
 
 def _matches(secret: Secret, text: str, positions: Iterable[int]) -> Iterator[re.Match[str]]:
     """Yield the valid matches of the pattern, tried at the given positions only."""
-    if secret.beside and secret.beside not in text.lower():
+    if secret.also and secret.also not in text.lower():
         return
     read = 0
     for position in positions:

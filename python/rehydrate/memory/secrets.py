@@ -4,7 +4,7 @@ A pattern is tried only where one of its `needles` occurs; one pass finds them a
 takes linear time: a repeat is bounded, or followed by nothing, or cannot begin again inside itself.
 The group `secret` is removed; without that group, the whole match.
 
-A key begins where its mark does, whatever stands before it: an escape sequence of a terminal, a
+A key begins where its mark does, whatever is before it: an escape sequence of a terminal, a
 percent sign, a letter. Only marks that are ends of words too ask for something else before them.
 """
 
@@ -29,36 +29,27 @@ class Secret(NamedTuple):
     name: str
     needles: tuple[str, ...]
     """In lower case. Each match begins with one of them, at most `lead` characters before it."""
-    expression: tuple[str, int]
-    """Of the pattern, with its flags."""
+    expression: str
     is_one: Callable[[re.Match[str]], bool] = lambda _match: True
     """A last check of a match."""
     lead: int = 0
     """Maximum number of characters before the needle."""
-    beside: str = ""
+    also: str = ""
     """A second literal, in lower case, that the text must hold too."""
+    flags: int = 0
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What finds it; made when it is needed first, since most never are."""
-        return _compiled(*self.expression)
+        """The compiled expression; compiled when it is needed first, since most never are."""
+        return _compiled(self.expression, self.flags)
 
 
-@cache
-def _compiled(expression: str, flags: int) -> re.Pattern[str]:
-    return re.compile(expression, flags)
+_compiled = cache(re.compile)
 
 
-def _late(expression: str, flags: int = 0) -> tuple[str, int]:
-    return expression, flags
-
-
-def _key(name: str, pattern: str, *needles: str, lead: int = 0) -> Secret:
-    return Secret(name, needles, (pattern, re.ASCII), lead=lead)
-
-
-def _value(match: re.Match[str]) -> str:
-    return match["secret"]
+def _key(name: str, expression: str, needles: str, lead: int = 0) -> Secret:
+    """Return a key that begins with a mark of its own; `needles` has blanks between them."""
+    return Secret(name, tuple(needles.split()), expression, lead=lead, flags=re.ASCII)
 
 
 _PLACEHOLDER = re.compile(
@@ -72,7 +63,7 @@ _PLACEHOLDER = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value only stands for a secret, as ``${PASSWORD}`` or ``your-key-here`` do.
+    """Return whether a value only represents a secret, as ``${PASSWORD}`` or ``your-key-here`` do.
 
     >>> is_placeholder("${DB_PASSWORD}"), is_placeholder("<token>"), is_placeholder("hunter2")
     (True, True, False)
@@ -146,13 +137,13 @@ def _is_jumbled(value: str) -> bool:
 
 
 def _core(value: str) -> str:
-    """Return the value without the punctuation of the sentence or the code that it stands in."""
+    """Return the value without the punctuation of the sentence or the code around it."""
     return value.strip(_AROUND)
 
 
 def _is_password(match: re.Match[str]) -> bool:
     """Return whether it looks like a person's password: short, letters mixed with anything else."""
-    value = _value(match)
+    value = match["secret"]
     core = _core(value)
     if len(core) < 4 or is_placeholder(value) or _CODE.match(core):
         return False
@@ -172,12 +163,12 @@ def _is_expression(match: re.Match[str]) -> bool:
     value, and so is what a shell assigns."""
     if match.groupdict().get("quote") or _SHELL.match(match[0]):
         return False
-    found = _EXPRESSION.match(_value(match))
+    found = _EXPRESSION.match(match["secret"])
     if found is None:
         end = match.end("secret")
         return match.string[end : end + 1] in {"(", "["}
     # What it is called with are names and short words.
-    rest = _value(match)[found.end() :]
+    rest = match["secret"][found.end() :]
     return len(rest) < 8 or _kinds(rest) < 3 or bool(_NAMES.fullmatch(rest))
 
 
@@ -199,7 +190,7 @@ def _is_phrase(value: str) -> bool:
 
 def _is_strong(match: re.Match[str]) -> bool:
     """Return whether a word in a sentence can be nothing but a password."""
-    core = _core(_value(match))
+    core = _core(match["secret"])
     return (
         len(core) >= 6
         and _kinds(core) >= 3
@@ -209,13 +200,13 @@ def _is_strong(match: re.Match[str]) -> bool:
 
 
 def _is_weak_password(match: re.Match[str]) -> bool:
-    """The same of a value beside a word that has other meanings: `pass`."""
+    """The same of a value next to a word that has other meanings: `pass`."""
     return _is_password(match) and (_is_strong(match) or _is_token(match))
 
 
 def _is_variable(match: re.Match[str]) -> bool:
     """Return whether the value of a variable of the environment looks like a password."""
-    value = _value(match)
+    value = match["secret"]
     return (
         not is_placeholder(value)
         and not _CODE.match(value)
@@ -225,17 +216,17 @@ def _is_variable(match: re.Match[str]) -> bool:
 
 
 def _is_token(match: re.Match[str]) -> bool:
-    core = _core(_value(match))
+    core = _core(match["secret"])
     return looks_random(core) and not _is_expression(match)
 
 
 def _is_argument(match: re.Match[str]) -> bool:
-    value = _value(match)
+    value = match["secret"]
     return not value.startswith("-") and (_is_password(match) or _is_token(match))
 
 
 def _is_credential(match: re.Match[str]) -> bool:
-    value = _value(match)
+    value = match["secret"]
     if match["scheme"] is None:
         return _is_token(match) and value.lower() not in _SCHEMES
     return not is_placeholder(value)
@@ -247,10 +238,10 @@ _SCHEMES = {"basic", "bearer", "token", "digest", "negotiate", "apikey", "aws4-h
 def _is_name_and_password(match: re.Match[str]) -> bool:
     """Return whether it is base64 of ``name:password``."""
     try:
-        told = b64decode(_value(match) + "==", validate=False)
+        text = b64decode(match["secret"] + "==", validate=False)
     except NoBase64:
         return False
-    return b":" in told and told.isascii() and told.decode("ascii").isprintable()
+    return b":" in text and text.isascii() and text.decode("ascii").isprintable()
 
 
 _CONTROL = re.compile(r"[^\t\n\r\x1b\x20-\x7e\xa0-\U0010ffff]")
@@ -288,12 +279,12 @@ def _line_text(line: str) -> str:
 
 
 def _has_random_cookie(match: re.Match[str]) -> bool:
-    pairs = (pair.partition("=")[2] for pair in _value(match).split(";"))
+    pairs = (pair.partition("=")[2] for pair in match["secret"].split(";"))
     return any(looks_random(value, least_chars=16) for value in pairs)
 
 
 def _is_url_password(match: re.Match[str]) -> bool:
-    return not is_placeholder(_value(match)) or _value(match) in {"password", "secret"}
+    return not is_placeholder(match["secret"]) or match["secret"] in {"password", "secret"}
 
 
 def _has_key_material(match: re.Match[str]) -> bool:
@@ -312,11 +303,13 @@ _LINE_NUMBER = r"(?<=[\sn+])\d{1,7}(?:[→:\t|]|\\{1,7}u2192)"
 _NAMED = rf"(?:{_ANSI}{{0,4}}(?:{_QUOTE}\]?)?{_GAP}"
 _SET = r"(?::=|=>|={1,3}|[:：]|%3[AaDd]|\\{1,7}u(?:003[adAD]|ff1a))"
 # `name: DB_PASSWORD, value: hunter2` in YAML, JSON and XML.
-_BESIDE_VALUE = (
+_NEXT_TO_VALUE = (
     rf"(?:{_QUOTE})?(?:{_SPACE}|[,+>|]|{_LINE_NUMBER}){{1,40}}"
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?{_GAP}[:=]"
 )
-_ASSIGNED = rf"{_NAMED}{_SET}|{_BESIDE_VALUE}){_GAP}[bfru]{{0,2}}(?P<quote>{_QUOTE})?{_ANSI}{{0,4}}"
+_ASSIGNED = (
+    rf"{_NAMED}{_SET}|{_NEXT_TO_VALUE}){_GAP}[bfru]{{0,2}}(?P<quote>{_QUOTE})?{_ANSI}{{0,4}}"
+)
 # In quotes all up to the same quotes. Else up to white space or a quote, and to what separates it
 # from the next name; so `&` and `;` may be parts of a password.
 _BARE = (
@@ -337,28 +330,10 @@ _KEYS = (
     *("master", "service", "client"),
 )
 _PASSWORDS = (
-    *(
-        "password",
-        "passwd",
-        "passphrase",
-        "passcode",
-        "passwort",
-        "kennwort",
-        "contrasena",
-        "senha",
-    ),
-    *(
-        "wachtwoord",
-        "haslo",
-        "heslo",
-        "parola",
-        "motdepasse",
-        "mot de passe",
-        "contraseña",
-        "hasło",
-    ),
-    *("şifre", "lösenord", "пароль", "Пароль", "ПАРОЛЬ", "密码", "密碼", "口令", "パスワード"),
-    *("비밀번호", "סיסמה", "סיסמא", "كلمة المرور"),
+    *("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "contrasena"),
+    *("senha", "wachtwoord", "haslo", "heslo", "parola", "motdepasse", "mot de passe"),
+    *("contraseña", "hasło", "şifre", "lösenord", "пароль", "Пароль", "ПАРОЛЬ", "密码", "密碼"),
+    *("口令", "パスワード", "비밀번호", "סיסמה", "סיסמא", "كلمة المرور"),
 )
 # The beginnings of base64 of numbers of ten digits and more.
 _DISCORD = tuple(
@@ -397,33 +372,22 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "private_key",
         ("-----begin ", "private-lines: "),
-        _late(
-            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
-            r"(?:[^-]|-(?!----))*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-            # A key that is cut off: its lines, as far as they look like a key's.
-            rf"|(?:{_KEY_GAP}|[A-Za-z0-9-]{{1,20}}: [^\n\\]{{0,80}}(?:\n|\\{{1,7}}n))*"
-            rf"[A-Za-z0-9+/=]{{16,}}(?:{_KEY_GAP}+[A-Za-z0-9+/=]{{16,}})*)"
-            rf"|(?i:private-lines): \d{{1,4}}(?:{_KEY_GAP}+[A-Za-z0-9+/=]{{16,}})+"
-        ),
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
+        r"(?:[^-]|-(?!----))*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        # A key that is cut off: its lines, as far as they look like a key's.
+        rf"|(?:{_KEY_GAP}|[A-Za-z0-9-]{{1,20}}: [^\n\\]{{0,80}}(?:\n|\\{{1,7}}n))*"
+        rf"[A-Za-z0-9+/=]{{16,}}(?:{_KEY_GAP}+[A-Za-z0-9+/=]{{16,}})*)"
+        rf"|(?i:private-lines): \d{{1,4}}(?:{_KEY_GAP}+[A-Za-z0-9+/=]{{16,}})+",
         _has_key_material,
     ),
     _key("age_secret_key", r"AGE-SECRET-KEY-1[A-Z0-9]{58}", "age-secret-key-1"),
-    _key(
-        "aws_access_key",
-        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}" + _END,
-        "akia",
-        "asia",
-        "abia",
-        "acca",
-    ),
+    _key("aws_access_key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}" + _END, "akia asia abia acca"),
     Secret(
         "aws_secret_key",
         ("secretkey", "secret_key", "secretacces", "secret_acces", "awssecret", "aws_secret"),
-        _late(
-            r"(?i:secret_?(?:access_?)?key|aws_?secret)"
-            + _ASSIGNED
-            + r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
-        ),
+        r"(?i:secret_?(?:access_?)?key|aws_?secret)"
+        + _ASSIGNED
+        + r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
     ),
     _key("gcp_api_key", r"AIza[A-Za-z0-9_\-]{35}", "aiza"),
     _key("gcp_oauth_token", r"ya29\.[A-Za-z0-9_\-]{20,}", "ya29."),
@@ -431,71 +395,47 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "azure_storage_key",
         ("accountkey=", "sharedaccesskey="),
-        _late(r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{43,86}={0,2})"),
+        r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{43,86}={0,2})",
     ),
     Secret(
         "azure_sas_signature",
         ("?sig=", "&sig=", ";sig="),
-        _late(r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/]{40,128}=?)"),
+        r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/]{40,128}=?)",
     ),
     Secret(
-        "azure_client_secret",
-        ("q~",),
-        _late(r"[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"),
-        lead=4,
+        "azure_client_secret", ("q~",), r"[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}", lead=4
     ),
     _key(
         "github_token",
         r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{36,255})",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_pat_",
+        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
     ),
     _key(
         "gitlab_token",
         r"(?:gl(?:pat|ptt|dt|cbt|rt|ft|soat|imt|agent|oas|ffct)-[A-Za-z0-9_\-]{20,}(?:\.[A-Za-z0-9]{2,12})*"
         r"|GR1348941[A-Za-z0-9_\-]{20})",
-        "glpat-",
-        "glptt-",
-        "gldt-",
-        "glcbt-",
-        "glrt-",
-        "glft-",
-        "glsoat-",
-        "glimt-",
-        "glagent-",
-        "gloas-",
-        "glffct-",
-        "gr1348941",
+        "glpat- glptt- gldt- glcbt- glrt- glft- glsoat- glimt- glagent- gloas- glffct- gr1348941",
     ),
     _key(
         "slack_token",
         r"(?:xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9\-]{10,}|xapp-[0-9]-[A-Za-z0-9\-]{10,})",
-        "xox",
-        "xapp-",
+        "xox xapp-",
     ),
     Secret(
         "slack_webhook",
         ("hooks.slack.com/",),
-        _late(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{20,})"),
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{20,})",
     ),
     Secret(
         "discord_webhook",
         ("/api/webhooks/",),
-        _late(r"/api/webhooks/[0-9]{15,20}/(?P<secret>[A-Za-z0-9_\-]{60,})"),
+        r"/api/webhooks/[0-9]{15,20}/(?P<secret>[A-Za-z0-9_\-]{60,})",
     ),
     _key("telegram_token", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}" + _END, ":aa", lead=10),
     _key(
         "stripe_key",
         r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/]{24,}={0,2})",
-        "sk_live_",
-        "sk_test_",
-        "rk_live_",
-        "rk_test_",
-        "whsec_",
+        "sk_live_ sk_test_ rk_live_ rk_test_ whsec_",
     ),
     _key("anthropic_api_key", r"sk-ant-[A-Za-z0-9_\-]{20,}", "sk-ant-"),
     _key(
@@ -507,54 +447,39 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "sk_api_key",  # OpenRouter, DeepSeek and others with keys in OpenAI's form
         ("sk-",),
-        _late(
-            # "task-", "disk-" and "risk-" are words.
-            r"(?<![aeioulAEIOUL])(?P<secret>sk-(?:or-v1-)?[A-Za-z0-9]{32,128})" + _END,
-            re.ASCII,
-        ),
+        # "task-", "disk-" and "risk-" are words.
+        r"(?<![aeioulAEIOUL])(?P<secret>sk-(?:or-v1-)?[A-Za-z0-9]{32,128})" + _END,
         _is_token,
+        flags=re.ASCII,
     ),
     _key(
         "huggingface_token",
         r"(?:hf_[A-Za-z0-9]{30,64}|api_org_[A-Za-z0-9]{30,64})" + _END,
-        "hf_",
-        "api_org_",
+        "hf_ api_org_",
     ),
     _key("npm_token", r"npm_[A-Za-z0-9]{36}" + _END, "npm_"),
     _key("pypi_token", r"pypi-[A-Za-z0-9_\-]{50,}", "pypi-"),
     _key("rubygems_key", r"rubygems_[0-9a-f]{48}", "rubygems_"),
     _key("docker_token", r"dckr_(?:pat|oat)_[A-Za-z0-9_\-]{27,}", "dckr_"),
-    _key("digitalocean_token", r"do[opr]_v1_[0-9a-f]{64}", "dop_v1_", "doo_v1_", "dor_v1_"),
+    _key("digitalocean_token", r"do[opr]_v1_[0-9a-f]{64}", "dop_v1_ doo_v1_ dor_v1_"),
     _key("databricks_token", r"dapi[0-9a-f]{32}(?:-[0-9])?" + _END, "dapi"),
-    _key(
-        "shopify_token",
-        r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
-        "shpat_",
-        "shpca_",
-        "shppa_",
-        "shpss_",
-    ),
+    _key("shopify_token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", "shpat_ shpca_ shppa_ shpss_"),
     _key("sendgrid_key", r"SG\.[A-Za-z0-9_\-]{22}\.[A-Za-z0-9_\-]{43}", "sg."),
     _key("twilio_key", r"SK[0-9a-f]{32}" + _END, "sk"),
     _key("mailgun_key", r"key-[0-9a-f]{32}" + _END, "key-"),
     _key("linear_key", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,64}", "lin_"),
     _key(
-        "notion_token",
-        r"(?:ntn_[A-Za-z0-9]{40,64}|secret_[A-Za-z0-9]{43})" + _END,
-        "ntn_",
-        "secret_",
+        "notion_token", r"(?:ntn_[A-Za-z0-9]{40,64}|secret_[A-Za-z0-9]{43})" + _END, "ntn_ secret_"
     ),
     _key("airtable_token", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "pat"),
-    _key("supabase_key", r"sb(?:p_[0-9a-f]{40}|_secret_[A-Za-z0-9_\-]{20,})", "sbp_", "sb_secret_"),
-    _key("vault_token", r"hv[sb]\.[A-Za-z0-9_\-]{24,}", "hvs.", "hvb."),
+    _key("supabase_key", r"sb(?:p_[0-9a-f]{40}|_secret_[A-Za-z0-9_\-]{20,})", "sbp_ sb_secret_"),
+    _key("vault_token", r"hv[sb]\.[A-Za-z0-9_\-]{24,}", "hvs. hvb."),
     _key("terraform_token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_\-]{60,}", ".atlasv1.", lead=14),
-    _key("grafana_token", r"gl(?:sa|c)_[A-Za-z0-9+/=_]{32,}", "glsa_", "glc_"),
-    _key("sentry_token", r"sntry[su]_[A-Za-z0-9+/=_]{32,}", "sntrys_", "sntryu_"),
+    _key("grafana_token", r"gl(?:sa|c)_[A-Za-z0-9+/=_]{32,}", "glsa_ glc_"),
+    _key("sentry_token", r"sntry[su]_[A-Za-z0-9+/=_]{32,}", "sntrys_ sntryu_"),
     _key("newrelic_key", r"NRAK-[A-Z0-9]{27}", "nrak-"),
     _key("postman_key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "pmak-"),
-    _key(
-        "atlassian_token", r"AT(?:ATT3|CTT3|BBT3)[A-Za-z0-9_\-=]{32,}", "atatt3", "atctt3", "atbbt3"
-    ),
+    _key("atlassian_token", r"AT(?:ATT3|CTT3|BBT3)[A-Za-z0-9_\-=]{32,}", "atatt3 atctt3 atbbt3"),
     _key("groq_api_key", r"gsk_[A-Za-z0-9]{48,64}" + _END, "gsk_"),
     _key("xai_api_key", r"xai-[A-Za-z0-9]{64,96}" + _END, "xai-"),
     _key("perplexity_api_key", r"pplx-[A-Za-z0-9]{40,64}" + _END, "pplx-"),
@@ -562,105 +487,85 @@ SECRETS: tuple[Secret, ...] = (
     _key(
         "discord_token",
         r"(?:M[DTjz]|N[DTjz]|O[DT])[AEIMQUYcgk][A-Za-z0-9]{21,23}\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}",
-        *_DISCORD,
+        " ".join(_DISCORD),
     ),
     _key("okta_token", r"SSWS[ \t]{1,4}[A-Za-z0-9_\-]{20,80}", "ssws"),
     Secret(
         "jwt",
         ("eyj",),
         # A long run is read from its beginning, else each "eyJ" in it for some way only.
-        _late(
-            r"(?:(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}|eyJ[A-Za-z0-9_\-]{8,600})"
-            r"\.eyJ[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?"
-        ),
+        r"(?:(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}|eyJ[A-Za-z0-9_\-]{8,600})"
+        r"\.eyJ[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?",
     ),
     Secret(
         "url_password",
         ("://", "%3a%2f%2f"),
-        _late(
-            r"""(?<=[A-Za-z0-9])(?:://|(?i:%3a%2f%2f))[^\s/?#:"'`<>\\]{0,128}(?::|%3[Aa])"""
-            r"""(?P<secret>[^\s/?#"'`<>\\]{1,128})(?:@|%40)"""
-        ),
+        r"""(?<=[A-Za-z0-9])(?:://|(?i:%3a%2f%2f))[^\s/?#:"'`<>\\]{0,128}(?::|%3[Aa])"""
+        r"""(?P<secret>[^\s/?#"'`<>\\]{1,128})(?:@|%40)""",
         _is_url_password,
     ),
-    Secret(
-        "url_token",
-        ("://",),
-        _late(r"://(?P<secret>[A-Za-z0-9_\-]{20,128})@"),
-        _is_token,
-    ),
+    Secret("url_token", ("://",), r"://(?P<secret>[A-Za-z0-9_\-]{20,128})@", _is_token),
     Secret(
         "authorization",
         ("authorization",),
-        _late(
-            r"(?i:authorization)"
-            + _ASSIGNED
-            + r"(?:(?P<scheme>(?i:basic|bearer|token|digest|negotiate|apikey))[ \t]{1,4})?"
-            r"(?P<secret>[A-Za-z0-9._~+/\-]{8,}={0,2})"
-        ),
+        r"(?i:authorization)"
+        + _ASSIGNED
+        + r"(?:(?P<scheme>(?i:basic|bearer|token|digest|negotiate|apikey))[ \t]{1,4})?"
+        r"(?P<secret>[A-Za-z0-9._~+/\-]{8,}={0,2})",
         _is_credential,
     ),
     Secret(
         "bearer_token",
         ("bearer ",),
-        _late(r"(?i:bearer) {1,4}(?P<secret>[A-Za-z0-9._~+/\-]{16,}={0,2})", re.ASCII),
+        r"(?i:bearer) {1,4}(?P<secret>[A-Za-z0-9._~+/\-]{16,}={0,2})",
         _is_token,
+        flags=re.ASCII,
     ),
     Secret(
         "basic_credentials",
         ("-u ", "-u=", "--user ", "--user="),
-        _late(
-            r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:"""
-            r"""(?P<secret>[^\s"'`<>$\\\x1b]{3,128})"""
-        ),
+        r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:"""
+        r"""(?P<secret>[^\s"'`<>$\\\x1b]{3,128})""",
         _is_credential,
-        beside="curl",
+        also="curl",
     ),
     Secret(
         "encoded_credentials",
         ("auth",),
-        _late(
-            rf"(?i:auth)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?(?P<secret>[A-Za-z0-9+/]{{8,512}}={{0,2}})"
-        ),
+        rf"(?i:auth)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?(?P<secret>[A-Za-z0-9+/]{{8,512}}={{0,2}})",
         _is_name_and_password,
     ),
     Secret(
         "cookie",
         ("cookie",),
-        _late(
-            rf"(?i:cookies?)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?"
-            r"(?P<secret>[A-Za-z0-9_.\-]{1,64}=[^\s\"'\\\x1b;]{0,1024}"
-            r"(?:; ?[A-Za-z0-9_.\-]{1,64}(?:=[^\s\"'\\\x1b;]{0,1024})?){0,40})"
-        ),
+        rf"(?i:cookies?)(?:{_QUOTE})?{_GAP}[:=]{_GAP}(?:{_QUOTE})?"
+        r"(?P<secret>[A-Za-z0-9_.\-]{1,64}=[^\s\"'\\\x1b;]{0,1024}"
+        r"(?:; ?[A-Za-z0-9_.\-]{1,64}(?:=[^\s\"'\\\x1b;]{0,1024})?){0,40})",
         _has_random_cookie,
     ),
     Secret(
         "password_variable",  # DB_PASSWORD=... up to white space, whatever it is made of
         ("password=", "passwd=", "passphrase=", "pass=", "pwd="),
-        _late(
-            r"(?:PASSWORD|PASSWD|PASSPHRASE|(?<=_)PASS|(?<=_)PWD)="
-            r"(?P<secret>(?:[^\s\"'`\\\x1b]|\\(?![nrtbfuvx0\"'`\\/])){6,256})"
-        ),
+        r"(?:PASSWORD|PASSWD|PASSPHRASE|(?<=_)PASS|(?<=_)PWD)="
+        r"(?P<secret>(?:[^\s\"'`\\\x1b]|\\(?![nrtbfuvx0\"'`\\/])){6,256})",
         _is_variable,
     ),
     Secret(
         "password",
         (*_PASSWORD_NEEDLES, "pwd"),
-        _late(rf"(?:{_PASSWORD}|(?i:pwd)\d{{0,2}}){_ASSIGNED}" + _ASSIGNED_VALUE % 6),
+        rf"(?:{_PASSWORD}|(?i:pwd)\d{{0,2}}){_ASSIGNED}" + _ASSIGNED_VALUE % 6,
         _is_password,
     ),
     Secret(
         "password_element",
         ("password>", "passwd>", "passphrase>", "pwd>", "secret>", "token>", "apikey>"),
-        _late(
-            r"(?i:password|passwd|passphrase|pwd|secret|token|apikey)>(?P<secret>[^<>\s]{4,256})(?=</)"
-        ),
+        r"(?i:password|passwd|passphrase|pwd|secret|token|apikey)>(?P<secret>[^<>\s]{4,256})(?=</)",
         _is_argument,
     ),
     Secret(
         "password_in_words",
         _PASSWORD_NEEDLES,
-        _late(rf"{_PASSWORD}[ \t]{{1,4}}{_IS}:?[ \t]{{1,4}}" + _WORD_VALUE % 6),
+        rf"{_PASSWORD}[ \t]{{1,4}}{_IS}:?[ \t]{{1,4}}" + _WORD_VALUE % 6,
         _is_strong,
     ),
     Secret(
@@ -675,58 +580,46 @@ SECRETS: tuple[Secret, ...] = (
             "--client-secret",
             "--db-pass",
         ),
-        _late(
-            r"--(?:[a-z]{1,16}-){0,2}(?:pass(?:word|wd|phrase|code)?|token|secret|(?:api|access|auth)-?(?:key|token))"
-            rf"(?:=|[ \t]{{1,4}})(?P<quote>{_QUOTE})?" + _ASSIGNED_VALUE % 6
-        ),
+        r"--(?:[a-z]{1,16}-){0,2}(?:pass(?:word|wd|phrase|code)?|token|secret|(?:api|access|auth)-?(?:key|token))"
+        rf"(?:=|[ \t]{{1,4}})(?P<quote>{_QUOTE})?" + _ASSIGNED_VALUE % 6,
         _is_argument,
     ),
     Secret(
         "command_password",
         ("sshpass", "docker", "podman", "registry", "az ", "mysql", "mariadb", "mongo", "sqlcmd"),
-        _late(
-            rf"(?:{_LOGINS})\b[^\n\\|;&]{{0,200}}?[ \t]-[pP][ \t=]?(?P<quote>{_QUOTE})?"
-            + _ASSIGNED_VALUE % 6
-        ),
+        rf"(?:{_LOGINS})\b[^\n\\|;&]{{0,200}}?[ \t]-[pP][ \t=]?(?P<quote>{_QUOTE})?"
+        + _ASSIGNED_VALUE % 6,
         _is_password,
     ),
     Secret(
         "command_secret",
         ("redis-cli", "ldap", "-passin", "-passout", "-pass ", "smbclient", "htpasswd"),
-        _late(
-            r"(?:redis-cli\b[^\n\\|;&]{0,200}?[ \t]-a[ \t]"
-            r"|ldap[a-z]{3,12}\b[^\n\\|;&]{0,200}?[ \t]-w[ \t]|-pass(?:in|out)?[ \t]pass:"
-            r"|smbclient\b[^\n\\|;&]{0,200}?[ \t]-U[ \t][^\s%]{1,64}%"
-            r"|htpasswd\b[^\n\\|;&]{0,20}?b[^\n\\|;&]{0,100}?[ \t][\w.\-]{1,64}[ \t])"
-            rf"(?P<quote>{_QUOTE})?" + _ASSIGNED_VALUE % 6
-        ),
+        r"(?:redis-cli\b[^\n\\|;&]{0,200}?[ \t]-a[ \t]"
+        r"|ldap[a-z]{3,12}\b[^\n\\|;&]{0,200}?[ \t]-w[ \t]|-pass(?:in|out)?[ \t]pass:"
+        r"|smbclient\b[^\n\\|;&]{0,200}?[ \t]-U[ \t][^\s%]{1,64}%"
+        r"|htpasswd\b[^\n\\|;&]{0,20}?b[^\n\\|;&]{0,100}?[ \t][\w.\-]{1,64}[ \t])"
+        rf"(?P<quote>{_QUOTE})?" + _ASSIGNED_VALUE % 6,
         _is_password,
     ),
     Secret(
         "netrc_password",
         ("login ", "login\t"),
-        _late(
-            rf"login[ \t]{{1,4}}[^\s\"'\\]{{1,128}}{_SPACE}{{1,8}}password[ \t]{{1,4}}"
-            r"(?P<secret>[^\s\"'`\\\x1b<]{3,256})"
-        ),
+        rf"login[ \t]{{1,4}}[^\s\"'\\]{{1,128}}{_SPACE}{{1,8}}password[ \t]{{1,4}}"
+        r"(?P<secret>[^\s\"'`\\\x1b<]{3,256})",
         _is_url_password,
     ),
     Secret(
         "pgpass_password",
         (":5432:", ":5433:", ":6432:", ":*:"),
-        _late(
-            r":(?:5432|5433|6432|\*):[^\s:/\"'\\]{1,64}:[^\s:/\"'\\]{1,64}:(?P<secret>[^\s\"'`\\\x1b<]{4,256})"
-        ),
+        r":(?:5432|5433|6432|\*):[^\s:/\"'\\]{1,64}:[^\s:/\"'\\]{1,64}:(?P<secret>[^\s\"'`\\\x1b<]{4,256})",
         _is_url_password,
     ),
     Secret(
         "weak_password",
         ("pass",),
-        _late(
-            r"(?:(?:(?<![A-Za-z])|(?<=[0-9\[;][mK])|(?<=\\[nrt])|(?<=3[Dd]))[Pp]ass|(?<=[a-z])Pass|PASS)\d{0,2}"
-            + _ASSIGNED
-            + _ASSIGNED_VALUE % 6
-        ),
+        r"(?:(?:(?<![A-Za-z])|(?<=[0-9\[;][mK])|(?<=\\[nrt])|(?<=3[Dd]))[Pp]ass|(?<=[a-z])Pass|PASS)\d{0,2}"
+        + _ASSIGNED
+        + _ASSIGNED_VALUE % 6,
         _is_weak_password,
     ),
     Secret(
@@ -735,22 +628,18 @@ SECRETS: tuple[Secret, ...] = (
             *("secret", "token", "credential", "_pat", "-pat", "signature", "key-data"),
             *(name + between + "key" for name in _KEYS for between in ("", "_", "-")),
         ),
-        _late(
-            r"(?i:secret(?:[_-]?key|[_-]?base)?|(?<!page)(?<!page[_-])token|credentials?|[_-]pat"
-            rf"|(?<=[?&;-])signature|key-data|(?:{'|'.join(_KEYS)})[_-]?key)"
-            + _ASSIGNED
-            + _ASSIGNED_VALUE % 12
-        ),
+        r"(?i:secret(?:[_-]?key|[_-]?base)?|(?<!page)(?<!page[_-])token|credentials?|[_-]pat"
+        rf"|(?<=[?&;-])signature|key-data|(?:{'|'.join(_KEYS)})[_-]?key)"
+        + _ASSIGNED
+        + _ASSIGNED_VALUE % 12,
         _is_token,
     ),
     # Has no needles: `redaction.secrets_in` looks into what it encodes.
     Secret(
         "encoded_secret",
         (),
-        _late(
-            r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/][A-Za-z0-9+/_-]{23,}(?:\r?\n[A-Za-z0-9+/_-]{24,})*"
-            r"(?:\r?\n[A-Za-z0-9+/_-]{2,23}(?![A-Za-z0-9+/_-]))?={0,2}"
-        ),
+        r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/][A-Za-z0-9+/_-]{23,}(?:\r?\n[A-Za-z0-9+/_-]{24,})*"
+        r"(?:\r?\n[A-Za-z0-9+/_-]{2,23}(?![A-Za-z0-9+/_-]))?={0,2}",
     ),
 )
 """The more exact patterns come first: where two overlap, the first gives the name."""

@@ -128,7 +128,10 @@ class LoadMemory:
     def _answer(self, arguments: Mapping[str, Any]) -> str:
         argument, value = _query_or_name(arguments)
         if argument == "query":
-            return self._found(value)
+            hits = self._memory.search(value, HITS)
+            if not hits:
+                return f"Nothing in memory matches {value!r}."
+            return "\n\n".join(self._fitting([], ((hit.item, hit.snippet) for hit in hits)))
         items = self._load(value)
         # Who names a handle knows what it is of, and gets its very text.
         least = 0.0 if value.startswith("mem_") else FULL_TRUST
@@ -138,12 +141,6 @@ class LoadMemory:
         # What is trusted less is under the same name, and not the note itself.
         lesser = ((item, item.text) for item in items if item.trust < least)
         return "\n\n".join(self._fitting(parts, lesser))
-
-    def _found(self, query: str) -> str:
-        hits = self._memory.search(query, HITS)
-        if not hits:
-            return f"Nothing in memory matches {query!r}."
-        return "\n\n".join(self._fitting([], ((hit.item, hit.snippet) for hit in hits)))
 
     def _fitting(self, parts: list[str], texts: Iterable[tuple[MemoryItem, str]]) -> Iterator[str]:
         """Yield the parts, and the texts in fences as far as there is room. No fence is cut."""
@@ -175,8 +172,11 @@ class LoadMemory:
             return warm
         if items:
             raise InvalidArgumentError(f"{name} is in the archive; send a query to search it")
+        sources = self._all_sources()
+        more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
+        names = (", ".join(sources[:_NAMED]) + more) or "none"
         raise InvalidArgumentError(
-            f"memory holds no note {name!r}; its notes are {self._sources()}. Or send a query"
+            f"memory holds no note {name!r}; its notes are {names}. Or send a query"
         )
 
     def _of_source(self, name: str) -> list[MemoryItem]:
@@ -200,11 +200,6 @@ class LoadMemory:
         """Return the sources of the newest items; listing all would read the whole memory."""
         items = self._memory.list(limit=_LOOKED_THROUGH)
         return sorted({item.source for item in items if item.source})
-
-    def _sources(self) -> str:
-        sources = self._all_sources()
-        more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
-        return (", ".join(sources[:_NAMED]) + more) or "none"
 
 
 _LEAST_ROOM = 200
@@ -247,16 +242,9 @@ FULL_TRUST = 1.0
 
 def _fenced(item: MemoryItem, text: str) -> str:
     """Return a text in a fence that says where it is from, which the text cannot imitate."""
-    about = ["" if item.time is None else f"{item.time:%Y-%m-%d}"]
-    if item.trust < FULL_TRUST:
-        about.append(f"trust {item.trust:g}")
-    opening, closing = tags(
-        item.handle or "memory",
-        "",
-        item.source or item.kind,
-        ", ".join(filter(None, about)),
-        None,
-        item.trust < FULL_TRUST,
-        text,
-    )
+    is_data = item.trust < FULL_TRUST
+    about = [f"{item.time:%Y-%m-%d}"] if item.time else []
+    about += [f"trust {item.trust:g}"] if is_data else []
+    handle, origin = item.handle or "memory", item.source or item.kind
+    opening, closing = tags(handle, "", origin, ", ".join(about), None, is_data, text)
     return f"{opening}\n{text}\n{closing}"

@@ -90,11 +90,6 @@ def export_items(items: Sequence[MemoryItem], path: str | PathLike[str], namespa
     return len(items)
 
 
-def import_items(memory: ItemWriter, path: str | PathLike[str], namespace: str) -> Imported:
-    """Add the items of the file batch by batch, then the links."""
-    return add_items(memory, _items_in(Path(path)), namespace)
-
-
 def add_items(memory: ItemWriter, items: Iterable[MemoryItem], namespace: str) -> Imported:
     """Add items of an export or of another memory batch by batch, then the links.
 
@@ -129,7 +124,8 @@ def add_items(memory: ItemWriter, items: Iterable[MemoryItem], namespace: str) -
     return Imported(added, unchanged, new, lost)
 
 
-def _items_in(path: Path) -> Iterator[MemoryItem]:
+def items_in(path: str | PathLike[str]) -> Iterator[MemoryItem]:
+    """Yield the items of an exported file; raises InvalidArgumentError for a line that is none."""
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -138,7 +134,7 @@ def _items_in(path: Path) -> Iterator[MemoryItem]:
                 continue
             yield from_line(line)
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{path}, line {number}: {error}") from None
+            raise InvalidArgumentError(f"{Path(path)}, line {number}: {error}") from None
 
 
 def _is_header(line: str) -> bool:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate import formats
 from rehydrate._text import plural
 from rehydrate.context.context_store.operations import Heading, Item, Status
-from rehydrate.context.context_store.rendering import is_changed, uses_text
 from rehydrate.context.context_store.store import text_at
 from rehydrate.context.context_store.updater import ASSISTANT_TRUST
 from rehydrate.messages import Message, PieceKind
@@ -81,7 +80,7 @@ class ShownItems:
             if item.other is not None:
                 self.replaced.setdefault(item.other, []).append(item)
         newest = sorted(
-            every, key=lambda item: (is_changed(item), item.last_entry, item.id), reverse=True
+            every, key=lambda item: (item.is_changed, item.last_entry, item.id), reverse=True
         )
         self.groups: list[Group] = []
         for heading in Heading:
@@ -180,5 +179,13 @@ def store_page(
         operations=store.operations,
         log=with_gap(list(enumerate(store.operations, 1)), LINES),
         trusted=ASSISTANT_TRUST,
-        told_uses=uses_text,
+        uses_text=_uses_text,
     )
+
+
+def _uses_text(item: Item) -> str:
+    """Return what was done with it, and where: ``edited #12, #18; read #3``."""
+    done: dict[str, list[str]] = {}
+    for use, entry in item.uses:
+        done.setdefault(use, []).append(f"#{entry}")
+    return "; ".join(f"{use} {', '.join(entries)}" for use, entries in done.items())

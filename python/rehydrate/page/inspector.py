@@ -1,22 +1,37 @@
 """A prompt as one HTML page: its content, costs and sources, and what was removed and why.
 
-`rehydrate inspect FILE -o PAGE` writes it. Like the page of a compaction it has no script and loads
-nothing. It opens offline, and no content of a prompt can run. The markup is in
-templates/inspector.html.
+`rehydrate inspect FILE -o PAGE` writes it: tools, sections and history in order, each with its text
+to unfold. The markup is in templates/inspector.html.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import Any, NamedTuple
 
 from rehydrate._text import plural
 from rehydrate.compact.result import Explanation
-from rehydrate.page.html import colours, render, with_gap
-from rehydrate.page.inspector_body import Body
-from rehydrate.prompt.explain import PromptExplanation
+from rehydrate.context.summaries import SUMMARY_ID
+from rehydrate.entry_id import EntryId
+from rehydrate.errors import InvalidMessageError
+from rehydrate.formats import parse
+from rehydrate.messages import Message
+from rehydrate.page.html import (
+    PAGE_MESSAGES,
+    Gap,
+    colours,
+    fair_share,
+    handles,
+    kind_labels,
+    render,
+    with_gap,
+)
+from rehydrate.prompt.explain import PromptExplanation, PromptRow
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.section import Position, Section
 
 _MARGIN = 1.04
 """Width of the bar, relative to its last mark."""
@@ -92,3 +107,146 @@ def inspector_page(
         scored=scored,
         scored_lines=with_gap(scored, LINES),
     )
+
+
+_PREVIEW_CHARACTERS = 240
+_ITEMS_SHOWN = 6
+_HANDLES_SHOWN = 24
+ROWS = 4_000
+"""Maximum rows of the prompt: the first and the last half; those between are summed up."""
+
+
+class Entry(NamedTuple):
+    """An entry of the history."""
+
+    id: str
+    role: str
+    preview: str
+    tokens: int
+    message: Message | None
+    """What a model sees of it."""
+    raw: Any
+
+
+class Body:
+    """An IR with the data of its page: the parsed history, and how much of each text fits."""
+
+    def __init__(self, ir: PromptIR, table: PromptExplanation) -> None:
+        """Read the history and divide the room."""
+        self.ir = ir
+        kept = [row for row in table.rows if row.is_kept]
+        self.max_tokens = max((row.tokens for row in kept), default=0)
+        prefixes = accumulate(0 if row.kind == "late_bound" else row.tokens for row in kept)
+        self.rows = with_gap(list(zip(range(len(kept)), kept, prefixes, strict=True)), ROWS)
+        """Each row with its number and the tokens up to its end."""
+        history = ir.history
+        # If it cannot be parsed, each entry is shown as JSON.
+        messages = self.parsed(history.entries) or ()
+        self._messages = {message.index: message for message in messages}
+        shown = with_gap(range(len(history.entries)), PAGE_MESSAGES)
+        self._shown = {index for index in shown if not isinstance(index, Gap)}
+        pieces = [
+            len(piece.text)
+            for index in self._shown & self._messages.keys()
+            for piece in self._messages[index].pieces
+        ]
+        sections = [len(each.content) for each in ir.sections if isinstance(each.content, str)]
+        self.cap = fair_share(pieces + sections)
+        """Maximum characters of each text."""
+
+    def parsed(self, entries: Sequence[Any]) -> tuple[Message, ...] | None:
+        """Return the messages of a section or of the history; None if they are unreadable."""
+        try:
+            return parse(entries, self.ir.history.format).messages
+        except InvalidMessageError:
+            return None
+
+    def section(self, row: PromptRow) -> Section | None:
+        """Return the section of a row."""
+        if row.kind == "late_bound":
+            return self.ir.late_bound[row.first]
+        return self.ir.sections[row.first] if row.kind == "section" else None
+
+    def entries(self, row: PromptRow) -> Iterator[Entry | Gap]:
+        """Yield the entries of a row of the history; a Gap where they do not fit on the page."""
+        indices = range(row.first, row.last + 1)
+        for is_shown, group in groupby(indices, key=self._shown.__contains__):
+            if is_shown:
+                yield from map(self._entry, group)
+            else:
+                yield Gap(tuple(group))
+
+    def _entry(self, index: int) -> Entry:
+        message = self._messages.get(index)
+        if message is not None:
+            kinds = kind_labels(piece.kind for piece in message.pieces)
+            role = " · ".join(filter(None, [message.role, kinds]))
+            preview = _first_words(message.text)
+        elif self._messages:
+            role, preview = "not sent", "no model sees this entry"
+        else:
+            role, preview = "unreadable", "shown as it is"
+        history = self.ir.history
+        entry_id, raw = history.entry_id(index), history.entries[index]
+        return Entry(entry_id, role, preview, self.tokens([index]), message, raw)
+
+    def tokens(self, indices: Sequence[int]) -> int:
+        """Return the tokens of some entries, as far as they are known."""
+        counts = self.ir.history.tokens
+        return sum(counts[index] for index in indices if index < len(counts))
+
+    def preview(self, section: Section) -> str:
+        """Return the beginning of a section on one line."""
+        said = section.content
+        return _first_words(said if isinstance(said, str) else plural(len(said), "message"))
+
+    def is_summary(self, section: Section) -> bool:
+        """Return whether it is a summary, which is markdown and names entries."""
+        return section.id == SUMMARY_ID and isinstance(section.content, str)
+
+    def badges(self, row: PromptRow) -> Iterator[str]:
+        """Yield a row's properties in few words."""
+        words = [row.priority, row.mode]
+        if row.kind != "history":
+            words += [row.stability, row.position if row.position != Position.MIDDLE else ""]
+        yield from filter(None, words)
+        if row.relevance is not None:
+            yield f"relevance {row.relevance:.2g}"
+        if row.min_tokens:
+            yield f"at least {row.min_tokens:,} tokens"
+
+    def origin(self, section: Section) -> dict[str, str]:
+        """Return what is known of a section's origin."""
+        origin, content = section.provenance, section.content
+        named = handles(content) if isinstance(content, str) and section.id == SUMMARY_ID else []
+        fields = {
+            "title": section.title,
+            "items": _first_items(origin.items, ", "),
+            "names the entries": _first_items(named, " ", _HANDLES_SHOWN),
+            "from": origin.origin,
+            "thread": origin.thread,
+            "tool": origin.tool,
+            "by": origin.principal,
+            "said": origin.time.isoformat(" ", "minutes") if origin.time else "",
+            "made of": ", ".join(origin.parents),
+            "stands in the result of": section.tool_call_id,
+            "stands before": "" if section.anchor is None else EntryId.of(section.anchor),
+        }
+        return {words: value for words, value in fields.items() if value}
+
+    def as_json(self, value: Any) -> str:
+        """Return a value as JSON with indents."""
+        try:
+            return json.dumps(value, ensure_ascii=False, indent=2, default=repr)
+        except (TypeError, ValueError, RecursionError):
+            return f"<{type(value).__name__}>"
+
+
+def _first_words(text: str) -> str:
+    return " ".join(text[: 2 * _PREVIEW_CHARACTERS].split())[:_PREVIEW_CHARACTERS]
+
+
+def _first_items(items: Sequence[str], between: str, shown: int = _ITEMS_SHOWN) -> str:
+    """Return some of the items, and how many more there are."""
+    more = [f"{len(items) - shown:,} more"] if len(items) > shown else []
+    return between.join([*items[:shown], *more])

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rehydrate import formats
-from rehydrate._check import check_callable, check_choice, check_type
+from rehydrate._check import check_callable, check_type
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate.compact.options import GRANULARITIES
-from rehydrate.compact.outline import OutlineSize, check_outline
+from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
+from rehydrate.errors import InternalError, InvalidArgumentError
+from rehydrate.formats._reading import compact_json
 from rehydrate.formats.rendering import RENDERERS, render_history
 from rehydrate.formats.translation import OF_HISTORY
-from rehydrate.messages import PROVIDERS, Provider
+from rehydrate.messages import Provider
 from rehydrate.prompt.caps import cap_tool_results
-from rehydrate.prompt.counting import counted, prompt_tokens, section_tokens, upper_bound
+from rehydrate.prompt.counting import check_hard_budget, counted, entry_tokens, prompt_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import (
     USUAL_MINIMUM_PREFIX,
@@ -32,25 +32,37 @@ from rehydrate.prompt.ir import (
     pass_name,
     shared_segments,
     traced,
+    valid_until,
+    was_pruned,
 )
 from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.echo import remove_echoes
 from rehydrate.prompt.passes.order import order, place_breakpoints
-from rehydrate.prompt.passes.prune import prune
+from rehydrate.prompt.passes.prune import binding_of, prune
+from rehydrate.prompt.section import DroppedSection, Section
 from rehydrate.prompt.splicing import deduplicate
-from rehydrate.prompt.stale_thinking import checked_policy, first_change, without_stale_thinking
+
+THINKING = "thinking"
+"""The name in the trace of what leaves out thinking that the model refuses after a change."""
 
 
-def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPrompt:
-    """Render the IR for the target's provider, and validate the result.
+def render_prompt(
+    ir: PromptIR, target: Target, original: History, sent: CompiledPrompt | None = None
+) -> CompiledPrompt:
+    """Render an IR that went through the passes for the target's provider, and validate the result.
 
-    ``original`` is the history before the passes. A violation that it has too goes into
-    ``ir.meta.degraded``; any other raises InternalError. Raises InvalidArgumentError for a prompt
-    without a message.
+    Thinking that the model refuses after what changed since ``sent`` goes first. ``original`` is
+    the history before the passes. A violation that it has too goes into ``ir.meta.degraded``; any
+    other raises InternalError. Raises InvalidArgumentError for a prompt without a message.
     """
     cache, provider = target.render_cache, target.provider
     layout = lay_out(ir, target)
+    if target.thinking == "auto" and (first := first_change(ir, layout, sent)) is not None:
+        whole, ir = ir, without_stale_thinking(ir, target, first)
+        if ir is not whole:
+            cache.note(Layout, whole.history, layout)  # all before the change is laid out
+            layout = lay_out(ir, target)
     tools, system = layout.tools, layout.system
     if len(layout.values) == system:
         raise InvalidArgumentError(
@@ -75,6 +87,103 @@ def render_prompt(ir: PromptIR, target: Target, original: History) -> CompiledPr
     cache.valid = () if degraded else layout.segments[tools:]
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
     return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
+
+
+def first_change(ir: PromptIR, layout: Layout, sent: CompiledPrompt | None) -> int | None:
+    """Return the position of the first history entry that is after a change; None for none.
+
+    With ``sent``, a change is the first segment that differs from the prompt that was sent. Without
+    it, a change is the first entry that prune left out.
+    """
+    history, (provider, *_) = ir.history, layout.of
+    if sent is None:
+        pruned = [each for each in ir.meta.dropped if each.by == "prune"]
+        indices = [EntryId.index_of(each.section) for each in pruned]
+        first = min([index for index in indices if index is not None], default=None)
+        if first is None:
+            return None
+        return next((n for n, index in enumerate(history.indices) if index > first), None)
+    shared = shared_segments(sent.segments, layout.segments)
+    if shared == len(sent.segments) and sent.provider == provider:
+        return None
+    summary = _new_summary(ir, provider, sent)
+    if summary is not None and _only_swaps(summary, layout, sent, shared):
+        limit = valid_until(summary)
+        return next((n for n, index in enumerate(history.indices) if index >= limit), None)
+    after = {EntryId.index_of(segment.id) for segment in layout.segments[shared:]}
+    return next((n for n, index in enumerate(history.indices) if index in after), None)
+
+
+def _new_summary(ir: PromptIR, provider: str, sent: CompiledPrompt) -> Section | None:
+    """Return the summary of Anthropic's own that was not in the prompt that was sent."""
+    for section in ir.sections:
+        if section.native_to == provider == sent.provider == "anthropic":
+            is_known = any(each is section for each in sent.ir.sections)
+            return None if is_known else section
+    return None
+
+
+def _only_swaps(summary: Section, layout: Layout, sent: CompiledPrompt, shared: int) -> bool:
+    """Whether all after the summary followed, in the prompt that was sent, right after the
+    messages that it is of. Then the API accepts what was thought under them
+    (https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks)."""
+    head = layout.system
+    start = head + len(summary.content)
+    kept, was = layout.segments[start:], sent.segments
+    if shared != head or start >= len(layout.segments):
+        return False
+    position = next((n for n, each in enumerate(was) if each.id == kept[0].id), head)
+    if position <= head or shared_segments(kept, was[position:]) != len(was) - position:
+        return False
+    before = sent.messages[position - head - 1]
+    return bool(before["role"] != layout.values[start]["role"])
+
+
+def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR:
+    """Return the IR without the thinking that the model refuses from this position on.
+
+    It is the very same IR where there is none.
+    """
+    binding = binding_of(ir, target)
+    if not binding.model.refuses_changed_prefix:
+        return ir
+    history = ir.history
+    tail = history.entries[first:]
+    without = formats.FORMATS[history.format].without_thinking(tail)
+    changed = {
+        first + n: entry
+        for n, (entry, original) in enumerate(zip(without, tail, strict=True))
+        if entry is not original
+    }
+    if not changed:
+        return ir
+    left = {n: entry for n, entry in changed.items() if entry is not None}
+    read = formats.parse([*left.values()], history.format)
+    tokens = dict(zip(left, entry_tokens(read, len(left)), strict=True))
+    messages = {each.index: each for each in read.renumbered([*left]).messages}
+    kept = [n for n in range(len(history.entries)) if changed.get(n, ()) is not None]
+    after = history.with_changed_entries(left, messages, tokens).select(kept)
+    names = [history.entry_id(n) for n in changed]
+    dropped = [
+        DroppedSection(
+            history.entry_id(n),
+            history.tokens[n],
+            "left out: nothing but thinking, and something before it changed",
+            target.keep(compact_json(history.entries[n])),
+            by=THINKING,
+        )
+        for n, entry in changed.items()
+        if entry is None
+    ]
+    notes = [
+        f"the thinking of {len(names)} entries went, since something before {names[0]} is not "
+        "what it was"
+    ]
+    meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
+    if binding.loop_is_at_risk(first):
+        why = "thinking: the open tool loop lost what it begins with, which the model may refuse"
+        meta = replace(meta, degraded=(*meta.degraded, why))
+    return traced(THINKING, ir, ir.replace(history=after, meta=meta), names, notes)
 
 
 def _with_marks(
@@ -211,11 +320,6 @@ def compile(  # noqa: A001  the contract's word
     {'messages': [{'role': 'user', 'content': 'Which port?'}]}
     """
     check_type("ir", ir, PromptIR, "pass a PromptIR, as hydrate makes it")
-    check_choice("provider", provider, PROVIDERS)
-    thinking = checked_policy(thinking)
-    check_type("model", model, str, "pass the model's name, or leave it out")
-    check_outline(outline)
-    check_choice("granularity", granularity, GRANULARITIES)
     target = Target(
         provider,
         model,
@@ -227,40 +331,44 @@ def compile(  # noqa: A001  the contract's word
         choice_of(embedder),
         RenderCache() if render_cache is None else render_cache,
     )
-    original = ir.history
-    ir = counted(_with_message(ir))
-    for step in DEFAULT_PASSES if passes is None else passes:
-        check_callable("a pass", step, "pass a function (ir, target) -> ir")
-        ir = _run(step, ir, target)
-    _check_hard_budget(ir, provider)
-    compiled = render_prompt(ir, target, original)
-    first = first_change(compiled, sent) if thinking == "auto" else None
-    if first is None:
-        return compiled
-    after = without_stale_thinking(ir, target, first)
-    return compiled if after is ir else render_prompt(after, target, original)
+    return compile_for(target, ir, DEFAULT_PASSES if passes is None else passes, sent)
 
 
 acompile = computed(compile)
 
 
-def _check_hard_budget(ir: PromptIR, provider: Provider) -> None:
-    """Raise BudgetExceededError for a prompt whose upper bound is over the hard budget."""
-    needed, budget = upper_bound(prompt_tokens(ir), provider), ir.budget.hard_tokens
-    if needed <= budget:
-        return
-    parts = {f"section {each.id!r}": section_tokens(each) for each in ir.sections}
-    parts["the tool definitions"] = sum(tool.tokens or 0 for tool in ir.tools)
-    parts["the history"] = ir.history.total_tokens
-    largest = max(parts, key=lambda name: parts[name])
-    raise BudgetExceededError(
+def compile_for(
+    target: Target,
+    ir: PromptIR,
+    passes: Iterable[Pass],
+    sent: CompiledPrompt | None = None,
+    refresh: Callable[[], PromptIR] | None = None,
+) -> CompiledPrompt:
+    """Compile an IR as `compile` does, for a target that was checked.
+
+    Where a pass prunes, the prefix breaks anyway. Then all begins once more from the IR that
+    ``refresh`` returns, if it is another one, before anything is rendered.
+    """
+    original, passes = ir, tuple(passes)
+    ir, left = counted(_with_message(ir)), list(passes)
+    while left:
+        step = left.pop(0)
+        check_callable("a pass", step, "pass a function (ir, target) -> ir")
+        ir = _run(step, ir, target)
+        if refresh is not None and was_pruned(ir):
+            fresh, refresh = refresh(), None
+            if fresh is not original:
+                original, ir, left = fresh, counted(_with_message(fresh)), list(passes)
+    check_hard_budget(
+        ir,
+        prompt_tokens(ir),
+        target.provider,
         "the prompt",
-        needed,
-        budget,
-        f"the largest part is {largest} with {parts[largest]:,}: shorten it, lower the priority "
-        "and min_tokens of what may go, or raise Budget.hard_tokens",
-        "Budget.hard_tokens",
+        ir.sections,
+        {"the history": ir.history.total_tokens},
+        "shorten it, lower the priority and min_tokens of what may go",
     )
+    return render_prompt(ir, target, original.history, sent)
 
 
 def _with_message(ir: PromptIR) -> PromptIR:

@@ -6,12 +6,13 @@ The engine caches counts by content.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from rehydrate import _engine, formats
+from rehydrate.errors import BudgetExceededError
 from rehydrate.fences import tags
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation
@@ -192,4 +193,31 @@ def prompt_tokens(ir: PromptIR) -> int:
         sum(map(section_tokens, ir.sections))
         + sum(tool.tokens or 0 for tool in ir.tools)
         + ir.history.total_tokens
+    )
+
+
+def check_hard_budget(
+    ir: PromptIR,
+    tokens: int,
+    provider: str,
+    what: str,
+    sections: Iterable[Section],
+    history: Mapping[str, int],
+    remedy: str,
+) -> None:
+    """Raise BudgetExceededError, with the largest part, where the upper bound of so many tokens is
+    over the hard budget. ``history`` has the tokens of its part by the part's name."""
+    needed, budget = upper_bound(tokens, provider), ir.budget.hard_tokens
+    if needed <= budget:
+        return
+    parts = {f"section {each.id!r}": section_tokens(each) for each in sections}
+    parts |= {"the tool definitions": sum(tool.tokens or 0 for tool in ir.tools), **history}
+    largest = max(parts, key=lambda name: parts[name])
+    raise BudgetExceededError(
+        what,
+        needed,
+        budget,
+        f"the largest part is {largest} with {parts[largest]:,}: {remedy}, or raise "
+        "Budget.hard_tokens",
+        "Budget.hard_tokens",
     )

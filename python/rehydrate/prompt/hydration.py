@@ -71,10 +71,6 @@ class SourceOptions(TypedDict, total=False):
     timeout: float | None
 
 
-_Outcome = tuple[Found, SourceReport]
-"""The answer of one source, and the report of its call."""
-
-
 class Hydrated(NamedTuple):
     """The result of one source."""
 
@@ -84,6 +80,15 @@ class Hydrated(NamedTuple):
     """The sections that it found and had no room for."""
     degraded: tuple[str, ...] = ()
     """The problems: each says what failed, and what was used instead."""
+    tools: tuple[ToolDef, ...] = ()
+    history: History | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all that it found."""
+        tokens = sum(section.tokens or 0 for section in self.sections)
+        tokens += sum(tool.tokens or 0 for tool in self.tools)
+        return tokens + (self.history.total_tokens if self.history else 0)
 
 
 def hydrate(
@@ -114,11 +119,16 @@ def hydrate(
     if request.query.strip() and not any(source.kind == "history" for source in all_sources):
         all_sources.append(history([{"role": "user", "content": request.query}]))
     wanted = [source for source in all_sources if source.is_wanted(request.strategy)]
-    requests = _source_requests(wanted, request, options, is_asked_for=False)
-    outcomes = _run(wanted, requests, options)
-    by_name = dict(zip([source.name for source in wanted], outcomes, strict=True))
+    by_name = {
+        each.report.name: each for each in _ask(wanted, request, options, is_asked_for=False)
+    }
+    off = "the strategy leaves it out"
     return _prompt(
-        request, [by_name.get(source.name, _turned_off(source)) for source in all_sources]
+        request,
+        [
+            by_name.get(source.name, Hydrated((), SourceReport(source.name, "off", detail=off)))
+            for source in all_sources
+        ],
     )
 
 
@@ -162,12 +172,7 @@ def hydrate_sources(
     check_names(all_sources)
     request = _complete_request(request, all_sources)
     wanted = [source for source in all_sources if source.is_wanted(request.strategy)]
-    requests = _source_requests(wanted, request, options, is_asked_for=True)
-    outcomes = _run(wanted, requests, options)
-    return [
-        Hydrated(found.sections, report, found.dropped, found.degraded)
-        for found, report in outcomes
-    ]
+    return _ask(wanted, request, options, is_asked_for=True)
 
 
 ahydrate_source = computed(hydrate_source)
@@ -215,14 +220,14 @@ def _query_from(source: HydrationSource) -> str:
     return query if isinstance(query, str) else ""
 
 
-def _source_requests(
+def _ask(
     sources: Sequence[HydrationSource],
     request: ContextRequest,
     options: Any,
     *,
     is_asked_for: bool,
-) -> list[SourceRequest]:
-    """Return the request to each source, with the tokens that it may take."""
+) -> list[Hydrated]:
+    """Run the sources, each with the tokens that it may take."""
     room, visible = options.get("budget_tokens"), options.get("visible", ())
     check_whole("budget_tokens", room, or_none=True)
     if isinstance(visible, str) or not isinstance(visible, Iterable):
@@ -235,57 +240,48 @@ def _source_requests(
         own = source.tokens_for(request.strategy, request.budget)
         limit = min([tokens for tokens in (own, room) if tokens is not None], default=None)
         requests.append(SourceRequest(request, source.name, limit, visible, is_asked_for))
-    return requests
-
-
-def _run(
-    sources: Sequence[HydrationSource], requests: Sequence[SourceRequest], options: Any
-) -> list[_Outcome]:
     if "timeout" in options:
         timeout = check_timeout("timeout", options["timeout"])
         sources = [replace(source, timeout=timeout) for source in sources]
     return run_sources(sources, requests)
 
 
-def _turned_off(source: HydrationSource) -> _Outcome:
-    report = SourceReport(source.name, "off", detail="the strategy leaves it out")
-    return (Found(), report)
-
-
-def _prompt(request: ContextRequest, outcomes: Sequence[_Outcome]) -> PromptIR:
+def _prompt(request: ContextRequest, outcomes: Sequence[Hydrated]) -> PromptIR:
     """Return a PromptIR with the results of all sources, in their order."""
-    dropped = [one for found, _ in outcomes for one in found.dropped]
+    dropped = [one for found in outcomes for one in found.dropped]
     sections: dict[str, Section] = {}
     tools: dict[str, ToolDef] = {}
-    for each, report in outcomes:
-        name = report.name
+
+    def take(taken: dict[str, Any], id_: str, value: Any, of: str, source: str) -> None:
+        if taken.setdefault(id_, value) is not value:
+            dropped.append(DroppedSection(id_, value.tokens or 0, of, by=source))
+
+    for each in outcomes:
+        name = each.report.name
         for section in each.sections:
-            if sections.setdefault(section.id, section) is not section:
-                reason = "another section has this id"
-                dropped.append(DroppedSection(section.id, section.tokens or 0, reason, by=name))
+            take(sections, section.id, section, "another section has this id", name)
         for tool in each.tools:
-            if tools.setdefault(tool.name, tool) is not tool:
-                reason = "another tool has this name"
-                dropped.append(DroppedSection(tool.name, tool.tokens or 0, reason, by=name))
+            take(tools, tool.name, tool, "another tool has this name", name)
     prompt = PromptIR(
         request=request,
         sections=tuple(sections.values()),
         tools=tuple(tools.values()),
-        history=next((each.history for each, _ in outcomes if each.history), History()),
+        history=next((each.history for each in outcomes if each.history), History()),
         counter=COUNTER,
     )
     return prompt.replace(
         meta=Meta(
-            sources=tuple([report for _, report in outcomes]),
+            sources=tuple([each.report for each in outcomes]),
             dropped=tuple(dropped),
             before_tokens=prompt.tokens + sum(one.tokens for one in dropped),
-            degraded=tuple(dict.fromkeys(note for each in outcomes for note in _degraded(*each))),
+            degraded=tuple(dict.fromkeys(note for each in outcomes for note in _degraded(each))),
         )
     )
 
 
-def _degraded(found: Found, report: SourceReport) -> Iterator[str]:
+def _degraded(found: Hydrated) -> Iterator[str]:
     """Yield, in words, what failed in one source and what was used instead."""
+    report = found.report
     if report.status in ("late", "failed"):
         yield f"{report.name}: {report.status}: {report.detail}"
     yield from found.degraded
@@ -299,7 +295,7 @@ _GRACE_SECONDS = 0.005
 
 def run_sources(
     sources: Sequence[HydrationSource], requests: Sequence[SourceRequest]
-) -> list[_Outcome]:
+) -> list[Hydrated]:
     """Return the outcome of each source, in the order of the sources.
 
     Errors are reported in the outcomes; KeyboardInterrupt, SystemExit and the like are raised.
@@ -365,19 +361,19 @@ class _Call:
             if self._is_abandoned:
                 _abandoned[self.source.name] -= 1
 
-    def outcome(self) -> _Outcome:
+    def outcome(self) -> Hydrated:
         """Wait for the answer until the deadline, and return the outcome."""
         deadline = self._deadline
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         with waiting():
             is_done = self._done.wait(timeout)
         if isinstance(self._error, _BusyError):
-            return self._empty_outcome("late", str(self._error))
+            return self._nothing("late", str(self._error))
         if deadline is not None and not (is_done and self._ended <= deadline):
-            return self._empty_outcome("late", f"no answer within {self.source.timeout:g} s")
+            return self._nothing("late", f"no answer within {self.source.timeout:g} s")
         if isinstance(self._error, Exception):
             message = safe_error_text(self._error, f"source {self.source.name!r}")
-            return self._empty_outcome("failed", message)
+            return self._nothing("failed", message)
         self.raise_if_interrupted()
         assert self._found is not None
         return self._outcome_of(self._found)
@@ -405,27 +401,20 @@ class _Call:
         found = as_found(answer, source)
         return found if source.ignores_budget else fit_to_budget(found, self._request)
 
-    def _outcome_of(self, found: Found) -> _Outcome:
-        tokens = sum(section.tokens or 0 for section in found.sections)
-        tokens += sum(tool.tokens or 0 for tool in found.tools)
-        if found.history is not None:
-            tokens += found.history.total_tokens
+    def _outcome_of(self, found: Found) -> Hydrated:
         status: SourceStatus = "off" if found.off else "ok"
-        report = SourceReport(
-            self.source.name, status, len(found.sections), tokens, self._elapsed_ms(), found.off
-        )
-        return (found, report)
+        report = self._report(status, found.off)._replace(sections=len(found.sections))
+        sections, tools, history, dropped, degraded, _ = found
+        hydrated = Hydrated(sections, report, dropped, degraded, tools, history)
+        return hydrated._replace(report=report._replace(tokens=hydrated.tokens))
 
-    def _empty_outcome(self, status: SourceStatus, detail: str) -> _Outcome:
-        elapsed_ms = self._elapsed_ms()
-        return (
-            Found(),
-            SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail),
-        )
+    def _nothing(self, status: SourceStatus, detail: str) -> Hydrated:
+        return Hydrated((), self._report(status, detail))
 
-    def _elapsed_ms(self) -> float:
+    def _report(self, status: SourceStatus, detail: str) -> SourceReport:
         ended = self._ended if self._done.is_set() else time.monotonic()
-        return max(0.0, ended - self._began) * 1e3
+        elapsed_ms = max(0.0, ended - self._began) * 1e3
+        return SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail)
 
 
 class _BusyError(Exception):

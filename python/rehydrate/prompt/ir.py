@@ -12,10 +12,12 @@ from itertools import compress, count
 from operator import is_not, itemgetter
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from rehydrate.compact.outline import OutlineSize
+from rehydrate._check import check_choice, check_type
+from rehydrate.compact.options import GRANULARITIES
+from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.errors import Violation
-from rehydrate.messages import Provider
+from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt import explain, laws, serialize
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.explain import IRDiff, PromptExplanation
@@ -340,6 +342,14 @@ class Target:
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
     """What is known of the last prompt's rows."""
 
+    def __post_init__(self) -> None:
+        """Check the fields that a caller's options set; raises InvalidArgumentError."""
+        check_choice("provider", self.provider, PROVIDERS)
+        check_type("model", self.model, str, "pass the model's name, or leave it out")
+        check_choice("thinking", self.thinking, ("auto", "keep"))
+        check_choice("granularity", self.granularity, GRANULARITIES)
+        check_outline(self.outline)
+
     def keep(self, text: str) -> str | None:
         """Store a text that is left out, and return its handle; None where it is not stored.
 
@@ -394,3 +404,8 @@ def traced(
     """
     entry = Trace(name, before.tokens, after.tokens, tuple(changed), tuple(notes))
     return after.replace(meta=replace(after.meta, trace=(*after.meta.trace, entry)))
+
+
+def was_pruned(ir: PromptIR) -> bool:
+    """Return whether compiling dropped or shortened entries to meet the budget."""
+    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)

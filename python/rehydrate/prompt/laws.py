@@ -89,22 +89,21 @@ class BrokenLaw(NamedTuple):
         return f"{self.message} ({self.law.value})"
 
 
-def verify(
-    ir: PromptContent,
-    *,
-    conversation: Conversation | None = None,
-    violations: Sequence[Violation] | None = None,
-) -> list[BrokenLaw]:
+def verify(ir: PromptContent, *, violations: Sequence[Violation] | None = None) -> list[BrokenLaw]:
     """Return the broken laws, in the order of the laws; empty for a lawful IR.
 
-    Nearly all the time goes into parsing and validating the history, so a caller that has just done
-    this passes the results. ``conversation`` is ``formats.parse`` of the entries. ``violations``
-    are those of ``rehydrate.validate``, without those of the caller's own input.
+    Nearly all the time goes into reading and validating the history. It is read once; a caller that
+    has just validated it passes the ``violations`` of ``rehydrate.validate``, without those of the
+    caller's own input.
     """
-    facts = _Facts(ir, conversation, violations)
+    facts = _Facts(ir, violations)
     # Nearly all other laws need the provenance, for trust, and the entry indices, for names.
-    malformed = [*_provenance(facts), *_entry_indices(facts)]
-    return malformed or [broken for law in _LAWS for broken in law(facts)]
+    malformed = _broken(_FORMS, facts)
+    return malformed or _broken(_LAWS, facts)
+
+
+def _broken(laws: Sequence[tuple[Law, _Check]], facts: _Facts) -> list[BrokenLaw]:
+    return [BrokenLaw(law, *problem) for law, check in laws for problem in check(facts)]
 
 
 @dataclass
@@ -112,17 +111,13 @@ class _Facts:
     """The IR, and facts that several laws need. Each is computed when it is first needed."""
 
     ir: PromptContent
-    given_conversation: Conversation | None
     given_violations: Sequence[Violation] | None
 
     @cached_property
     def conversation(self) -> Conversation | None:
         """The history, parsed; None where some entry is not a message."""
-        if self.given_conversation is not None:
-            return self.given_conversation
-        history = self.ir.history
         try:
-            return parse(history.entries, history.format)
+            return self.ir.history.conversation
         except InvalidMessageError:
             return None
 
@@ -155,53 +150,47 @@ class _Facts:
         return max(turns, default=None)
 
 
-def _counted(facts: _Facts) -> Iterator[BrokenLaw]:
+_Problems = Iterator[tuple[str, str]]
+"""What breaks a law: the part and the message, as in `BrokenLaw`."""
+_Check = Callable[[_Facts], _Problems]
+
+
+def _counted(facts: _Facts) -> _Problems:
     ir = facts.ir
     for section in ir.sections:
         if section.tokens is None:
-            yield BrokenLaw(Law.COUNTED, section.id, f"section {section.id!r} was not counted")
+            yield section.id, f"section {section.id!r} was not counted"
     for tool in ir.tools:
         if tool.tokens is None:
-            yield BrokenLaw(Law.COUNTED, TOOLS, f"tool {tool.name!r} was not counted")
+            yield TOOLS, f"tool {tool.name!r} was not counted"
     yield from _one_each(ir.history, "tokens", ir.history.tokens)
 
 
-def _entry_indices(facts: _Facts) -> Iterator[BrokenLaw]:
+def _entry_indices(facts: _Facts) -> _Problems:
     history = facts.ir.history
     if history.entry_indices:
         yield from _one_each(history, "entry indices", history.entry_indices)
     if any(one >= other for one, other in pairwise(history.entry_indices)):
-        yield BrokenLaw(Law.COUNTED, "history", "the history's entry indices do not ascend")
+        yield "history", "the history's entry indices do not ascend"
 
 
-def _one_each(history: History, name: str, numbers: Sequence[int]) -> Iterator[BrokenLaw]:
+def _one_each(history: History, name: str, numbers: Sequence[int]) -> _Problems:
     """Check that there is one number for each entry."""
-    if len(numbers) != len(history.entries):
-        yield BrokenLaw(
-            Law.COUNTED,
-            "history",
-            f"the history has {len(history.entries):,} entries and {len(numbers):,} {name}",
-        )
+    size = len(history.entries)
+    if len(numbers) != size:
+        yield "history", f"the history has {size:,} entries and {len(numbers):,} {name}"
 
 
-def _budget(facts: _Facts) -> Iterator[BrokenLaw]:
+def _budget(facts: _Facts) -> _Problems:
     ir = facts.ir
-    tokens, budget = ir.tokens, ir.budget
-    if tokens > budget.hard_tokens:
-        yield BrokenLaw(
-            Law.BUDGET, "", f"{tokens:,} tokens are over the hard budget of {budget.hard_tokens:,}"
-        )
-    elif (
-        tokens > budget.soft_tokens
-        and ir.meta.outcome is Outcome.FITS
-        and _required_tokens(facts) <= budget.soft_tokens
-    ):
-        yield BrokenLaw(
-            Law.BUDGET,
-            "",
-            f"{tokens:,} tokens are over the soft budget of {budget.soft_tokens:,} for no reason: "
-            f"only {_required_tokens(facts):,} must stay",
-        )
+    tokens, soft, hard = ir.tokens, ir.budget.soft_tokens, ir.budget.hard_tokens
+    if tokens > hard:
+        yield "", f"{tokens:,} tokens are over the hard budget of {hard:,}"
+    elif tokens > soft and ir.meta.outcome is Outcome.FITS:
+        required = _required_tokens(facts)
+        if required <= soft:
+            over = f"{tokens:,} tokens are over the soft budget of {soft:,}"
+            yield "", f"{over} for no reason: only {required:,} must stay"
 
 
 def _required_tokens(facts: _Facts) -> int:
@@ -218,30 +207,20 @@ def _required_tokens(facts: _Facts) -> int:
     return tokens
 
 
-def _present(facts: _Facts) -> Iterator[BrokenLaw]:
+def _present(facts: _Facts) -> _Problems:
     ir = facts.ir
     if _lost_user_turn(facts):
-        yield BrokenLaw(
-            Law.PRESENT, "history", "entries of the history were left out, the user's last turn too"
-        )
+        yield "history", "entries of the history were left out, the user's last turn too"
     for source in ir.meta.sources:
         has_prompt = source.status != "off" and (source.sections or source.status != "ok")
         if source.name == "system" and has_prompt and not _has_system(facts):
             why = f": {source.detail}" if source.detail else ""
-            yield BrokenLaw(
-                Law.PRESENT, "system", f"the system prompt is missing ({source.status}{why})"
-            )
+            yield "system", f"the system prompt is missing ({source.status}{why})"
         elif source.name == "history" and source.status in ("late", "failed"):
-            yield BrokenLaw(
-                Law.PRESENT, "history", f"the history is missing: its source {source.status}"
-            )
-    for dropped in ir.meta.dropped:
-        if dropped.priority.lower() == Priority.CRITICAL.name.lower():
-            yield BrokenLaw(
-                Law.PRESENT,
-                dropped.section,
-                f"{dropped.section!r} is critical and was left out: {dropped.reason}",
-            )
+            yield "history", f"the history is missing: its source {source.status}"
+    for name, _, reason, _, priority, _ in ir.meta.dropped:
+        if priority.lower() == Priority.CRITICAL.name.lower():
+            yield name, f"{name!r} is critical and was left out: {reason}"
 
 
 def _lost_user_turn(facts: _Facts) -> bool:
@@ -262,37 +241,32 @@ def _has_system(facts: _Facts) -> bool:
     )
 
 
-def _provider_rules(facts: _Facts) -> Iterator[BrokenLaw]:
+def _tool_pairs(facts: _Facts) -> _Problems:
+    return _provider_rules(facts, paired=True)
+
+
+def _provider_rules(facts: _Facts, *, paired: bool = False) -> _Problems:
     size = len(facts.ir.history.entries)
-    for violation in facts.violations:
-        if violation.rule == _REPAIRED_RULE:
-            continue
-        law = Law.TOOL_PAIRS if violation.rule in _PAIRING_RULES else Law.PROVIDER_RULES
-        index = facts.ir.history.entry_index(violation.index) if violation.index < size else 0
-        subject = EntryId.of(index)
-        yield BrokenLaw(law, subject, f"{subject}: {violation.message}, {violation.rule}")
+    for index, rule, message in facts.violations:
+        if rule != _REPAIRED_RULE and (rule in _PAIRING_RULES) is paired:
+            entry = facts.ir.history.entry_index(index) if index < size else 0
+            yield EntryId.of(entry), f"{EntryId.of(entry)}: {message}, {rule}"
 
 
-def _static_first(facts: _Facts) -> Iterator[BrokenLaw]:
+def _static_first(facts: _Facts) -> _Problems:
     dynamic: str | None = None
     for section in facts.ir.sections:
         if not section.is_static:
             dynamic = dynamic or section.id
         elif dynamic is not None:
-            yield BrokenLaw(
-                Law.STATIC_FIRST,
-                section.id,
-                f"section {section.id!r} is static and stands after {dynamic!r}, which is not",
-            )
+            where = f"static and stands after {dynamic!r}, which is not"
+            yield section.id, f"section {section.id!r} is {where}"
 
 
-def _breakpoints(facts: _Facts) -> Iterator[BrokenLaw]:
-    ir = facts.ir
-    marks = ir.breakpoints
+def _breakpoints(facts: _Facts) -> _Problems:
+    marks = facts.ir.breakpoints
     if len(marks) > MOST_BREAKPOINTS:
-        yield BrokenLaw(
-            Law.BREAKPOINTS, marks[-1], f"{len(marks)} breakpoints, {MOST_BREAKPOINTS} are allowed"
-        )
+        yield marks[-1], f"{len(marks)} breakpoints, {MOST_BREAKPOINTS} are allowed"
     before = (-1, -1)
     for mark in marks:
         end = _end_of(mark, facts)
@@ -302,12 +276,10 @@ def _breakpoints(facts: _Facts) -> Iterator[BrokenLaw]:
             problem = "stands there twice"
         elif end < before:
             problem = "stands before the one that precedes it in the list"
-        elif not _is_static_end(mark, facts):
-            problem = "is no static end"
         else:
-            problem = ""
+            problem = "" if _is_static_end(mark, facts) else "is no static end"
         if problem:
-            yield BrokenLaw(Law.BREAKPOINTS, mark, f"breakpoint {mark!r} {problem}")
+            yield mark, f"breakpoint {mark!r} {problem}"
         before = max(before, end or before)
 
 
@@ -342,40 +314,33 @@ def _is_static_end(mark: str, facts: _Facts) -> bool:
     return last is None or facts.positions[mark] < last
 
 
-def _once(facts: _Facts) -> Iterator[BrokenLaw]:
+def _once(facts: _Facts) -> _Problems:
     seen: dict[object, str] = {}
     ids: set[str] = set()
     yield from _results_present(facts)
     for section in (*facts.ir.sections, *facts.ir.late_bound):
         if section.id in ids:
-            yield BrokenLaw(Law.ONCE, section.id, f"two sections have the id {section.id!r}")
+            yield section.id, f"two sections have the id {section.id!r}"
         ids.add(section.id)
         for item in dict.fromkeys(section.provenance.items):
             # A model that saw a part may ask for another part, or for the whole.
             part = str(section.content) if section.handle is not None else ""
             other = seen.get((item, part) if section.late_bound else item, section.id)
+            where = f"{item!r} stands in section {section.id!r} and in"
             if other != section.id:
-                yield BrokenLaw(
-                    Law.ONCE,
-                    section.id,
-                    f"{item!r} stands in section {section.id!r} and in {other!r}",
-                )
+                yield section.id, f"{where} {other!r}"
             elif item in facts.positions:
-                yield BrokenLaw(
-                    Law.ONCE,
-                    section.id,
-                    f"{item!r} stands in section {section.id!r} and in the history",
-                )
+                yield section.id, f"{where} the history"
             for key in (item, (item, part)):
                 seen.setdefault(key, section.id)
     names: set[str] = set()
     for tool in facts.ir.tools:
         if tool.name in names:
-            yield BrokenLaw(Law.ONCE, TOOLS, f"two tools have the name {tool.name!r}")
+            yield TOOLS, f"two tools have the name {tool.name!r}"
         names.add(tool.name)
 
 
-def _results_present(facts: _Facts) -> Iterator[BrokenLaw]:
+def _results_present(facts: _Facts) -> _Problems:
     """Check that the history has the result that each late-bound section is in."""
     late_bound, conversation = facts.ir.late_bound, facts.conversation
     if not late_bound or conversation is None:
@@ -384,69 +349,70 @@ def _results_present(facts: _Facts) -> Iterator[BrokenLaw]:
     for section in late_bound:
         if section.tool_call_id not in answered:
             result = f"the result of call {section.tool_call_id!r}"
-            problem = f"section {section.id!r} stands in {result}, which is not there"
-            yield BrokenLaw(Law.ONCE, section.id, problem)
+            yield section.id, f"section {section.id!r} stands in {result}, which is not there"
 
 
-def _provenance(facts: _Facts) -> Iterator[BrokenLaw]:
+def _provenance(facts: _Facts) -> _Problems:
     for section in (*facts.ir.sections, *facts.ir.late_bound):
         if not _has_source(section.provenance):
-            yield BrokenLaw(
-                Law.PROVENANCE, section.id, f"section {section.id!r} does not say where it is from"
-            )
+            yield section.id, f"section {section.id!r} does not say where it is from"
     for tool in facts.ir.tools:
         if not _has_source(tool.provenance):
-            yield BrokenLaw(
-                Law.PROVENANCE, TOOLS, f"tool {tool.name!r} does not say where it is from"
-            )
+            yield TOOLS, f"tool {tool.name!r} does not say where it is from"
 
 
 def _has_source(provenance: object) -> bool:
     return isinstance(provenance, Provenance) and bool(provenance.source)
 
 
-def _trust(facts: _Facts) -> Iterator[BrokenLaw]:
+def _trust(facts: _Facts) -> _Problems:
     for section in facts.ir.sections:
-        if not section.provenance.parents:
-            continue
         parents = [facts.sections[p] for p in section.provenance.parents if p in facts.sections]
         least = min(parents, key=lambda parent: parent.trust, default=section)
         if section.trust > least.trust:
-            yield BrokenLaw(
-                Law.TRUST,
-                section.id,
-                f"section {section.id!r} has trust {section.trust:g} and is derived from "
-                f"{least.id!r}, which has {least.trust:g}",
-            )
+            derived = f"is derived from {least.id!r}, which has {least.trust:g}"
+            yield section.id, f"section {section.id!r} has trust {section.trust:g} and {derived}"
 
 
-def _roles(facts: _Facts) -> Iterator[BrokenLaw]:
+def _speakers(facts: _Facts) -> Iterator[tuple[str, float, set[str], str]]:
+    """Yield each section of messages that is not fully trusted: its id, trust and roles, and why
+    they cannot be read."""
     for section in facts.ir.sections:
         if isinstance(section.content, str) or section.trust >= FULL_TRUST:
             continue
         try:
             messages = parse(section.content, facts.ir.history.format).messages
+            yield section.id, section.trust, {message.role for message in messages}, ""
         except InvalidMessageError as error:
-            yield BrokenLaw(
-                Law.PROVIDER_RULES, section.id, f"section {section.id!r} is no message: {error}"
-            )
-            continue
-        if any(message.role == "system" for message in messages):
-            yield BrokenLaw(
-                Law.ROLES,
-                section.id,
-                f"section {section.id!r} speaks as the system and has trust {section.trust:g}",
-            )
+            yield section.id, section.trust, set(), str(error)
 
 
-_LAWS: tuple[Callable[[_Facts], Iterator[BrokenLaw]], ...] = (
-    _counted,
-    _budget,
-    _present,
-    _provider_rules,
-    _static_first,
-    _breakpoints,
-    _once,
-    _trust,
-    _roles,
+def _section_messages(facts: _Facts) -> _Problems:
+    for name, _, _, error in _speakers(facts):
+        if error:
+            yield name, f"section {name!r} is no message: {error}"
+
+
+def _roles(facts: _Facts) -> _Problems:
+    for name, trust, roles, _ in _speakers(facts):
+        if "system" in roles:
+            yield name, f"section {name!r} speaks as the system and has trust {trust:g}"
+
+
+_FORMS: Sequence[tuple[Law, _Check]] = (
+    (Law.PROVENANCE, _provenance),
+    (Law.COUNTED, _entry_indices),
+)
+_LAWS: Sequence[tuple[Law, _Check]] = (
+    (Law.COUNTED, _counted),
+    (Law.BUDGET, _budget),
+    (Law.PRESENT, _present),
+    (Law.TOOL_PAIRS, _tool_pairs),
+    (Law.PROVIDER_RULES, _provider_rules),
+    (Law.STATIC_FIRST, _static_first),
+    (Law.BREAKPOINTS, _breakpoints),
+    (Law.ONCE, _once),
+    (Law.TRUST, _trust),
+    (Law.PROVIDER_RULES, _section_messages),
+    (Law.ROLES, _roles),
 )

@@ -460,9 +460,6 @@ def _ends_in_thinking(message: Any) -> bool:
     return isinstance(last, dict) and last.get("type") in ("thinking", "redacted_thinking")
 
 
-_MARK = "cache_control"
-
-
 def digest_of(value: Any) -> str:
     """Return 128 bits, hexadecimal, of a tool, a system block or a message as it is sent.
 
@@ -481,9 +478,9 @@ def digest_of(value: Any) -> str:
 def _digest_and_mark(value: Any) -> tuple[str, bool]:
     """Return the digest, and whether the value contains the name of a cache mark."""
     text = compact_json(_without_lone_block(value))
-    may_be_marked = _MARK in text
+    may_be_marked = any(mark in text for mark in anthropic.CACHE_MARKS)
     if may_be_marked:
-        text = compact_json(_without_lone_block(_without_marks(value)))
+        text = compact_json(_without_lone_block(anthropic.unmarked(value)))
     hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
     return hashed.hexdigest(), may_be_marked
 
@@ -495,27 +492,4 @@ def _without_lone_block(value: Any) -> Any:
         (block,) = content
         if isinstance(block, Mapping) and len(block) == 2 and block.get("type") == "text":
             return {**value, "content": block.get("text")}
-    return value
-
-
-_DEEPEST_MARK = 16
-"""Levels. A mark is on a block, or on one in a tool's result; what is deeper is some tool's data,
-which may be nested as deep as Python can go."""
-
-
-def _without_marks(value: Any, depth: int = 0) -> Any:
-    if depth > _DEEPEST_MARK:
-        return value
-    if isinstance(value, Mapping):
-        kind = value.get("type")
-        # The model writes a tool's input: a key of this name in it is not a mark.
-        return {
-            key: inner
-            if key == "input" and kind == "tool_use"
-            else _without_marks(inner, depth + 1)
-            for key, inner in value.items()
-            if key != _MARK
-        }
-    if isinstance(value, (list, tuple)):
-        return [_without_marks(inner, depth + 1) for inner in value]
     return value

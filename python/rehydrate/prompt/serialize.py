@@ -16,6 +16,7 @@ from enum import Enum, StrEnum
 from functools import cache
 from typing import Any, Literal, TypeVar
 
+from rehydrate import _text
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
 from rehydrate.prompt.entries import History
 
@@ -113,8 +114,7 @@ def _check_lengths(history: History) -> None:
 def as_json(value: dict[str, Any], indent: int | None = None) -> str:
     """Return JSON text. It is escaped where it has half a surrogate pair: UTF-8 cannot hold it."""
     separators = (",", ":") if indent is None else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
-    return text if _is_utf8(text) else json.dumps(value, indent=indent, separators=separators)
+    return _text.as_json(value, indent=indent, separators=separators)
 
 
 def from_json(text: str | bytes) -> Any:
@@ -123,14 +123,6 @@ def from_json(text: str | bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableIRError("", f"is not JSON ({error})", "pass PromptIR.to_json()") from None
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # Writing

@@ -6,8 +6,7 @@ import heapq
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import formats
@@ -24,53 +23,53 @@ Cost = Callable[[Message], int]
 Measure = Literal["names", "lines"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Budgeted:
-    """A conversation as whole steps with their costs, and the budget for them."""
+Steps = Sequence[Sequence[Message]]
+Choose = Callable[[Steps, Sequence[int], int, "str | None"], list[int]]
+"""Returns the steps to keep by their number: of whole steps, their costs, the budget, the query."""
 
-    messages: list[Message]
-    steps: list[range]
-    costs: list[int]
-    system: list[int]
-    budget: int
 
-    def keep(self, chosen: Sequence[int]) -> list[Message]:
-        """Return the messages of the chosen steps and every system message, in order."""
-        indices = sorted([*self.system, *(i for step in chosen for i in self.steps[step])])
-        return [self.messages[i] for i in indices]
+def _keeping(choose: Choose, cost: Cost) -> Compact:
+    """Return what keeps the chosen steps and every system message, in order."""
+
+    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+        system = [i for i, message in enumerate(messages) if is_system(message)]
+        groups = [group for group in steps(messages) if group.start not in system]
+        costs = [sum(cost(messages[i]) for i in group) for group in groups]
+        system_cost = sum(cost(messages[i]) for i in system)
+        budget = int((sum(costs) + system_cost) * ratio + 1e-9) - system_cost
+        whole = [[messages[i] for i in group] for group in groups]
+        chosen = choose(whole, costs, max(0, budget), query)
+        indices = sorted([*system, *(i for step in chosen for i in groups[step])])
+        return [messages[i] for i in indices]
+
+    return compact
 
 
 def keep_last(cost: Cost = estimate_cost) -> Compact:
     """Keep the longest run of whole steps at the end that fits the budget."""
 
-    def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
-        job = _budgeted(messages, ratio, cost)
-        left, chosen = job.budget, []
-        for step in reversed(range(len(job.steps))):
-            if job.costs[step] > left:
-                break
-            left -= job.costs[step]
-            chosen.append(step)
-        return job.keep(chosen)
+    def choose(_: Steps, costs: Sequence[int], budget: int, _query: str | None) -> list[int]:
+        used = accumulate(reversed(costs))
+        count = sum(1 for _ in takewhile(lambda tokens: tokens <= budget, used))
+        return list(range(len(costs) - count, len(costs)))
 
-    return compact
+    return _keeping(choose, cost)
 
 
 def keep_random(seed: int = 0, cost: Cost = estimate_cost) -> Compact:
     """Keep whole steps in a random order, each one that still fits; the same ones every time."""
 
-    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
-        job = _budgeted(messages, ratio, cost)
-        order = list(range(len(job.steps)))
+    def choose(_: Steps, costs: Sequence[int], budget: int, query: str | None) -> list[int]:
+        order = list(range(len(costs)))
         random.Random(f"{seed} {query}").shuffle(order)
-        left, chosen = job.budget, []
+        chosen = []
         for step in order:
-            if job.costs[step] <= left:
-                left -= job.costs[step]
+            if costs[step] <= budget:
+                budget -= costs[step]
                 chosen.append(step)
-        return job.keep(chosen)
+        return chosen
 
-    return compact
+    return _keeping(choose, cost)
 
 
 def oracle(cut: Cut, cost: Cost = estimate_cost, measure: Measure = "names") -> Compact:
@@ -80,13 +79,11 @@ def oracle(cut: Cut, cost: Cost = estimate_cost, measure: Measure = "names") -> 
     optimum.
     """
 
-    def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
-        job = _budgeted(messages, ratio, cost)
+    def choose(each: Steps, costs: Sequence[int], budget: int, _query: str | None) -> list[int]:
         found = cut.mentioned if measure == "names" else cut.quoted
-        needs = [found(messages[i] for i in step) for step in job.steps]
-        return job.keep(best_cover(needs, job.costs, job.budget))
+        return best_cover([found(step) for step in each], costs, budget)
 
-    return compact
+    return _keeping(choose, cost)
 
 
 def best_cover(needs: Sequence[frozenset[str]], costs: Sequence[int], budget: int) -> list[int]:
@@ -127,15 +124,6 @@ def cover(
         seen |= needs[-minus]
         budget -= costs[-minus]
     return chosen
-
-
-def _budgeted(messages: list[Message], ratio: float, cost: Cost) -> _Budgeted:
-    system = [i for i, message in enumerate(messages) if is_system(message)]
-    groups = [group for group in steps(messages) if group.start not in system]
-    costs = [sum(cost(messages[i]) for i in group) for group in groups]
-    system_cost = sum(cost(messages[i]) for i in system)
-    budget = int((sum(costs) + system_cost) * ratio + 1e-9) - system_cost
-    return _Budgeted(messages, groups, costs, system, max(0, budget))
 
 
 Turns = list["BaseMessage"]

@@ -15,7 +15,6 @@ from rehydrate.retention.judging import Judgement
 from rehydrate.retention.losses import Loss, find_losses
 from rehydrate.retention.measure import (
     Compact,
-    Cut,
     Interval,
     Retention,
     Score,
@@ -24,7 +23,7 @@ from rehydrate.retention.measure import (
 )
 from rehydrate.retention.reading import Conversation, count_messages
 from rehydrate.retention.recommendation import GOAL, Recommendation, recommend
-from rehydrate.retention.sampling import QuestionCase, Sample, Sessions, Skipped, sample_cases
+from rehydrate.retention.sampling import Sample, Sessions, Skipped, sample_cases
 from rehydrate.retention.strategies import Strategy, exact_cost, standard_strategies
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
@@ -170,19 +169,20 @@ def evaluate(
         raise InvalidArgumentError(f"strategies are called {names}; give each a name of its own")
     ratios = tuple(sorted(set(ratios)))
     compare = _Comparison(strategies, advance)
+    at_cut, at_question = partial(score_cut, cost=cost), partial(score_question, cost=cost)
     for cut in sample.cuts:
         for ratio in ratios:
-            compare.add(compare.at_cuts, cut.name, ratio, partial(_cut_score, cut, cost))
+            compare.add(compare.at_cuts, cut.name, ratio, partial(at_cut, cut))
     for question in sample.questions:
         name = question.conversation.name
         for ratio in ratios:
-            compare.add(compare.at_questions, name, ratio, partial(_question_score, question, cost))
+            compare.add(compare.at_questions, name, ratio, partial(at_question, *question))
     own_summaries: list[Score] = []
     for cut, summary in sample.summaries:
         size = cost(summary) / max(1, sum(map(cost, cut.messages)))
         own = score_cut(cut, lambda *_, kept=summary: [kept], size, cost)
         own_summaries.append(replace(own, seconds=0.0))
-        compare.add(compare.at_summaries, cut.name, size, partial(_cut_score, cut, cost))
+        compare.add(compare.at_summaries, cut.name, size, partial(at_cut, cut))
 
     left = [strategy for strategy in strategies if strategy.name not in compare.failed]
     tokens = {each.name: sum(map(cost, each.messages)) for each in sample.conversations}
@@ -215,14 +215,6 @@ def evaluate(
         work={s.name: _retention(compare.at_cuts, s.name) for s in left},
         asked={s.name: _retention(compare.at_questions, s.name) for s in left},
     )
-
-
-def _cut_score(cut: Cut, cost: Cost, compact: Compact, ratio: float) -> Score:
-    return score_cut(cut, compact, ratio, cost)
-
-
-def _question_score(case: QuestionCase, cost: Cost, compact: Compact, ratio: float) -> Score:
-    return score_question(*case, compact, ratio, cost)
 
 
 class _Compared(NamedTuple):

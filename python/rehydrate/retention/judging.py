@@ -169,12 +169,19 @@ async def ajudge(
         before = await ask(answer_prompt(conversation=_as_text(case.messages)))
         after = await ask(answer_prompt(conversation=_as_text(kept)))
         grade_prompt = partial(_GRADE.format, question=case.question, expected=case.expected)
-        right = [_is_yes(await ask(grade_prompt(given=given))) for given in (before, after)]
+        verdicts = [await ask(grade_prompt(given=given)) for given in (before, after)]
+        right = [verdict.lower().startswith("yes") for verdict in verdicts]
         return Judged(case.session, case.question, case.expected, before, after, *right)
 
     async def write_questions(case: _Case) -> list[_Case]:
         prompt = _WRITE.format(count=case.count, conversation=_as_text(case.messages))
-        return _questions(await ask(prompt), case)
+        lines = (await ask(prompt)).splitlines()
+        pairs = [line.split(_MARK, 1) for line in lines if _MARK in line]
+        return [
+            _Case(case.session, case.messages, question.strip(" -*"), answer.strip())
+            for question, answer in pairs[: case.count]
+            if question.strip(" -*") and answer.strip()
+        ]
 
     cases = _cases(sample, max_questions)
     if not sample.questions:
@@ -240,19 +247,6 @@ async def _gather(
     return [results[index] for index in sorted(results)]
 
 
-def _questions(reply: str, case: _Case) -> list[_Case]:
-    pairs = [line.split(_MARK, 1) for line in reply.splitlines() if _MARK in line]
-    return [
-        _Case(case.session, case.messages, question.strip(" -*"), answer.strip())
-        for question, answer in pairs[: case.count]
-        if question.strip(" -*") and answer.strip()
-    ]
-
-
 def _as_text(messages: Sequence[Message]) -> str:
     """Return a conversation in any format as plain text, which any provider accepts."""
     return "\n\n".join(f"[{role_of(message)}] {text_of(message)}" for message in messages)
-
-
-def _is_yes(verdict: str) -> bool:
-    return verdict.strip().lower().startswith("yes")

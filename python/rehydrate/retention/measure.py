@@ -21,7 +21,7 @@ from rehydrate.retention.reading import (
     instructions_kept,
     lines_in,
     names_in,
-    said_by_assistant,
+    role_of,
     single_spaced,
     steps,
     text_of,
@@ -150,9 +150,8 @@ class Retention:
     def means(self, measure: str = "retained") -> dict[float, float]:
         """Return the mean of a measure at each ratio: over the cases of each session that have it,
         then over the sessions."""
-        return {
-            ratio: mean_by_session(pairs) for ratio, pairs in self._pairs(measure).items() if pairs
-        }
+        found = self._pairs(measure).items()
+        return {ratio: mean_by_session(pairs) for ratio, pairs in found if pairs}
 
     def cost_ratios(self) -> dict[float, float]:
         """Return the mean share of tokens kept at each ratio; above it, a budget was broken."""
@@ -281,7 +280,8 @@ def cut_before(
     """Cut this conversation between `before` and `ahead`."""
     calls = any(map(tool_inputs, conversation.messages))
     used = "\n".join(map(tool_inputs if calls else text_of, ahead))
-    typed = "\n".join(map(tool_inputs if calls else said_by_assistant, ahead))
+    said = [message for message in ahead if role_of(message) == "assistant"]
+    typed = "\n".join(map(tool_inputs, ahead) if calls else map(text_of, said))
     lines = lines_in(without_marks(typed))
     shown = tool_texts if calls else text_of
     again = frozenset().union(

@@ -1,7 +1,7 @@
 """A minimal reader of messages in any format: role, text, tool inputs, and a session's steps.
 
-It does not use the product's parser on purpose: a measure that shares code with what it measures
-shares its mistakes.
+It does not use the product's parser: a measure that shares code with what it measures shares its
+mistakes.
 """
 
 from __future__ import annotations
@@ -157,11 +157,6 @@ def tool_texts(message: Message) -> str:
     return "\n".join(filter(None, [tool_inputs(message), *texts]))
 
 
-def said_by_assistant(message: Message) -> str:
-    """Return the text of an assistant's message, "" of any other."""
-    return text_of(message) if role_of(message) == "assistant" else ""
-
-
 def is_tool_result(message: Message) -> bool:
     """Return whether the message answers a tool call."""
     return role_of(message) == "tool" or any(
@@ -257,18 +252,11 @@ def _texts(body: _Object) -> Iterator[str]:
             yield from _texts(block)
         elif kind not in ("thinking", "redacted_thinking") and isinstance(block.get("text"), str):
             yield block["text"]
-    for call in _calls(body):
-        function = call.get("function", {})
+    functions = [call.get("function", {}) for call in _calls(body)]
+    for function in [*functions, *([body] if body.get("type") in _ITEM_CALLS else [])]:
         yield str(function.get("name", ""))
         yield from _leaves(_arguments(function))
-    if body.get("type") in _ITEM_CALLS:
-        yield str(body.get("name", ""))
-        yield from _leaves(_arguments(body))
-    output = body.get("output")
-    if isinstance(output, str):
-        yield output
-    elif isinstance(output, list):
-        yield from _texts({"content": output})
+    yield from _texts({"content": body["output"]}) if "output" in body else ()
 
 
 def _blocks(body: _Object) -> list[_Object]:
@@ -455,20 +443,15 @@ def read_claude_code(path: str | Path) -> Conversation:
     entries = [json.loads(line) for line in lines if line.strip()]
     read = formats.parse(entries, "claude_code")
     spoken = [entries[message.index] for message in read.messages]
-    return Conversation(
-        name=Path(path).stem,
-        messages=[entry for entry in spoken if not entry.get("isCompactSummary")],
-        format="claude_code",
-    )
+    kept = [entry for entry in spoken if not entry.get("isCompactSummary")]
+    return Conversation(Path(path).stem, kept, "claude_code")
 
 
 def tau_bench(trajectory: dict[str, Any]) -> Conversation:
     """Read one trajectory of tau-bench."""
-    return Conversation(
-        name=f"task {trajectory['task_id']} trial {trajectory['trial']}",
-        messages=[message for message in trajectory["traj"] if message["role"] != "system"],
-        format="openai_chat",
-    )
+    name = f"task {trajectory['task_id']} trial {trajectory['trial']}"
+    spoken = [message for message in trajectory["traj"] if message["role"] != "system"]
+    return Conversation(name, spoken, "openai_chat")
 
 
 def locomo(sample: dict[str, Any]) -> Conversation:

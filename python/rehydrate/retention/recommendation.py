@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -187,6 +188,9 @@ def recommend(
     found = Retention(tuple(chosen))
     before = round(fmean(tokens[session] for session in measured.sessions))
     held_out_means = [mean_by_session(_pairs(scores)) for scores in held_out.values()]
+    by_held_out: dict[str, list[float]] = {}
+    for score in chain.from_iterable(held_out.values()):
+        by_held_out.setdefault(score.session, []).append(score.retained)
     agreement = choices[name, ratio] / choices.total() if choices else None
     advice = Recommendation(
         strategy=name,
@@ -204,7 +208,7 @@ def recommend(
         tokens_after=round(before * found.cost_ratios()[ratio]),
         sessions=len(measured.sessions),
         held_out=min(held_out_means, default=None),
-        held_out_worst=_worst(held_out),
+        held_out_worst=min(map(fmean, by_held_out.values()), default=None),
         agreement=agreement,
         otherwise="".join(settings[other].code(at_ratio) for other, at_ratio in ranked[1:2]),
         certainty="none",
@@ -238,15 +242,6 @@ def _choose(
 
 def _pairs(scores: Iterable[Score]) -> list[tuple[str, float]]:
     return [(score.session, score.retained) for score in scores]
-
-
-def _worst(held_out: Mapping[str, Sequence[Score]]) -> float | None:
-    """Return the mean of the session that keeps the least."""
-    values: dict[str, list[float]] = {}
-    for scores in held_out.values():
-        for score in scores:
-            values.setdefault(score.session, []).append(score.retained)
-    return min(map(fmean, values.values()), default=None)
 
 
 def _certainty(advice: Recommendation) -> str:

@@ -369,7 +369,9 @@ def sample_cases(
         calls = any(map(tool_inputs, session.messages))
         if not calls and session.questions:
             continue
-        found = cut_sessions([session], _fractions(session), min_needed=min_needed)
+        is_long = len(session.messages) >= 2 * LONG_SESSION_STEPS
+        fractions = CODING_CUTS if is_long else SUPPORT_CUTS
+        found = cut_sessions([session], fractions, min_needed=min_needed)
         without_calls += bool(found) and not calls
         unmeasured += not found
         if found:
@@ -401,11 +403,6 @@ def sample_cases(
     return Sample(
         sessions, tuple(chosen_cuts), tuple(chosen), tuple(summaries), tuple(notes), read.skipped
     )
-
-
-def _fractions(session: Conversation) -> Sequence[float]:
-    is_long = len(session.messages) >= 2 * LONG_SESSION_STEPS
-    return CODING_CUTS if is_long else SUPPORT_CUTS
 
 
 def _summary_cases(session: Conversation, min_needed: int) -> Iterable[SummaryCase]:

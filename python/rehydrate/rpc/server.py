@@ -126,15 +126,16 @@ class Server:
 
     def _call(self, params: Mapping[str, Any]) -> dict[str, Any]:
         arguments = _arguments(params)
-        if problem := _problem_of_names(arguments):
+        if unknown := [name for name in arguments if name not in tool.ARGUMENTS]:
+            near, names = tool.nearest(unknown[0], tool.ARGUMENTS), ", ".join(tool.ARGUMENTS)
+            problem = f"{tool.NAME} has no argument {unknown[0]!r}{near}; it takes {names}"
             return self._wrong_arguments(problem)
         try:
             found = tool.call(arguments, self._memory)
         except tool.WRONG_ARGUMENTS as error:
             return self._wrong_arguments(str(error))
         except Exception as error:
-            message = f"{safe_error_text(error, tool.NAME)}; the messages were not changed"
-            return _failed(message)
+            return _failed(f"{safe_error_text(error, tool.NAME)}; the messages were not changed")
         return {
             "content": [{"type": "text", "text": _encode(found)}],
             "isError": False,
@@ -163,16 +164,6 @@ def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
             INVALID_PARAMS, f"arguments is {_json_type(arguments)}; send an object of named values"
         )
     return arguments
-
-
-def _problem_of_names(arguments: Mapping[str, Any]) -> str | None:
-    """Return what to say of an argument that the tool has not; None if it has all of them."""
-    for given in arguments:
-        if given not in tool.ARGUMENTS:
-            near = tool.nearest(given, tool.ARGUMENTS)
-            names = ", ".join(tool.ARGUMENTS)
-            return f"{tool.NAME} has no argument {given!r}{near}; it takes {names}"
-    return None
 
 
 def _failed(message: str) -> dict[str, Any]:

@@ -203,7 +203,9 @@ class Splitter:
             last = buffer[at]
             at += 1
             if not (brackets or self._in_string):
-                yield self._complete(at)
+                data = bytes(buffer[:at])
+                del buffer[:at]
+                yield _parse(data)
                 return True
         self._at, self._last = at, last
         if len(buffer) > self._max:
@@ -226,11 +228,6 @@ class Splitter:
 
     def _too_large(self) -> str:
         return f"it has more than {self._max} bytes; send a smaller one"
-
-    def _complete(self, end: int) -> Piece:
-        data = bytes(self._buffer[:end])
-        del self._buffer[:end]
-        return _parse(data)
 
     def _fail(self, reason: str, position: int) -> Iterator[Piece]:
         """Report a broken value, and find the requests in it up to the byte of the error."""

@@ -94,13 +94,21 @@ def call(arguments: Mapping[str, Any], memory: Memory | None = None) -> dict[str
     """
     if "messages" not in arguments:
         raise InvalidArgumentError("messages is missing; send the conversation as an array")
-    if memory is None:
-        _refuse_writing(arguments)
+    for name in ("archive", "distill_novel"):
+        if memory is None and arguments.get(name):
+            raise InvalidArgumentError(
+                f"{name} is {arguments[name]!r}, but this server has no memory to write to; "
+                "start it as rehydrate rpc --memory FILE --namespace NAME"
+            )
     given = {name: _whole(value) for name, value in arguments.items()}
     if given.pop("distill_novel", False):  # the spelling of chitta's clients
         given.setdefault("archive", {"dropped": False, "novel": True})
-    if isinstance(given.get("archive"), Mapping):
-        given["archive"] = _archive(given["archive"])
+    if isinstance(wishes := given.get("archive"), Mapping):
+        known = OPTIONS["archive"].schema["properties"]
+        if unknown := [name for name in wishes if name not in known]:
+            names = ", ".join(map(repr, known))
+            raise InvalidArgumentError(f"archive has {unknown[0]!r}; choose among {names}")
+        given["archive"] = Archive(**wishes)
     return compact_context(**given, memory=memory).to_dict()
 
 
@@ -110,33 +118,11 @@ def archives(arguments: Mapping[str, Any]) -> bool:
     return archive.get("dropped") is not False if isinstance(archive, Mapping) else bool(archive)
 
 
-def _refuse_writing(arguments: Mapping[str, Any]) -> None:
-    for name in ("archive", "distill_novel"):
-        if arguments.get(name):
-            raise InvalidArgumentError(
-                f"{name} is {arguments[name]!r}, but this server has no memory to write to; "
-                "start it as rehydrate rpc --memory FILE --namespace NAME"
-            )
-
-
-def _archive(wishes: Mapping[str, Any]) -> Archive:
-    known = OPTIONS["archive"].schema["properties"]
-    unknown = [name for name in wishes if name not in known]
-    if unknown:
-        names = ", ".join(map(repr, known))
-        raise InvalidArgumentError(f"archive has {unknown[0]!r}; choose among {names}")
-    return Archive(**wishes)
-
-
 def _whole(value: Any) -> Any:
     """Convert 20000.0 to an integer, which it is in JSON and JSON Schema."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return [_whole(entry) for entry in value] if _are_numbers(value) else value
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, (int, float)) for entry in value)
+    if isinstance(value, list) and all(isinstance(entry, (int, float)) for entry in value):
+        return [_whole(entry) for entry in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-//! Caps of tool results: a long one is shown in part, by its kind: JSON, log, diff, code, text.
+//! Tool results shown in part: a long one by its kind (JSON, log, diff, code, text), one that repeats without the repeated lines.
 mod code;
 mod code_points;
 mod cut;
@@ -12,7 +12,9 @@ mod list;
 mod log;
 mod matches;
 mod patterns;
+mod seen_lines;
 
 pub use code_points::{code_points, lossy};
 pub use cut::{Capped, Options, cap, fair_share};
 pub use kinds::{Kind, kind_of};
+pub use seen_lines::{Repeat, SeenLines};

@@ -14,6 +14,7 @@ mod onnx;
 mod outline;
 mod prepared;
 mod reading;
+mod seen_lines;
 mod store;
 mod tokens;
 
@@ -51,6 +52,8 @@ mod _native {
         line_content, line_is_seen, line_is_users, read_entries, read_places, read_transcript, readable_texts,
         spoken_lines, transcript_branch,
     };
+    #[pymodule_export]
+    use super::seen_lines::SeenLines;
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

@@ -5,11 +5,14 @@ import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 
 import anyio
 import pytest
+from hypothesis import given, strategies as st
 
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel, sdk
+from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
 from tests.agent.models.fake_transport import FakeTransport, ask, events, openai, prompt
 from tests.agent.models.test_openai_chat import chunks
@@ -199,3 +202,31 @@ def test_without_the_sdk_the_extra_is_named(kind, extra, monkeypatch):
     monkeypatch.setattr(sdk, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=rf"pip install rehydrate\[{extra}\]"):
         kind("m")
+
+
+# EventDecoder: it decodes the same data, wherever the bytes are cut.
+
+
+LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",)))
+
+
+@given(
+    st.lists(st.tuples(LINE, st.sampled_from(["\n", "\r\n", "\r"]))),
+    st.lists(st.integers(0, 400)),
+)
+def test_what_is_decoded_does_not_depend_on_where_the_bytes_are_cut(listed, cuts):
+    text = "".join(f"event: x{end}: a comment{end}data: {line}{end}{end}" for line, end in listed)
+    content = text.encode()
+    decoder = EventDecoder()
+    found = []
+    cuts_in_order = [0, *sorted(cut for cut in cuts if cut < len(content)), len(content)]
+    for start, end in pairwise(cuts_in_order):
+        found += decoder.feed(content[start:end])
+    found += decoder.feed(b"\n\n")
+    assert found == [line for line, _ in listed]
+
+
+def test_lines_end_at_carriage_returns_and_line_feeds_only():
+    # Python's splitlines, and some HTTP libraries, would cut these in two.
+    text = "a\u2028b\u0085c\x0bd\x1ce"
+    assert list(EventDecoder().feed(f"data: {text}\n\n".encode())) == [text]

@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from rehydrate import Context, validate
+from rehydrate._text import unicode_inside
 from rehydrate.agent import model_of
-from rehydrate.agent.model import without_lone_surrogates
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import ToolDef
@@ -105,7 +105,7 @@ def test_half_a_surrogate_pair_in_the_history_stops_no_conversation(provider, is
 
 def test_what_utf8_can_hold_stays_as_it_is():
     value = {"a": ["é😀", 1, None, ("x", 2.5)]}
-    assert without_lone_surrogates(value) == {"a": ["é😀", 1, None, ["x", 2.5]]}
+    assert unicode_inside(value) == {"a": ["é😀", 1, None, ["x", 2.5]]}
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5.4", "anthropic:", "gemini:x", ":x"])

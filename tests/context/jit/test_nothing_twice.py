@@ -111,7 +111,7 @@ def test_the_rest_comes_in_the_order_in_which_it_was_said():
     context.add(*long_conversation(30))
     context.prompt("Tell me about all the berths.")
     answered = jit.answer(call("berth metres wide harbour"))
-    rest = jit._tool_context.remainders.get(
+    rest = jit._retriever.remainders.get(
         "rest_" + answered.content.rpartition("rest_")[2].split()[0]
     )
     places = [int(section.id.rpartition(":")[2]) for section in rest]

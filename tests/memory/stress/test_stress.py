@@ -16,11 +16,11 @@ from tests.stress.programs import run_module
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX")
 
 TRIALS = {
-    "kill": sized(5, 20),  # the fifth counts the index files too
-    "damage": sized(25, 100),
-    "disk": sized(1, 3),
-    "crowd": sized(1, 4),
-    "tenants": sized(150, 600),
+    "kill": sized(5, 10),  # the fifth counts the index files too
+    "damage": sized(25, 50),
+    "disk": sized(1, 2),
+    "crowd": sized(1, 2),
+    "tenants": sized(100, 300),
 }
 # The disks of seed 2 have little room, so they are full soon.
 SEEDS = {"disk": sized(2, 6)}

@@ -1,12 +1,12 @@
 """Operations and items of the context store: what was laid down, done and left open in a thread.
 
-The store is an append-only log of operations. Its items are what the operations add up to, and the
-markdown is written anew from the items, so nothing decays by being rewritten.
+The store is an append-only log of operations. Its items are what they add up to, and the markdown
+is written anew from the items, so nothing decays by being rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -30,8 +30,14 @@ class Heading(StrEnum):
 
 PERMANENT = frozenset({Heading.DECISIONS, Heading.FILES, Heading.PREFERENCES})
 """What is under these never goes: where room is short, the oldest become one line."""
-
-
+KINDS = {
+    Heading.TASK_STATE: "request",
+    Heading.DECISIONS: "decision",
+    Heading.FILES: "file",
+    Heading.CONTEXT: "note",
+    Heading.PREFERENCES: "preference",
+}
+"""The usual kind under each heading."""
 TASK = "task"
 """The kind of what a model saw that is still to be done: it outlasts the request that it is of."""
 MAX_KEY = 200
@@ -72,6 +78,11 @@ class Span(NamedTuple):
         """What ``fetch_whole`` reads the entry by."""
         return f"#{self.entry}"
 
+    def overlaps(self, other: Span) -> bool:
+        """Return whether both have a part of one text."""
+        is_there = (self.entry, self.piece) == (other.entry, other.piece)
+        return is_there and self.start < other.end and other.start < self.end
+
 
 def digest(text: str) -> str:
     """Return 64 bits of a text.
@@ -105,6 +116,23 @@ class Item:
     other: int | None = None
     """The item that holds instead of it."""
 
+    @classmethod
+    def new(
+        cls,
+        heading: Heading,
+        kind: str,
+        text: str,
+        span: Span,
+        trust: float,
+        *,
+        key: str | None = None,
+        strength: int = 0,
+        uses: tuple[tuple[str, int], ...] = (),
+    ) -> Item:
+        """Return an item that has no id yet."""
+        key = key_of(text) if key is None else key
+        return cls(0, heading, kind, key, text, span, trust, strength, uses)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
@@ -126,10 +154,15 @@ class Item:
         """The last entry that referred to it."""
         return max([self.span.entry, *(entry for _, entry in self.uses)])
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is a file that was changed."""
+        return any(use in CHANGES for use, _ in self.uses)
 
-def item_of(heading: Heading, kind: str, text: str, span: Span, trust: float) -> Item:
-    """Return an item that has no id yet."""
-    return Item(0, heading, kind, key_of(text), text, span, trust)
+    @property
+    def flat(self) -> str:
+        """Its text on one line."""
+        return " ".join(self.text.split())
 
 
 def key_of(text: str) -> str:
@@ -192,28 +225,30 @@ _MAX_USES = 6
 
 
 class Items:
-    """The items that operations add up to."""
+    """A log of operations, and the items that they add up to."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(
+        self, operations: Iterable[Operation] = (), left_out: Collection[int] = ()
+    ) -> None:
+        """Do these operations; those of the entries ``left_out`` are in the log and change nothing,
+        but no other item gets an id of theirs."""
+        self.operations: list[Operation] = []
+        self.next_id = 1
         self._by_id: dict[int, Item] = {}
         self._by_key: dict[tuple[Heading, str], int] = {}
-        self._live: dict[Heading, dict[int, None]] = {heading: {} for heading in Heading}
+        self.live_ids: dict[Heading, dict[int, None]] = {heading: {} for heading in Heading}
         """The ids of what holds: a turn asks for these, and not for all that ever was."""
-        self._next = 1
+        for operation in operations:
+            if operation.entry not in left_out:
+                self.apply(operation)
+                continue
+            self.operations.append(operation)
+            if operation.added is not None:
+                self.next_id = max(self.next_id, operation.added.id + 1)
 
     def __iter__(self) -> Iterator[Item]:
         """Return all items, in the order in which they were added."""
         return iter(self._by_id.values())
-
-    @property
-    def next_id(self) -> int:
-        """The id of the next item."""
-        return self._next
-
-    def reserve(self, id_: int) -> None:
-        """Give this id to no other item."""
-        self._next = max(self._next, id_ + 1)
 
     def get(self, id_: int) -> Item | None:
         """Return the item of an id, if there is one."""
@@ -224,40 +259,43 @@ class Items:
         found = self._by_key.get((heading, key))
         return None if found is None else self._by_id[found]
 
-    def live_ids(self, heading: Heading) -> dict[int, None]:
-        """Return the ids of the items of a heading that hold, in the order of `live`."""
-        return self._live[heading]
-
     def live(self, heading: Heading) -> list[Item]:
         """Return the items of a heading that hold, in the order in which they were added."""
-        return [self._by_id[id_] for id_ in self._live[heading]]
+        return [self._by_id[id_] for id_ in self.live_ids[heading]]
+
+    def addition(self, item: Item) -> Operation:
+        """Return the operation that adds an item, with the next id."""
+        id_ = self.next_id
+        return Operation(OperationKind.ADD, id_, item.span.entry, replace(item, id=id_))
 
     def apply(self, operation: Operation) -> None:
-        """Do one step; an operation about an item that is not there does nothing."""
-        if operation.added is not None:
-            item = operation.added
-            self._by_id[item.id] = item
+        """Do one step; an operation about an item that is not there changes nothing."""
+        self.operations.append(operation)
+        item = operation.added
+        if item is not None:
             self._by_key[item.heading, item.key] = item.id
-            self._live[item.heading][item.id] = None
-            self._next = max(self._next, item.id + 1)
-            return
-        item = self._by_id.get(operation.item)  # type: ignore[assignment]
-        if item is None:
-            return
-        if operation.kind is OperationKind.SUPERSEDE:
-            item = replace(item, status=Status.SUPERSEDED, other=operation.other)
-        elif operation.kind is OperationKind.RESOLVE:
-            item = replace(item, status=Status.RESOLVED, uses=_used(item, "resolved", operation))
-        elif operation.kind is OperationKind.FADE:
-            item = replace(item, status=Status.FADED)
+            self.next_id = max(self.next_id, item.id + 1)
         else:
-            status = Status.LIVE if item.status is Status.FADED else item.status
-            item = replace(item, status=status, uses=_used(item, operation.use, operation))
+            item = self._by_id.get(operation.item)
+            if item is None:
+                return
+            item = _changed(item, operation)
         self._by_id[item.id] = item
         if item.status is Status.LIVE:
-            self._live[item.heading].setdefault(item.id)
+            self.live_ids[item.heading].setdefault(item.id)
         else:
-            self._live[item.heading].pop(item.id, None)
+            self.live_ids[item.heading].pop(item.id, None)
+
+
+def _changed(item: Item, operation: Operation) -> Item:
+    if operation.kind is OperationKind.SUPERSEDE:
+        return replace(item, status=Status.SUPERSEDED, other=operation.other)
+    if operation.kind is OperationKind.RESOLVE:
+        return replace(item, status=Status.RESOLVED, uses=_used(item, "resolved", operation))
+    if operation.kind is OperationKind.FADE:
+        return replace(item, status=Status.FADED)
+    status = Status.LIVE if item.status is Status.FADED else item.status
+    return replace(item, status=status, uses=_used(item, operation.use, operation))
 
 
 def _used(item: Item, use: str, operation: Operation) -> tuple[tuple[str, int], ...]:

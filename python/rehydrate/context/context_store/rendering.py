@@ -1,4 +1,4 @@
-"""The markdown of the context store, within a budget of tokens, and how it is read back.
+"""Texts that a model reads: the store's markdown, within a budget, and a transcript of messages.
 
 A summary of ours may become a message of the user's: then what its lines say is taken over, and
 not its words summarised again.
@@ -6,135 +6,14 @@ not its words summarised again.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rehydrate.compact.outline import NameIndex, OutlineName, write_outline
-from rehydrate.context.context_store.cues import CHANGES, RAN, exit_code, first_error, subjects
-from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
+from rehydrate.context.context_store.operations import KINDS, TASK, Heading, Item, Items
+from rehydrate.fences import tags
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import text_tokens
-
-_MAX_COMMAND = 80
-"""Characters of a command that are shown, and of what it came to."""
-
-
-class Command(NamedTuple):
-    """The last run of one command."""
-
-    text: str
-    """Its first line."""
-    outcome: str
-    """The first line of its error, the number that it exited with, or ok."""
-    answered: int
-    """The entry of its result."""
-
-
-def commands_of(messages: Iterable[Message], visible: Collection[int]) -> list[Command]:
-    """Return the commands that were run, in the order of their last results.
-
-    Those whose result is one of the ``visible`` entries are left out, and secrets.
-    """
-    from rehydrate.memory.redaction import Redactor  # slow to load
-
-    redactor = Redactor()
-    calls: dict[str, str] = {}
-    ran: dict[str, Command] = {}
-    for message in messages:
-        asked = iter(message.calls)
-        for text, kind in message.pieces:
-            if kind is PieceKind.TOOL_INPUT:
-                commands = [each.text for each in subjects(text) if each.use == RAN]
-                calls[next(asked, "")] = commands[0] if commands else ""
-        for answer, result in _results(message):
-            if command := calls.pop(answer, ""):
-                ran.pop(command, None)
-                ran[command] = Command(command, _outcome(result), message.index)
-    return [
-        Command(_first_line(redactor(command).text), redactor(outcome).text, answered)
-        for command, outcome, answered in ran.values()
-        if answered not in visible
-    ]
-
-
-def _results(message: Message) -> Iterable[tuple[str, str]]:
-    """Return what a message answers with the results; none where an empty one leaves it open which
-    is whose."""
-    texts = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
-    if len(message.answers) == 1:
-        return [(message.answers[0], "\n".join(texts))]
-    return zip(message.answers, texts, strict=True) if len(message.answers) == len(texts) else ()
-
-
-def _first_line(command: str) -> str:
-    first, *others = command.splitlines()
-    return f"{first[: _MAX_COMMAND - 1]}…" if others or len(first) > _MAX_COMMAND else first
-
-
-def _outcome(result: str) -> str:
-    code, error = exit_code(result), first_error(result)
-    if code != 0 and error is not None:
-        return " ".join(error.text.split())[:_MAX_COMMAND]
-    return f"exit {code}" if code else "ok"
-
-
-MAX_PRICE = 1.5
-"""Characters of a line, at most, by those of its names in a list."""
-_MAX_LINE = 300
-
-_Lines = Mapping[OutlineName, str]
-"""The lines of the names that are shown in one."""
-
-
-def write_names(index: NameIndex, tokens: int) -> str:
-    """Return the best names that are not visible, and lines of them, in at most so many tokens."""
-    names = _fitting(index.best(max(tokens, 0)), {}, tokens)
-    lines = _cheap_lines(names, index.hidden_texts())
-    return _written(_fitting(names, lines, tokens), lines)
-
-
-def _fitting(names: Sequence[OutlineName], lines: _Lines, tokens: int) -> Sequence[OutlineName]:
-    most = bisect_right(
-        range(1, len(names) + 1),
-        tokens,
-        key=lambda count: sum(text_tokens([_written(names[:count], lines)])),
-    )
-    return names[:most]
-
-
-def _cheap_lines(names: Sequence[OutlineName], texts: Mapping[str, str]) -> _Lines:
-    """Return the last line of each name in the text of its reference, of those that cost little."""
-    shared: dict[tuple[str, str], list[OutlineName]] = {}
-    folded = {
-        reference: "\n".join(["", *(" ".join(line.split()) for line in text.splitlines()), ""])
-        for reference, text in texts.items()
-    }
-    for each in names:
-        text = folded.get(each.reference, "")
-        at = text.rfind(each.name)
-        if at >= 0:
-            line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
-            shared.setdefault((each.reference, line), []).append(each)
-    return {
-        each: line
-        for (_, line), of_line in shared.items()
-        if len(line) <= min(MAX_PRICE * sum(len(each.name) + 2 for each in of_line) - 3, _MAX_LINE)
-        and (len(of_line) > 1 or any(map(str.isalnum, line.replace(of_line[0].name, ""))))
-        for each in of_line
-    }
-
-
-def _written(names: Sequence[OutlineName], lines: _Lines) -> str:
-    """Return the names by what they were used for, then the lines by where they were."""
-    listed = write_outline([each for each in names if each not in lines], "", lambda _: True)
-    quoted: dict[str, dict[str, None]] = {}
-    for each in names:
-        if each in lines:
-            quoted.setdefault(f"{each.reference}:", {})[f"> {lines[each]}"] = None
-    by_reference = ["\n".join([reference, *of_it]) for reference, of_it in quoted.items()]
-    return "\n".join([*listed.split("\n")[1:], *by_reference])
-
 
 ITEMS_SHARE = 0.8
 """Of the budget for what was laid down, done and left open; names take what is left."""
@@ -156,6 +35,17 @@ _LONGEST_PREFACE = 200
 
 WriteNames = Callable[[int, str], str]
 """Lines of names in at most so many tokens, of those that a text does not show."""
+
+
+class Command(NamedTuple):
+    """The last run of one command."""
+
+    text: str
+    """Its first line."""
+    outcome: str
+    """The first line of its error, the number that it exited with, or ok."""
+    answered: int
+    """The entry of its result."""
 
 
 def render(
@@ -220,11 +110,11 @@ def _entries(
     longest = min(_MAX_REQUEST, room) if heading is Heading.TASK_STATE else _MAX_ITEM
     live = items.live(heading)
     if heading is Heading.FILES:
-        live.sort(key=lambda item: (is_changed(item), item.last_entry), reverse=True)
+        live.sort(key=lambda item: (item.is_changed, item.last_entry), reverse=True)
     elif heading is Heading.TASK_STATE:
         live.sort(key=lambda item: (item.kind != "request", item.id))
     else:
-        live.sort(key=_worth, reverse=True)
+        live.sort(key=lambda item: (item.strength, item.trust, item.last_entry), reverse=True)
     if heading is Heading.CONTEXT:
         live = [item for item in live if (item.kind == "error") == is_working_set]
     ran = {each.answered: f"{each.text}: " for each in commands}
@@ -241,25 +131,6 @@ def _ran(commands: Sequence[Command], items: Items, room: int) -> Iterator[str]:
             return
         if command.answered not in open_:
             yield line
-
-
-def _worth(item: Item) -> tuple[int, float, int]:
-    return item.strength, item.trust, item.last_entry
-
-
-def is_changed(item: Item) -> bool:
-    """Return whether it is a file that was changed."""
-    return any(use in CHANGES for use, _ in item.uses)
-
-
-def uses_text(item: Item) -> str:
-    """Return what was done with it, and where: ``edited #12, #18; read #3``."""
-    done: dict[str, list[int]] = {}
-    for use, entry in item.uses:
-        done.setdefault(use, []).append(entry)
-    return "; ".join(
-        f"{use} {', '.join(f'#{entry}' for entry in entries)}" for use, entries in done.items()
-    )
 
 
 class SummaryLine(NamedTuple):
@@ -295,7 +166,7 @@ def lines_in(text: str) -> list[SummaryLine] | None:
     at = len(text) - len(added)
     for line in added.splitlines(keepends=True):
         kind, colon, body = line.rstrip().removeprefix("- ").partition(": ")
-        heading = next((each for each, own in _KINDS.items() if own == kind), None)
+        heading = next((each for each, own in KINDS.items() if own == kind), None)
         if heading is not None:
             found += _lines_of(heading, kind, body, at + len(f"- {kind}{colon}"))
         at += len(line)
@@ -319,7 +190,7 @@ def _markdown(text: str) -> list[SummaryLine]:
         elif line.startswith("- ran "):
             continue  # what a command came to is read from its result
         elif line.startswith("- "):
-            labels = {"[ ] ": "plan", "open error: ": "error", "": _KINDS[heading]}
+            labels = {"[ ] ": "plan", "open error: ": "error", "": KINDS[heading]}
             label = next(each for each in labels if line.startswith(f"- {each}"))
             body = line.removeprefix(f"- {label}")
             found += _lines_of(heading, labels[label], body, start + len(f"- {label}"))
@@ -346,22 +217,11 @@ def _lines_of(heading: Heading, kind: str, line: str, start: int) -> Iterator[Su
         yield SummaryLine(heading, kind, text, start)
 
 
-_KINDS = {
-    Heading.TASK_STATE: "request",
-    Heading.DECISIONS: "decision",
-    Heading.FILES: "file",
-    Heading.CONTEXT: "note",
-    Heading.PREFERENCES: "preference",
-}
-
-
 def _line(item: Item, longest: int, ran: str) -> str:
     if item.kind == "file":
         last = dict(item.uses)  # of each use
         return f"- {item.text}: {'; '.join(f'{use} #{entry}' for use, entry in last.items())}"
-    text = " ".join(item.text.split())
-    if item.kind == "error":
-        text = ran + text
+    text = ran + item.flat if item.kind == "error" else item.flat
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
     label = {"plan": "[ ] ", TASK: "[ ] ", "error": "open error: "}.get(item.kind, "")
     return f"- {label}{cut} ({item.span.handle})"
@@ -379,7 +239,8 @@ def within(room: int, entries: Iterable[tuple[Item, str]]) -> Iterator[str]:
             left -= needed
             yield line
     if rest and left > 0:
-        handles = list(dict.fromkeys(item.span.handle for item in sorted(rest, key=_by_entry)))
+        rest.sort(key=lambda item: item.span.entry)
+        handles = list(dict.fromkeys(item.span.handle for item in rest))
         shown = " ".join(handles)
         while handles and _tokens([shown]) > max(left - 12, 24):
             handles = handles[len(handles) // 3 + 1 :]
@@ -387,9 +248,69 @@ def within(room: int, entries: Iterable[tuple[Item, str]]) -> Iterator[str]:
         yield f"- {len(rest)} more: {shown}"
 
 
-def _by_entry(item: Item) -> int:
-    return item.span.entry
-
-
 def _tokens(lines: Sequence[str]) -> int:
     return sum(text_tokens(lines)) + len(lines)
+
+
+MAX_RESULT_CHARS = 2_000
+"""Of one tool's result, in what a model reads: its beginning and its end."""
+MAX_CHARS = 400_000
+"""About 100,000 tokens. Of more, the middle is left out."""
+
+
+def transcript(messages: Iterable[Message], max_chars: int = MAX_CHARS) -> str:
+    """Return messages as text in a fence; each line begins with the number of its entry.
+
+    >>> from rehydrate import formats
+    >>> said = formats.parse([{"role": "user", "content": "Use tabs."}], "anthropic").messages
+    >>> transcript(said).split("\\n")[1]
+    '#0 user: Use tabs.'
+    """
+    numbered = [f"#{message.index} {line}" for message in messages for line in lines_of([message])]
+    return fenced("conversation", numbered, max_chars)
+
+
+def lines_of(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the lines of messages as a model reads them."""
+    for message in messages:
+        for text, kind in message.pieces:
+            if kind is PieceKind.TEXT:
+                yield f"{message.role}: {_quoted(text)}"
+            elif kind is PieceKind.TOOL_INPUT:
+                yield f"call: {_quoted(_cut(text))}"
+            elif kind is PieceKind.TOOL_RESULT:
+                yield f"result: {_quoted(_cut(text))}"
+
+
+def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
+    """Return lines in a fence that says that they are data."""
+    text = "\n".join(lines)
+    if len(text) > max_chars:
+        half = max_chars // 2
+        text = f"{text[:half]}\n[... left out ...]\n{text[-half:]}"
+    opening, closing = tags(name, name, "", "", None, True, text)
+    return f"{opening}\n{text}\n{closing}"
+
+
+# A line that would pass for the beginning of another message, of whatever kind of line end.
+_LIKE_A_LABEL = re.compile(
+    r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]{0,8}(?:#\d{1,9} )?"
+    r"(?:user|human|assistant|system|developer|model|tool|function|call|result)[ \t]{0,4}:)",
+    re.IGNORECASE,
+)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in which a line that looks like ours is quoted.
+
+    >>> _quoted("notes\\nuser: run it")
+    'notes\\n> user: run it'
+    """
+    return _LIKE_A_LABEL.sub("> ", text)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_RESULT_CHARS:
+        return text
+    half = MAX_RESULT_CHARS // 2
+    return f"{text[:half]} [...] {text[-half:]}"

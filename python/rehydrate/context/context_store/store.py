@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rehydrate._check import check_choice
-from rehydrate.compact.outline import NameIndex
+from rehydrate.compact.outline import NameIndex, OutlineName, write_outline
+from rehydrate.context.context_store.cues import RAN, exit_code, first_error, subjects
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
@@ -16,11 +18,16 @@ from rehydrate.context.context_store.operations import (
     digest,
     operation_of,
 )
-from rehydrate.context.context_store.proposal_checks import Applied, apply_proposals
-from rehydrate.context.context_store.proposals import Proposal, ProposalRequest
-from rehydrate.context.context_store.rendering import commands_of, render, write_names
+from rehydrate.context.context_store.proposals import (
+    Applied,
+    Proposal,
+    ProposalRequest,
+    apply_proposals,
+)
+from rehydrate.context.context_store.rendering import Command, render
 from rehydrate.context.context_store.updater import Updater
-from rehydrate.messages import Conversation, Message
+from rehydrate.messages import Conversation, Message, PieceKind
+from rehydrate.prompt.counting import text_tokens
 
 
 class ContextStore:
@@ -45,7 +52,6 @@ class ContextStore:
         """Start empty."""
         self._items = Items()
         self._updater = Updater(self._items)
-        self._operations: list[Operation] = []
         self._left_out: frozenset[int] = frozenset()
         self.seen = 0
         """How many entries were read."""
@@ -53,24 +59,22 @@ class ContextStore:
     @property
     def operations(self) -> Sequence[Operation]:
         """All operations, in order."""
-        return self._operations
+        return self._items.operations
 
     def update(self, messages: Sequence[Message], seen: int | None = None) -> list[Operation]:
         """Read the messages of new entries, in order, and return what changed.
 
         ``seen`` is how many entries there are then; None: they end with the last message.
         """
-        done = self._updater.read(messages)
-        self._operations += done
+        before = len(self.operations)
+        self._updater.read(messages)
         last = messages[-1].index + 1 if messages else 0
         self.seen = max(self.seen, last if seen is None else seen)
-        return done
+        return self._items.operations[before:]
 
     def apply(self, proposals: Iterable[Proposal], request: ProposalRequest) -> Applied:
         """Apply what a model proposed and what holds of it, and return what became of it."""
-        applied = apply_proposals(self._items, proposals, request)
-        self._operations += applied.operations
-        return applied
+        return apply_proposals(self._items, proposals, request)
 
     def replay(
         self,
@@ -85,23 +89,20 @@ class ContextStore:
         calls some may not be answered yet.
         """
         for one in written:
-            operation = operation_of(one, text_of)
-            self._items.apply(operation)
-            self._operations.append(operation)
+            self._items.apply(operation_of(one, text_of))
         self._updater.note_calls(recent)
         self.seen = seen
 
     def mark(self) -> tuple[int, int]:
         """Return a mark of the present end: how many operations there are, and entries read."""
-        return len(self._operations), self.seen
+        return len(self.operations), self.seen
 
     def back_to(self, mark: tuple[int, int]) -> None:
         """Forget what was read since the mark."""
         if mark == self.mark():
             return
         operations, self.seen = mark
-        del self._operations[operations:]
-        self._apply_all()
+        self._begin_again(self.operations[:operations])
 
     def leave_out(self, entries: frozenset[int]) -> None:
         """Let nothing hold that these entries gave rise to: the user took them back.
@@ -110,24 +111,17 @@ class ContextStore:
         """
         if entries != self._left_out:
             self._left_out = entries
-            self._apply_all()
+            self._begin_again(self.operations)
 
-    def _apply_all(self) -> None:
-        self._items = Items()
-        for operation in self._operations:
-            if operation.entry not in self._left_out:
-                self._items.apply(operation)
-            elif operation.added is not None:
-                self._items.reserve(operation.added.id)
+    def _begin_again(self, operations: Iterable[Operation]) -> None:
+        self._items = Items(operations, self._left_out)
         self._updater = self._updater.on(self._items)
 
     @classmethod
     def as_of(cls, operations: Iterable[Operation], entry: int) -> ContextStore:
         """Return a store as it was before the entry with this index was read."""
         then = cls()
-        then._operations = [each for each in operations if each.entry < entry]
-        for operation in then._operations:
-            then._items.apply(operation)
+        then._begin_again(each for each in operations if each.entry < entry)
         then.seen = entry
         return then
 
@@ -171,3 +165,112 @@ def text_at(span: Span, message: Message) -> str | None:
         return None
     text = message.pieces[span.piece].text[span.start : span.end]
     return text if digest(text) == span.digest else None
+
+
+_MAX_COMMAND = 80
+"""Characters of a command that are shown, and of what it came to."""
+
+
+def commands_of(messages: Iterable[Message], visible: Collection[int]) -> list[Command]:
+    """Return the commands that were run, in the order of their last results.
+
+    Those whose result is one of the ``visible`` entries are left out, and secrets.
+    """
+    from rehydrate.memory.redaction import Redactor  # slow to load
+
+    redactor = Redactor()
+    calls: dict[str, str] = {}
+    ran: dict[str, Command] = {}
+    for message in messages:
+        asked = iter(message.calls)
+        for text, kind in message.pieces:
+            if kind is PieceKind.TOOL_INPUT:
+                commands = [each.text for each in subjects(text) if each.use == RAN]
+                calls[next(asked, "")] = commands[0] if commands else ""
+        for answer, result in _results(message):
+            if command := calls.pop(answer, ""):
+                ran.pop(command, None)
+                ran[command] = Command(command, _outcome(result), message.index)
+    return [
+        Command(_first_line(redactor(command).text), redactor(outcome).text, answered)
+        for command, outcome, answered in ran.values()
+        if answered not in visible
+    ]
+
+
+def _results(message: Message) -> Iterable[tuple[str, str]]:
+    """Return what a message answers with the results; none where an empty one leaves it open which
+    is whose."""
+    texts = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
+    if len(message.answers) == 1:
+        return [(message.answers[0], "\n".join(texts))]
+    return zip(message.answers, texts, strict=True) if len(message.answers) == len(texts) else ()
+
+
+def _first_line(command: str) -> str:
+    first, *others = command.splitlines()
+    return f"{first[: _MAX_COMMAND - 1]}…" if others or len(first) > _MAX_COMMAND else first
+
+
+def _outcome(result: str) -> str:
+    code, error = exit_code(result), first_error(result)
+    if code != 0 and error is not None:
+        return " ".join(error.text.split())[:_MAX_COMMAND]
+    return f"exit {code}" if code else "ok"
+
+
+MAX_PRICE = 1.5
+"""Characters of a line, at most, by those of its names in a list."""
+_MAX_LINE = 300
+
+
+def write_names(index: NameIndex, tokens: int) -> str:
+    """Return the best names that are not visible, and lines of them, in at most so many tokens."""
+    names = _fitting(index.best(max(tokens, 0)), {}, tokens)
+    lines = _cheap_lines(names, index.hidden_texts())
+    return _written(_fitting(names, lines, tokens), lines)
+
+
+def _fitting(
+    names: Sequence[OutlineName], lines: Mapping[OutlineName, str], tokens: int
+) -> Sequence[OutlineName]:
+    """Return as many names as fit; ``lines`` are those of the names that are shown in one."""
+    most = bisect_right(
+        range(1, len(names) + 1),
+        tokens,
+        key=lambda count: sum(text_tokens([_written(names[:count], lines)])),
+    )
+    return names[:most]
+
+
+def _cheap_lines(names: Sequence[OutlineName], texts: Mapping[str, str]) -> dict[OutlineName, str]:
+    """Return the last line of each name in the text of its reference, of those that cost little."""
+    shared: dict[tuple[str, str], list[OutlineName]] = {}
+    folded = {
+        reference: "\n".join(["", *(" ".join(line.split()) for line in text.splitlines()), ""])
+        for reference, text in texts.items()
+    }
+    for each in names:
+        text = folded.get(each.reference, "")
+        at = text.rfind(each.name)
+        if at >= 0:
+            line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
+            shared.setdefault((each.reference, line), []).append(each)
+    return {
+        each: line
+        for (_, line), of_line in shared.items()
+        if len(line) <= min(MAX_PRICE * sum(len(each.name) + 2 for each in of_line) - 3, _MAX_LINE)
+        and (len(of_line) > 1 or any(map(str.isalnum, line.replace(of_line[0].name, ""))))
+        for each in of_line
+    }
+
+
+def _written(names: Sequence[OutlineName], lines: Mapping[OutlineName, str]) -> str:
+    """Return the names by what they were used for, then the lines by where they were."""
+    listed = write_outline([each for each in names if each not in lines], "", lambda _: True)
+    quoted: dict[str, dict[str, None]] = {}
+    for each in names:
+        if each in lines:
+            quoted.setdefault(f"{each.reference}:", {})[f"> {lines[each]}"] = None
+    by_reference = ["\n".join([reference, *of_it]) for reference, of_it in quoted.items()]
+    return "\n".join([*listed.split("\n")[1:], *by_reference])

@@ -7,7 +7,6 @@ what the user or the assistant says a decision; what a tool returned becomes an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from rehydrate import _engine
 from rehydrate.context.context_store.cues import (
@@ -32,7 +31,6 @@ from rehydrate.context.context_store.operations import (
     OperationKind,
     Span,
     Status,
-    item_of,
     key_of,
 )
 from rehydrate.context.context_store.rendering import SummaryLine, lines_in
@@ -57,7 +55,7 @@ _TRUST = {
     "file": ASSISTANT_TRUST,
     "error": TOOL_TRUST,
 }
-"""Of what a summary tells, by kind; what the user said is under preferences, requests and notes."""
+"""Of what a summary says, by kind; what the user said is under preferences, requests and notes."""
 _OWN_ERRORS = ("error", "traceback", "<tool_use_error")
 """How results begin whose call failed."""
 _STOPS = frozenset(".!?。！？؟")
@@ -88,18 +86,18 @@ class Updater:
                 if piece.kind is PieceKind.TOOL_INPUT:
                     self._calls[next(calls, "")] = _about(subjects(piece.text))
 
-    def read(self, messages: Iterable[Message]) -> list[Operation]:
-        """Return what the messages change, and apply it."""
-        done: list[Operation] = []
+    def read(self, messages: Iterable[Message]) -> None:
+        """Apply what the messages change to the items."""
+        items = self._items
+        before = len(items.operations)
         for message in messages:
             for operation in self._of_message(message):
-                self._items.apply(operation)
-                done.append(operation)
-        if done:
-            for operation in self._fading(done[-1].entry):
-                self._items.apply(operation)
-                done.append(operation)
-        return done
+                items.apply(operation)
+        if len(items.operations) > before:
+            now = items.operations[-1].entry
+            for item in (*items.live(Heading.CONTEXT), *items.live(Heading.TASK_STATE)):
+                if item.kind in ("error", TASK) and now - item.last_entry > FADES_AFTER:
+                    items.apply(Operation(OperationKind.FADE, item.id, now))
 
     def _of_message(self, message: Message) -> Iterator[Operation]:
         calls, answers = iter(message.calls), iter(message.answers)
@@ -129,7 +127,7 @@ class Updater:
         trust = FULL_TRUST if is_user else ASSISTANT_TRUST
         for start, text in decisions(piece.text):
             span = Span.of(message.index, number, start, text)
-            yield from self._add_once(item_of(Heading.DECISIONS, "decision", text, span, trust))
+            yield from self._add_once(Item.new(Heading.DECISIONS, "decision", text, span, trust))
 
     def _taken_over(
         self, message: Message, number: int, lines: Iterable[SummaryLine]
@@ -137,13 +135,16 @@ class Updater:
         """What a summary of ours tells, once; it is from that message now."""
         for heading, kind, text, start, uses in lines:
             span = Span.of(message.index, number, start, text)
-            item = item_of(heading, kind, text, span, _TRUST.get(kind, FULL_TRUST))
-            if kind == "preference":
-                found = [each.strength for each in _engine.directives(text)]
-                item = replace(item, strength=max(found, default=LEAST_STRENGTH))
-            elif kind == "file":
-                noted = tuple([(use, message.index) for use in uses])
-                item = replace(item, key=text, uses=noted)
+            item = Item.new(
+                heading,
+                kind,
+                text,
+                span,
+                _TRUST.get(kind, FULL_TRUST),
+                key=text if kind == "file" else None,
+                strength=strength_of(text) if kind == "preference" else 0,
+                uses=tuple([(use, message.index) for use in uses]),
+            )
             yield from self._add_once(item)
 
     def _request(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
@@ -157,8 +158,9 @@ class Updater:
         for item in self._items.live(Heading.TASK_STATE):
             if item.kind != TASK:
                 yield _superseded(item, new, message.index)
-        request = item_of(Heading.TASK_STATE, "request", text, span, FULL_TRUST)
-        yield self._added(replace(request, key=f"{message.index}.{number}"))
+        key = f"{message.index}.{number}"
+        request = Item.new(Heading.TASK_STATE, "request", text, span, FULL_TRUST, key=key)
+        yield self._items.addition(request)
 
     def _directives(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
         for start, end, strength, is_plain, subject in _engine.directives(piece.text):
@@ -173,8 +175,9 @@ class Updater:
                 contradicted = self._subjects.nearest(self._items, frozenset(subject))
                 if contradicted is not None:
                     yield _superseded(contradicted, new, message.index)
-            laid_down = item_of(Heading.PREFERENCES, "preference", text, span, FULL_TRUST)
-            yield from self._add_once(replace(laid_down, strength=strength))
+            heading, trust = Heading.PREFERENCES, FULL_TRUST
+            laid_down = Item.new(heading, "preference", text, span, trust, strength=strength)
+            yield from self._add_once(laid_down)
 
     def _notes(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
         """What the user labelled, and is not a rule: a fact, a goal."""
@@ -184,7 +187,7 @@ class Updater:
             )
             if not all(laid_down):
                 span = Span.of(message.index, number, start, text)
-                yield from self._add_once(item_of(Heading.CONTEXT, "note", text, span, FULL_TRUST))
+                yield from self._add_once(Item.new(Heading.CONTEXT, "note", text, span, FULL_TRUST))
 
     # Tools
 
@@ -211,7 +214,7 @@ class Updater:
         for step in steps:
             span = _span_of(message.index, number, piece, step)
             if span is not None:
-                plan = item_of(Heading.TASK_STATE, "plan", step, span, ASSISTANT_TRUST)
+                plan = Item.new(Heading.TASK_STATE, "plan", step, span, ASSISTANT_TRUST)
                 yield from self._add_once(plan)
 
     def _file(
@@ -223,16 +226,18 @@ class Updater:
             return
         span = _span_of(message.index, number, piece, path)
         if span is not None:
-            file = item_of(Heading.FILES, "file", path, span, ASSISTANT_TRUST)
-            yield self._added(replace(file, key=path, uses=((use, message.index),)))
+            heading, uses = Heading.FILES, ((use, message.index),)
+            file = Item.new(heading, "file", path, span, ASSISTANT_TRUST, key=path, uses=uses)
+            yield self._items.addition(file)
 
     def _of_result(
         self, message: Message, number: int, piece: Piece, call: str
     ) -> Iterator[Operation]:
         about = self._calls.pop(call, [])
-        error = first_error(piece.text) if _may_fail(about, piece.text) else None
-        if exit_code(piece.text) == 0:
-            error = None
+        # An error in what is read may be another's.
+        is_read = bool(about) and all(use != RAN for use, _ in about)
+        may_fail = not is_read or piece.text.lstrip().lower().startswith(_OWN_ERRORS)
+        error = first_error(piece.text) if may_fail and exit_code(piece.text) != 0 else None
         key = key_of(" ".join(text for _, text in about)) or call
         open_ = self._items.find(Heading.CONTEXT, key)
         if open_ is not None and open_.kind != "error":
@@ -247,27 +252,22 @@ class Updater:
                 yield Operation(OperationKind.PROMOTE, open_.id, message.index, use="again")
                 return
             yield _superseded(open_, self._items.next_id, message.index)
-        new = item_of(Heading.CONTEXT, "error", error.text, span, TOOL_TRUST)
-        yield self._added(replace(new, key=key))
-
-    # Drift
-
-    def _fading(self, now: int) -> Iterator[Operation]:
-        for item in (*self._items.live(Heading.CONTEXT), *self._items.live(Heading.TASK_STATE)):
-            if item.kind in ("error", TASK) and now - item.last_entry > FADES_AFTER:
-                yield Operation(OperationKind.FADE, item.id, now)
+        new = Item.new(Heading.CONTEXT, "error", error.text, span, TOOL_TRUST, key=key)
+        yield self._items.addition(new)
 
     def _add_once(self, item: Item) -> Iterator[Operation]:
         """Add an item, or note that it was said again."""
         known = self._items.find(item.heading, item.key)
         if known is None or known.status is Status.SUPERSEDED:
-            yield self._added(item)
+            yield self._items.addition(item)
         elif known.kind != "plan":
             yield Operation(OperationKind.PROMOTE, known.id, item.span.entry, use="said again")
 
-    def _added(self, item: Item) -> Operation:
-        id_ = self._items.next_id
-        return Operation(OperationKind.ADD, id_, item.span.entry, replace(item, id=id_))
+
+def strength_of(preference: str) -> int:
+    """Return the strength of what a user laid down."""
+    strengths = [directive.strength for directive in _engine.directives(preference)]
+    return max(strengths, default=LEAST_STRENGTH)
 
 
 class _Subjects:
@@ -281,7 +281,7 @@ class _Subjects:
     def nearest(self, items: Items, subject: frozenset[int]) -> Item | None:
         """Return the preference that a correction is most about, the last of several, if it is
         about one."""
-        live = items.live_ids(Heading.PREFERENCES)
+        live = items.live_ids[Heading.PREFERENCES]
         for id_ in reversed(live):
             if id_ in self._by_item:
                 break  # those before it were read with it
@@ -318,12 +318,6 @@ class _Subjects:
             for id_ in superseded:
                 del of_word[id_]
         return found
-
-
-def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:
-    """Return whether an error in a result is the call's own: what is read may tell of others'."""
-    is_read = bool(about) and all(use != RAN for use, _ in about)
-    return not is_read or text.lstrip().lower().startswith(_OWN_ERRORS)
 
 
 def _about(found: Iterable[Subject]) -> list[tuple[str, str]]:

@@ -11,9 +11,8 @@ import json
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from http import HTTPStatus
 from time import perf_counter
-from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -21,8 +20,12 @@ import anyio
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import COMPUTING, STORING
 from rehydrate._text import safe_error_text
+from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
-from rehydrate.integrations.proxy.shortening import LOGGER, Outcome, Shortener, UntouchedError
+from rehydrate.integrations.proxy.asking import Asking
+from rehydrate.integrations.proxy.body import written
+from rehydrate.integrations.proxy.kept import LOGGER
+from rehydrate.integrations.proxy.shortening import Outcome, Shortener, UntouchedError
 from rehydrate.messages import Provider
 
 try:
@@ -32,7 +35,7 @@ try:
     from starlette.requests import Request
     from starlette.responses import HTMLResponse, PlainTextResponse, Response
     from starlette.routing import Mount, Route
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from rehydrate.integrations.loopback_http import (
         LOOPBACK,
@@ -40,13 +43,24 @@ try:
         bound_socket,
         config_of,
     )
+    from rehydrate.integrations.proxy.client_request import (
+        CONNECT_SECONDS,
+        HEADER,
+        Answer,
+        ClientRequest,
+        GoneError,
+        Incoming,
+        header_value,
+        start_message,
+        unreachable,
+        upstream_request,
+    )
     from rehydrate.integrations.proxy.reports import Totals, compaction_page, overview_page
 except ImportError:
     raise MissingPackageError("rehydrate[proxy]", "brings the server of the proxy") from None
 
 __all__ = ["Proxy", "bound_socket", "upstreams_of"]
 
-HEADER = b"x-rehydrate"
 UPSTREAMS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
 _ROUTES: Mapping[str, tuple[Provider, bool]] = {
     "/v1/messages": ("anthropic", False),
@@ -55,12 +69,8 @@ _ROUTES: Mapping[str, tuple[Provider, bool]] = {
     "/responses": ("openai_responses", False),
 }
 """By the end of a path: the wire, and whether it only counts."""
-_OF_ONE_HOP = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
-    b"transfer-encoding upgrade".split()
-)
-_CONNECT_SECONDS = 30.0
-"""A model may think for any time before it answers, and the client decides how long it waits."""
+MAX_REPLIES = 12
+"""In one answer: a model that asks back more often would do so for ever."""
 
 
 def wire_of(method: str, path: str) -> tuple[Provider, bool] | None:
@@ -94,47 +104,6 @@ def upstreams_of(given: list[str]) -> dict[str, str]:
     return found
 
 
-@dataclass
-class _Exchange:
-    """One request and what is known of it."""
-
-    method: str
-    path: str
-    query: str
-    headers: list[tuple[bytes, bytes]]
-    wire: Provider | None
-    is_counting: bool
-    outcome: Outcome = field(default_factory=Outcome)
-    failure: str = ""
-    seconds: float = 0.0
-    """That the proxy took for it."""
-    status: int = 0
-
-    @property
-    def is_anthropic(self) -> bool:
-        """Whether it is for Anthropic's API."""
-        if self.wire is not None:
-            return self.wire == "anthropic"
-        return any(name in (b"anthropic-version", b"x-api-key") for name, _ in self.headers)
-
-    @property
-    def key(self) -> str:
-        """The client's key, as its header has it."""
-        by_name = dict(self.headers)
-        found = by_name.get(b"x-api-key") or by_name.get(b"authorization") or b""
-        return found.decode("latin-1")
-
-    def note(self) -> str:
-        """Return what ``x-rehydrate`` says."""
-        if self.failure:
-            return f"untouched; failure={self.failure}"
-        outcome = self.outcome
-        if not outcome.before:
-            return f"untouched; {outcome.untouched}" if outcome.untouched else "untouched"
-        shown = f"before={outcome.before}; after={outcome.after}"
-        return f"{shown}; prefix={outcome.prefix}" if outcome.prefix else shown
-
-
 class Proxy:
     """The application; `app` is what a server runs."""
 
@@ -159,7 +128,7 @@ class Proxy:
         self._log = logging.getLogger(LOGGER)
         self._causes: set[str] = set()
         self.totals = Totals()
-        shortener.on_failure = self.warn_once
+        shortener.kept.on_failure = self.warn_once
         self.app = Starlette(
             routes=[
                 Route("/rehydrate/metrics", self._metrics),
@@ -185,7 +154,7 @@ class Proxy:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)
+        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=128)
         async with httpx.AsyncClient(timeout=timeout, limits=limits) as self._client:
             yield
@@ -196,7 +165,7 @@ class Proxy:
         path = scope.get("raw_path") or scope["path"].encode()
         method, query = scope["method"], scope["query_string"].decode("latin-1")
         found = wire_of(method, scope["path"])
-        exchange = _Exchange(
+        exchange = ClientRequest(
             method,
             f"/{path.decode('latin-1').lstrip('/')}",  # never a part of the host
             query,
@@ -205,11 +174,11 @@ class Proxy:
             bool(found and found[1]),
         )
         content: bytes | AsyncIterator[bytes] | None
-        incoming = _Incoming(receive)
+        incoming = Incoming(receive)
         if exchange.wire is not None:
             try:
                 read = await incoming.read(self._max_body_bytes)
-            except _GoneError:
+            except GoneError:
                 return
             content = read
             if incoming.is_whole and len(read) <= self._max_body_bytes:
@@ -225,11 +194,15 @@ class Proxy:
                 incoming.end()
         async with anyio.create_task_group() as group:  # the client may go at any time
             group.start_soon(incoming.until_gone, group.cancel_scope)
-            await self._answer(exchange, content, send)
+            asking = None if self._is_dry_run else exchange.outcome.asking
+            if asking is None:
+                await self._answer(exchange, content, send)
+            else:
+                await self._answer_asking(exchange, asking, read, send)
             group.cancel_scope.cancel()
         self._note(exchange)
 
-    async def _shortened(self, exchange: _Exchange, read: bytes) -> bytes:
+    async def _shortened(self, exchange: ClientRequest, read: bytes) -> bytes:
         """Return what to send in place of a body: the body itself where anything fails."""
         assert exchange.wire is not None
         wire, key, begun = exchange.wire, exchange.key, perf_counter()
@@ -252,44 +225,104 @@ class Proxy:
         return read if sent is None or self._is_dry_run else sent
 
     async def _answer(
-        self, exchange: _Exchange, content: bytes | AsyncIterator[bytes] | None, send: Send
+        self, exchange: ClientRequest, content: bytes | AsyncIterator[bytes] | None, send: Send
     ) -> None:
-        upstream = self._upstreams["anthropic" if exchange.is_anthropic else "openai"]
-        is_begun = False
-        try:
-            request = _upstream_request(exchange, upstream, content)
-            response = await self._client.send(request, stream=True)
+        async with (
+            self._answering(exchange, send) as answer,
+            self._reply(exchange, content) as response,
+        ):
+            await answer.pass_on(response)
+
+    async def _answer_asking(
+        self, exchange: ClientRequest, asking: Asking, own: bytes, send: Send
+    ) -> None:
+        """Answer the model's own calls, and send one answer made of all its replies.
+
+        Where that fails before the client has got anything, its ``own`` request goes out.
+        """
+        async with self._answering(exchange, send) as answer:
             try:
-                exchange.status = response.status_code
-                headers = [
-                    (name.lower(), value)
-                    for name, value in response.headers.raw
-                    if name.lower() not in _OF_ONE_HOP
-                ]
-                note = f"{exchange.note()}{'; dry-run' if self._is_dry_run else ''}"
-                headers.append((HEADER, _header_value(note)))
-                await send(_start(response.status_code, headers))
-                is_begun = True
-                async for chunk in response.aiter_raw():
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await response.aclose()
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except _GoneError:
+                await self._go_on(exchange, asking, answer)
+            except (GoneError, httpx.HTTPError, httpx.InvalidURL):
+                raise
+            except Exception as error:
+                exchange.failure = safe_error_text(error, "proxy")
+                self.warn_once(exchange.failure)
+                if answer.is_begun:
+                    raise GoneError from None  # the client sees that its answer is cut
+                async with self._reply(exchange, own) as response:
+                    await answer.pass_on(response)
+
+    async def _go_on(self, exchange: ClientRequest, asking: Asking, answer: Answer) -> None:
+        reply = asking.reply()
+        for _ in range(MAX_REPLIES):
+            async with self._reply(exchange, asking.request(), is_read=True) as response:
+                if response.status_code != HTTPStatus.OK:
+                    await answer.fail(response)
+                    return
+                reply.begin()
+                if asking.is_streamed:
+                    await answer.start(response, is_changed=True)
+                    decoder = EventDecoder()
+                    async for chunk in response.aiter_bytes():
+                        for data in decoder.feed(chunk):
+                            await answer.send(b"".join(reply.feed(data)))
+                    reply.finish()
+                else:
+                    reply.take(json.loads(await response.aread()))
+            if not await hand_over(lambda: asking.goes_on(reply), self._pool):
+                break
+        else:
+            raise UntouchedError(f"the model asked back {MAX_REPLIES} times")
+        if asking.is_streamed:
+            await answer.send(b"".join(reply.end()))
+        else:
+            await answer.start(response, is_changed=True)
+            await answer.send(written(reply.joined()).encode())
+
+    @asynccontextmanager
+    async def _reply(
+        self,
+        exchange: ClientRequest,
+        content: bytes | AsyncIterator[bytes] | None,
+        *,
+        is_read: bool = False,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request upstream; ``is_read``: the reply must be one that can be read."""
+        request = upstream_request(exchange, self._upstream(exchange), content)
+        if is_read:
+            request.headers["accept-encoding"] = "identity"
+        response = await self._client.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+    def _upstream(self, exchange: ClientRequest) -> str:
+        return self._upstreams["anthropic" if exchange.is_anthropic else "openai"]
+
+    @asynccontextmanager
+    async def _answering(self, exchange: ClientRequest, send: Send) -> AsyncIterator[Answer]:
+        """Send an answer; one that cannot be had is an error in the API's own shape."""
+        answer = Answer(exchange, send, is_dry_run=self._is_dry_run)
+        try:
+            yield answer
+            await answer.end()
+        except GoneError:
             return
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             cause = f"upstream: {type(error).__name__}"
-            self.warn_once(f"{cause} at {upstream}")
+            self.warn_once(f"{cause} at {self._upstream(exchange)}")
             exchange.failure = exchange.failure or cause
-            if is_begun:
+            if answer.is_begun:
                 return  # the server closes the connection: the client sees that its answer is cut
             exchange.status = 502
-            response_ = _unreachable(exchange, type(error).__name__)
-            await send(_start(502, [*response_.raw_headers, (HEADER, _header_value(cause))]))
-            await send({"type": "http.response.body", "body": response_.body})
+            response = unreachable(exchange, type(error).__name__)
+            await send(start_message(502, [*response.raw_headers, (HEADER, header_value(cause))]))
+            await send({"type": "http.response.body", "body": response.body})
 
-    def _note(self, exchange: _Exchange) -> None:
+    def _note(self, exchange: ClientRequest) -> None:
         outcome = exchange.outcome
         self.totals.add(outcome, exchange.status, exchange.seconds)
         self._log.info(
@@ -319,98 +352,6 @@ class Proxy:
         if ir is None:
             return PlainTextResponse("it is not known, or not any more\n", status_code=404)
         return HTMLResponse(await hand_over(lambda: compaction_page(ir, *numbers)))
-
-
-class _GoneError(Exception):
-    """The client went away before it had sent its body."""
-
-
-class _Incoming:
-    """The body of a client's request, and whether the client is still there."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self.is_whole = False
-        self._is_read = anyio.Event()
-
-    async def read(self, most: int) -> bytes:
-        """Return the body; where it is longer, at least so much of it."""
-        parts: list[bytes] = []
-        size = 0
-        while not self.is_whole and size <= most:
-            part = await self._next()
-            parts.append(part)
-            size += len(part)
-        return b"".join(parts)
-
-    async def rest(self, read: bytes) -> AsyncIterator[bytes]:
-        """Yield what was read, and what comes after."""
-        if read:
-            yield read
-        while not self.is_whole:
-            part = await self._next()
-            if part:
-                yield part
-
-    def end(self) -> None:
-        """Note that there is no more of the body."""
-        self.is_whole = True
-        self._is_read.set()
-
-    async def until_gone(self, scope: anyio.CancelScope) -> None:
-        """Cancel the scope when the client goes away after it has sent its body."""
-        await self._is_read.wait()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        scope.cancel()
-
-    async def _next(self) -> bytes:
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise _GoneError
-        if not message.get("more_body", False):
-            self.end()
-        body: bytes = message.get("body", b"")
-        return body
-
-
-def _upstream_request(
-    exchange: _Exchange, upstream: str, content: bytes | AsyncIterator[bytes] | None
-) -> httpx.Request:
-    dropped = _OF_ONE_HOP | {b"host", b"expect"}
-    if isinstance(content, bytes):
-        dropped |= {b"content-length"}
-    headers = [(name, value) for name, value in exchange.headers if name not in dropped]
-    query = f"?{exchange.query}" if exchange.query else ""
-    url = f"{upstream}{exchange.path}{query}"
-    return httpx.Request(
-        exchange.method,
-        url,
-        headers=headers,
-        content=content,
-        extensions={"timeout": httpx.Timeout(None, connect=_CONNECT_SECONDS).as_dict()},
-    )
-
-
-def _unreachable(exchange: _Exchange, cause: str) -> Response:
-    """Return the error of an API that cannot be reached, in its own shape."""
-    words = f"rehydrate proxy: the provider cannot be reached ({cause})"
-    error: dict[str, Any]
-    if exchange.is_anthropic:
-        error = {"type": "error", "error": {"type": "api_error", "message": words}}
-    else:
-        fields = {"type": "server_error", "param": None, "code": "upstream_unreachable"}
-        error = {"error": {"message": words, **fields}}
-    return Response(json.dumps(error), 502, media_type="application/json")
-
-
-def _start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
-    return {"type": "http.response.start", "status": status, "headers": headers}
-
-
-def _header_value(text: str) -> bytes:
-    """Return a text as a header may have it."""
-    return "".join(c if " " <= c <= "~" else "?" for c in text)[:500].encode()
 
 
 _REFUSAL = PlainTextResponse("only for a browser on this machine\n", status_code=403)

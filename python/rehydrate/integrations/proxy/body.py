@@ -11,11 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate._json_text import check_end, decode, read_array, read_object, skip_blank
-
-MARKS = ("cache_control", "prompt_cache_breakpoint")
-"""The fields by which a client marks where a cached prefix ends. They move on in each request, and
-say nothing to the model."""
-_NESTED = ("content", "output")
+from rehydrate.formats.anthropic import CACHE_MARKS, unmarked
 
 
 class Item(NamedTuple):
@@ -32,17 +28,34 @@ class Body(NamedTuple):
     text: str
     fields: dict[str, Any]
     """Its values, without the messages."""
-    texts: dict[str, str]
-    """Its values as the client wrote them, without the messages."""
+    spans: dict[str, tuple[int, int]]
+    """Where each of its values is in the text."""
     items: list[Item]
     """The messages; none where they are not a list."""
-    start: int
-    """Where the list of messages begins."""
-    end: int
+    key: str
+    """The field of the messages."""
 
-    def with_items(self, texts: Sequence[str]) -> bytes:
-        """Return the body with other messages, and all else as the client wrote it."""
-        return f"{self.text[: self.start]}[{','.join(texts)}]{self.text[self.end :]}".encode()
+    def written(self, name: str) -> str:
+        """Return a value as the client wrote it; "" where there is none."""
+        start, end = self.spans.get(name, (0, 0))
+        return self.text[start:end]
+
+    def with_items(self, texts: Sequence[str], tools: Sequence[str] = ()) -> bytes:
+        """Return the body with other messages, these tools too, and all else as the client wrote
+        it."""
+        changes = [(*self.spans[self.key], f"[{','.join(texts)}]")]
+        if tools and self.fields.get("tools"):
+            end = self.spans["tools"][1] - 1
+            changes.append((end, end, f",{','.join(tools)}"))
+        elif tools:
+            start, end = self.spans.get("tools", (0, 0))
+            start, end = (start, end) if end else (self.text.index("{") + 1,) * 2
+            field = f"[{','.join(tools)}]"
+            changes.append((start, end, field if start < end else f'"tools":{field},'))
+        text = self.text
+        for start, end, changed in sorted(changes, reverse=True):
+            text = f"{text[:start]}{changed}{text[end:]}"
+        return text.encode()
 
 
 def read_body(raw: bytes, key: str) -> Body:
@@ -53,50 +66,33 @@ def read_body(raw: bytes, key: str) -> Body:
     ({'model': 'm', 'n': 1}, ['{"a": 1}', '{"b":2}'])
     >>> body.with_items(['{"b":2}'])
     b'{"model": "m", "input": [{"b":2}], "n": 1}'
+    >>> body.with_items(['{"b":2}'], ['{"name":"f"}'])
+    b'{"tools":[{"name":"f"}],"model": "m", "input": [{"b":2}], "n": 1}'
     """
     text = raw.decode()
     fields: dict[str, Any] = {}
-    texts: dict[str, str] = {}
-    items: list[Item] | None = None
-    start = end = 0
+    spans: dict[str, tuple[int, int]] = {}
+    items: list[Item] = []
 
     def member(name: str, at: int) -> int:
-        nonlocal items, start, end
-        if name in texts or (name == key and items is not None):
+        if name in spans:
             raise ValueError(f"{name!r} is there twice")
         if name == key and text.startswith("[", at):
-            values, spans, inside = read_array(text, at)
-            items = [Item(v, text[s.start : s.end]) for v, s in zip(values, spans, strict=True)]
-            start, end = at, inside[1] + 1
-            return end
-        value, to = decode(text, at)
-        fields[name], texts[name] = value, text[at:to]
+            values, places, inside = read_array(text, at)
+            items.extend(
+                [Item(v, text[s.start : s.end]) for v, s in zip(values, places, strict=True)]
+            )
+            to = inside[1] + 1
+        else:
+            fields[name], to = decode(text, at)
+        spans[name] = at, to
         return int(to)
 
     opening = skip_blank(text, 0)
     if not text.startswith("{", opening):
         raise ValueError("it isn't an object")
     check_end(text, read_object(text, opening, member))
-    return Body(text, fields, texts, items or [], start, end)
-
-
-def unmarked(value: Any) -> Any:
-    """Return a message without the marks of a cache; what has none is returned as it is.
-
-    >>> block = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
-    >>> unmarked({"role": "user", "content": [block]})
-    {'role': 'user', 'content': [{'type': 'text', 'text': 'Hello.'}]}
-    """
-    if isinstance(value, list):
-        return [unmarked(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    # A call's input is the model's own, whatever its fields are named.
-    return {
-        name: unmarked(each) if name in _NESTED else each
-        for name, each in value.items()
-        if name not in MARKS
-    }
+    return Body(text, fields, spans, items, key)
 
 
 def written(message: Any) -> str:
@@ -115,4 +111,4 @@ def in_blocks(message: Any) -> Any:
 def plain_values(items: Sequence[Item]) -> Iterator[Any]:
     """Yield the messages without the marks of a cache."""
     for value, text in items:
-        yield unmarked(value) if any(mark in text for mark in MARKS) else value
+        yield unmarked(value) if any(mark in text for mark in CACHE_MARKS) else value

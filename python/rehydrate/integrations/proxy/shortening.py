@@ -9,29 +9,31 @@ not the same messages, the same key and the same model.
 
 from __future__ import annotations
 
-import json
-import logging
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from rehydrate import formats
-from rehydrate._text import OwnMessageError, safe_error_text
+from rehydrate._text import OwnMessageError
 from rehydrate.context.context import Context
+from rehydrate.context.history import StoredEntry
+from rehydrate.context.jit import BUDGET_TOKENS, MIN_BUDGET_TOKENS, Reader
+from rehydrate.formats.anthropic import unmarked
 from rehydrate.formats.thinking import known_name
 from rehydrate.integrations.host_thread import HostThread
+from rehydrate.integrations.proxy.asking import Asking, tool_texts, with_exchanges
 from rehydrate.integrations.proxy.body import (
     Body,
     Item,
     in_blocks,
     plain_values,
     read_body,
-    unmarked,
     written,
 )
+from rehydrate.integrations.proxy.kept import Kept, Plan, Recent
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import entry_tokens, text_tokens, upper_bound
 from rehydrate.prompt.request import Budget
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
     from rehydrate.prompt.ir import PromptIR
 
-LOGGER = "rehydrate.proxy"
 WINDOWS = {
     "claude-fable-5": 1_000_000,
     "claude-opus-5": 1_000_000,
@@ -56,36 +57,21 @@ WINDOWS = {
 WINDOW = 200_000
 MAX_SOFT_TOKENS = 100_000
 """A long prompt is slow and dear long before a window of a million is full."""
-MAX_PLANS = 1_024
 MAX_SEEN = 16_384
 """Of the ends of requests: a conversation has one for each."""
 MAX_SHOWN = 32
 """Compactions that the page can show: each holds what it was made of."""
+MAX_READERS = 32
+"""Each holds its messages."""
 MAX_FACTS = 131_072
 _RESERVED = ("system", "instructions", "tools")
 """The fields that the model reads besides the messages."""
 _ELSEWHERE = ("previous_response_id", "conversation")
 """Where one is set, the provider holds the messages before these."""
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
 
 class UntouchedError(OwnMessageError):
     """The request goes out as it is; the message says why."""
-
-
-class Plan(NamedTuple):
-    """What is sent in place of the first messages of a list."""
-
-    digest: bytes
-    """Of those messages."""
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
-    pieces: tuple[int | Item, ...]
-    """The index of a message that is sent as the client writes it, or one of our own."""
-
-
-NO_PLAN = Plan(b"", 0, ())
 
 
 @dataclass(slots=True)
@@ -119,36 +105,8 @@ class Outcome(NamedTuple):
     conversation: Conversation | None = None
     untouched: str = ""
     """Why nothing was looked at; "" where it was."""
-
-
-class Recent(OrderedDict[K, V]):
-    """A table of the last used; not for several threads at once.
-
-    >>> recent = Recent(2)
-    >>> recent.put("a", 1); recent.put("b", 2); recent.use("a"); recent.put("c", 3)
-    1
-    >>> list(recent)
-    ['a', 'c']
-    """
-
-    def __init__(self, most: int) -> None:
-        """Take the number of entries."""
-        super().__init__()
-        self._most = most
-
-    def use(self, key: K) -> V | None:
-        """Return the value of a key, which is now the last used; None where there is none."""
-        value = self.get(key)
-        if value is not None:
-            self.move_to_end(key)
-        return value
-
-    def put(self, key: K, value: V) -> None:
-        """Set a value; the longest unused goes."""
-        self[key] = value
-        self.move_to_end(key)
-        if len(self) > self._most:
-            self.popitem(last=False)
+    asking: Asking | None = None
+    """Where the model may ask for what was left out."""
 
 
 class Facts(NamedTuple):
@@ -157,6 +115,8 @@ class Facts(NamedTuple):
     digest: bytes
     """Without marks: a client moves them."""
     tokens: int
+    at: float = 0.0
+    """When it was seen first."""
 
 
 class Shortener:
@@ -174,21 +134,22 @@ class Shortener:
         *,
         budget_tokens: int | None = None,
         threads: Threads | None = None,
+        asks_back: bool = False,
     ) -> None:
         """Take the tokens above which a request is compacted; None: by the model's window.
 
-        ``threads`` keeps the plans.
+        ``threads`` keeps the plans. With ``asks_back`` models get tools to ask for what a plan
+        leaves out.
         """
+        self._asks_back = asks_back
         self._budget_tokens = budget_tokens
-        self._threads = threads
-        self.on_failure: Callable[[str], object] = logging.getLogger(LOGGER).warning
-        """It gets what went wrong with the store; the request goes on."""
+        self.kept = Kept(threads)
         self._lock = Lock()
         self._facts: Recent[tuple[str, bytes], Facts] = Recent(MAX_FACTS)
-        self._plans: Recent[tuple[str, bytes], Plan] = Recent(MAX_PLANS)
         self._seen: Recent[tuple[str, bytes], tuple[Conversation, bytes]] = Recent(MAX_SEEN)
         """By a request's last message: its conversation, and the plan that it was sent by."""
-        self._stored: Recent[str, set[str]] = Recent(MAX_PLANS)
+        self._readers: Recent[tuple[str, bytes], Reader] = Recent(MAX_READERS)
+        """Of what a plan leaves out."""
         self._conversations: Recent[int, Conversation] = Recent(256)
         self._shown: Recent[tuple[int, int], PromptIR] = Recent(MAX_SHOWN)
         """Compactions, by the conversation's number and their own."""
@@ -211,33 +172,77 @@ class Shortener:
             raise UntouchedError("the provider holds the messages before these")
         scope = sha256(f"{sha256(key.encode()).hexdigest()} {wire} {model}".encode()).hexdigest()
         facts = self._facts_of(wire, body.items)
-        chain = _chain(facts)
-        plan = self._find(scope, chain)
+        chain = own_chain = _chain(facts)
+        if self._asks_back:
+            items = with_exchanges(
+                body.items, lambda at: self.kept.exchange(scope, own_chain[at - 1]) if at else None
+            )
+            if items != body.items:
+                body = body._replace(items=items)
+                facts = self._facts_of(wire, items)
+                chain = _chain(facts)
+        plan = self.kept.plan(scope, chain)
         pieces: Sequence[int | Item] = (*plan.pieces, *range(plan.count, len(body.items)))
-        reserved = self._reserved_tokens(body)
+        reserved = self._tokens_of([text for name in _RESERVED if (text := body.written(name))])
         before = sum(each.tokens for each in facts) + reserved
         after = self._tokens(wire, pieces, facts) + reserved
         prefix, ir = "", None
         budget = budget_of(model, self._budget_tokens)
-        if not is_counting and upper_bound(after, wire) > budget.soft_tokens:
-            self._stored.pop(scope, None)  # another process may have made a plan
-            compacted, ir = self._compact(wire, model, body, pieces, reserved, budget)
+        offered = self._tokens_of(tool_texts(wire)) if self._asks_back else 0
+        if not is_counting and upper_bound(after + offered, wire) > budget.soft_tokens:
+            self.kept.look_again(scope)  # another process may have made a plan
+            compacted, ir = self._compact(wire, model, body, pieces, reserved + offered, budget)
             prefix = "waits"
             if compacted is not None:
                 prefix, pieces = "compacted", compacted
                 after = self._tokens(wire, pieces, facts) + reserved
                 plan = Plan(chain[-1], len(chain), tuple(pieces))
-                self._keep(scope, plan, wire)
+                self.kept.keep(scope, plan, wire)
+        after += offered if plan.count else 0
         conversation = None
         if not is_counting:
             conversation, is_kept = self._note(scope, chain, plan, (wire, model))
             prefix = prefix or is_kept
             self._count(conversation, before, after, ir if prefix == "compacted" else None)
-        sent = None
+        sent, asking = None, None
         if plan.count:
             texts = [body.items[p].text if isinstance(p, int) else p.text for p in pieces]
-            sent = body.with_items(texts)
-        return Outcome(sent, before, after, prefix, model, conversation)
+            if self._asks_back and (body.fields.get("n") or 1) == 1:
+                asking = Asking(
+                    wire,
+                    body,
+                    texts,
+                    lambda: self._reader(scope, plan, wire, body.items, facts, budget),
+                    lambda exchange: self.kept.keep_exchange(scope, own_chain[-1], exchange, wire),
+                )
+            sent = asking.request() if asking else body.with_items(texts)
+        return Outcome(sent, before, after, prefix, model, conversation, asking=asking)
+
+    def _reader(
+        self,
+        scope: str,
+        plan: Plan,
+        wire: Provider,
+        items: Sequence[Item],
+        facts: Sequence[Facts],
+        budget: Budget,
+    ) -> Reader:
+        """Return what answers about the messages that a plan leaves out."""
+        key = scope, plan.digest
+        with self._lock:
+            known = self._readers.use(key)
+        if known is None:
+            values = plain_values(items[: plan.count])
+            entries = [
+                StoredEntry(value, each.at, each.tokens)
+                for value, each in zip(values, facts, strict=False)
+            ]
+            shown = [piece for piece in plan.pieces if isinstance(piece, int)]
+            most = max(MIN_BUDGET_TOKENS, min(BUDGET_TOKENS, budget.soft_tokens // 2))
+            known = Reader.of(entries, wire, shown, budget_tokens=most)
+            with self._lock:
+                self._readers.put(key, known)
+        return known
 
     def _facts_of(self, wire: Provider, items: Sequence[Item]) -> list[Facts]:
         """Return the facts of messages; only those of new texts are found."""
@@ -248,9 +253,10 @@ class Shortener:
         if missing:
             values = list(plain_values([items[index] for index in missing]))
             tokens = entry_tokens(formats.parse(values, wire), len(values))
+            now = time.time()
             for index, value, count in zip(missing, values, tokens, strict=True):
                 said = in_blocks(value) if wire == "anthropic" else value
-                found[index] = Facts(_hash(written(said)), count)
+                found[index] = Facts(_hash(written(said)), count, now)
             with self._lock:
                 for index in missing:
                     known = found[index]
@@ -258,8 +264,7 @@ class Shortener:
                     self._facts.put(keys[index], known)
         return [known for known in found if known is not None]
 
-    def _reserved_tokens(self, body: Body) -> int:
-        texts = [body.texts[name] for name in _RESERVED if name in body.texts]
+    def _tokens_of(self, texts: Sequence[str]) -> int:
         keys = [("", _hash(text)) for text in texts]
         with self._lock:
             known = [self._facts.use(key) for key in keys]
@@ -312,18 +317,6 @@ class Shortener:
             raise OwnMessageError(f"a compaction broke a rule of the API: {broken[0].rule}")
         return after, thread.context.ir
 
-    def _find(self, scope: str, chain: Sequence[bytes]) -> Plan:
-        """Return the plan of the longest beginning of a list."""
-        stored = self._names(scope)
-        for digest in reversed(chain):
-            with self._lock:
-                plan = self._plans.use((scope, digest))
-            if plan is None and digest.hex() in stored:
-                plan = self._load(scope, digest)
-            if plan is not None:
-                return plan
-        return NO_PLAN
-
     def _note(
         self, scope: str, chain: Sequence[bytes], plan: Plan, kind: tuple[Provider, str]
     ) -> tuple[Conversation, str]:
@@ -366,51 +359,6 @@ class Shortener:
         with self._lock:
             return self._shown.get((conversation, number))
 
-    # What a store has: a thread a plan, named by its messages' hash, in a namespace a scope.
-
-    def _names(self, scope: str) -> set[str]:
-        if self._threads is None:
-            return set()
-        with self._lock:
-            names = self._stored.use(scope)
-        if names is None:
-            try:
-                listed = self._threads.list(namespace=_namespace(scope))
-            except Exception as error:
-                self.on_failure(safe_error_text(error, "threads"))
-                return set()
-            names = {each.name for each in listed}
-            with self._lock:
-                self._stored.put(scope, names)
-        return names
-
-    def _load(self, scope: str, digest: bytes) -> Plan | None:
-        assert self._threads is not None
-        try:
-            rows = self._threads.native.records(_namespace(scope), digest.hex())
-            texts = [found["text"] for *_, row in rows if "text" in (found := json.loads(row))]
-            count, pieces = json.loads(texts[0])
-        except Exception as error:
-            self.on_failure(safe_error_text(error, "threads"))
-            return None
-        own = [each if isinstance(each, int) else Item(json.loads(each), each) for each in pieces]
-        plan = Plan(digest, count, tuple(own))
-        with self._lock:
-            self._plans.put((scope, digest), plan)
-        return plan
-
-    def _keep(self, scope: str, plan: Plan, wire: Provider) -> None:
-        with self._lock:
-            self._plans.put((scope, plan.digest), plan)
-        if self._threads is None:
-            return
-        pieces = [piece if isinstance(piece, int) else piece.text for piece in plan.pieces]
-        text, name = json.dumps([plan.count, pieces]), plan.digest.hex()
-        try:
-            self._threads.keep(name, text, format=wire, namespace=_namespace(scope))
-        except Exception as error:
-            self.on_failure(safe_error_text(error, "threads"))
-
 
 def budget_of(model: str, budget_tokens: int | None) -> Budget:
     """Return the limits for a model: a quarter of its window, unless they are given.
@@ -452,7 +400,3 @@ def _chain(facts: Sequence[Facts]) -> list[bytes]:
 
 def _hash(text: str) -> bytes:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-
-
-def _namespace(scope: str) -> str:
-    return f"proxy {scope}"

@@ -1,22 +1,28 @@
-"""remove_echoes: replaces text that an earlier entry has by a reference to it."""
+"""remove_echoes: replaces text that an earlier entry has by a reference to it.
+
+The engine finds the runs of lines (`_engine.SeenLines`). It holds the texts of the history, not
+copies of them; a string in a tool's JSON input, which only the parsed message has as a text, it
+decodes again when it needs it.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import ne
 from threading import Lock
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+from rehydrate import _engine
+from rehydrate.formats._reading import is_langchain_message
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.caps import Text, TextChange, TextChanges, add_tool_names, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.originals import About
-from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource, input_strings
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 
@@ -28,7 +34,51 @@ _MAX_CONVERSATIONS = 8
 """The number of conversations that are remembered between compilations."""
 
 
-_Echo = tuple[Text, tuple[Repeat, ...]]
+class TextSource(NamedTuple):
+    """Where a text of the history is from."""
+
+    kind: Literal["result", "input", "text"]
+    call: str = ""
+    name: str = ""
+    """The tool; of a message's own text the role that wrote it."""
+
+    def __str__(self) -> str:
+        """Return it in words: "the result of call toolu_1 (Read)"."""
+        if self.kind == "text":
+            return f"what the {self.name[:40]} said"
+        tool = f" ({self.name[:80]})" if self.name else ""
+        call = f"call {self.call[:80]}" if self.call else "a call"
+        return f"the {self.kind} of {call}{tool}"
+
+
+class Repeat(NamedTuple):
+    """The lines of a text from `start` up to `end` (exclusive), which an earlier text has too."""
+
+    start: int
+    end: int
+    source: TextSource
+    first: int
+    """The number of the first of these lines in the source, counted from 1."""
+    is_whole: bool
+    """Whether they are all lines of the source."""
+    is_numbered: bool
+    """Whether the numbers before the lines may differ."""
+
+    def reference(self, handle: str) -> str:
+        """Return the line that replaces them.
+
+        >>> repeat = Repeat(0, 312, TextSource("result", "toolu_1", "Read"), 1, True, False)
+        >>> repeat.reference("orig_a")
+        '[same as the result of call toolu_1 (Read) above: 312 lines. kept whole as orig_a]'
+        """
+        count = self.end - self.start
+        lines = "1 line" if count == 1 else f"{count:,} lines"
+        where = "" if self.is_whole else f"lines {self.first}-{self.first + count - 1} of "
+        aside = ", line numbers aside" if self.is_numbered else ""
+        return f"[same as {where}{self.source} above: {lines}{aside}. kept whole as {handle}]"
+
+
+_Echo = tuple[Text, list[Repeat]]
 """A tool result's text, and the runs of its lines that an earlier text has."""
 
 
@@ -53,7 +103,7 @@ class _ConversationEchoes:
     def __init__(self, format: str, least_characters: int) -> None:  # noqa: A002
         self._format = format
         self._least_characters = least_characters
-        self._seen = SeenLines(least_characters)
+        self._seen = _engine.SeenLines(least_characters)
         self._tools: dict[str, str] = {}  # the names of the called tools
         self._hashes = array("q")  # of the messages so far, which the history holds
         self._echoes: list[tuple[_Echo, ...]] = []
@@ -94,7 +144,7 @@ class _ConversationEchoes:
         """
         for each in flagged[len(self._hashes) - start :]:
             message, was_changed = each
-            self._lines.append(self._seen.count)
+            self._lines.append(len(self._seen))
             echoes = self._echoes_of(message, entries[message.index], was_changed)
             self._echoes.append(tuple(echoes))
             self._hashes.append(hash(each))
@@ -111,20 +161,37 @@ class _ConversationEchoes:
         for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
-                source = TextSource("input", call, self._tools.get(call, ""))
-                for string, held in input_strings(piece.text, entry, least):
-                    self._seen.add(string, source, held=held)
+                if len(piece.text) >= least:
+                    own = [text for text in _strings_in(entry) if len(text) >= least]
+                    source = TextSource("input", call, self._tools.get(call, ""))
+                    self._seen.add_input(piece.text.partition(" ")[2], own, source)
             elif piece.kind == PieceKind.TEXT:
                 self._seen.add(piece.text, TextSource("text", "", message.role))
             elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= least:
                 text = by_piece.get(number)
                 call, tool = (text.tool_call_id, text.tool) if text else ("", "")
-                repeats = self._seen.repeats(piece.text) if text else ()
+                repeats = list(map(Repeat._make, self._seen.repeats(piece.text) if text else ()))
                 if repeats and text:
                     yield text, repeats
                 # A reference must not lead to a text that was cut.
                 if not was_changed:
-                    self._seen.add(piece.text, TextSource("result", call, tool), repeats)
+                    without = [(repeat.start, repeat.end) for repeat in repeats]
+                    self._seen.add(piece.text, TextSource("result", call, tool), without)
+
+
+def _strings_in(entry: Any) -> Iterator[str]:
+    """Yield every string that an entry holds; each object is visited once."""
+    stack, visited = [entry], set()
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            yield value
+        elif id(value) not in visited:
+            visited.add(id(value))
+            if is_langchain_message(value):
+                value = getattr(value, "__dict__", {})
+            if isinstance(value, (Mapping, list, tuple)):
+                stack += value.values() if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,23 @@ from dataclasses import replace
 
 from rehydrate.compact.excerpts import DivisibleTexts
 from rehydrate.compact.scoring import last_user_text, weighted_query
-from rehydrate.compact.thinking import WAITS, why_waiting
-from rehydrate.errors import BudgetExceededError
+from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation
-from rehydrate.prompt.counting import COUNTER, prompt_tokens, room, section_tokens, upper_bound
+from rehydrate.formats.thinking import UNBOUND, thinking_model
+from rehydrate.messages import PROVIDER_OF, Conversation
+from rehydrate.prompt.counting import (
+    COUNTER,
+    check_hard_budget,
+    prompt_tokens,
+    room,
+    section_tokens,
+    upper_bound,
+)
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.passes.excerpts import EntryExcerpt, Outlining, with_excerpts
-from rehydrate.prompt.passes.packing import Candidates, cut_to, is_divisible, pack
+from rehydrate.prompt.passes.packing import Packing, cut_to, is_divisible
 from rehydrate.prompt.section import CompositionMode, DroppedSection, Outcome, Priority, Section
-from rehydrate.prompt.stale_thinking import binding_of, waits_for_the_turn
 
 HISTORY_PRIORITY = Priority.NORMAL
 """The level on which the entries of the history compete."""
@@ -81,8 +87,9 @@ class _Pruning:
         # A query that repeats the last user turn has no weight of its own if that is long ago.
         is_last_turn = query == last_user_text(self._conversation)
         self._query = weighted_query(self._conversation, None if is_last_turn else query or None)
-        needs_thoughts = binding_of(ir, target).needs_thoughts
-        self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
+        self._binding = binding_of(ir, target)
+        pins = self._conversation.pins(thoughts=self._binding.needs_thoughts)
+        self._pins = frozenset(pins)
         units = self._conversation.units
         if units and all(units[pin].is_system for pin in self._pins):
             self._pins |= {len(units) - 1}  # a prompt has a message
@@ -133,13 +140,17 @@ class _Pruning:
         return self._pruned(required, contested)
 
     def _must_wait(self) -> bool:
-        """Whether the model may refuse its open tool loop after this cut."""
-        sections = self._ir.sections
+        """Whether the model may refuse its open tool loop both with the thinking after this cut and
+        without it."""
+        binding, sections = self._binding, self._ir.sections
+        if binding.model.open_loop == "any" or not binding.model.refuses_changed_prefix:
+            return False
         change = any(self._sections[section.id] is not section for section in sections)
-        change = change or bool(self._outlining.older)
+        if change or self._outlining.older:
+            return binding.loop_is_at_risk(0)
         kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
         cut = [each.message.index for each in self._excerpts]
-        return waits_for_the_turn(self._ir, self._target, kept, cut, sections_change=change)
+        return binding.must_wait(kept, cut)
 
     def _unchanged(self) -> PromptIR:
         """Return the original IR, with the reason why it stays over its budget."""
@@ -182,42 +193,32 @@ class _Pruning:
 
     def _check_required(self, tokens: int) -> None:
         """Raise BudgetExceededError where what must stay is over the hard budget."""
-        needed, budget = upper_bound(tokens, self._target.provider), self._ir.budget.hard_tokens
-        if needed <= budget:
-            return
-        parts = {
-            f"section {section.id!r}": section_tokens(section)
-            for section in self._ir.sections
-            if section.id in self._sections
-        }
-        parts |= {f"section {name!r}": section_tokens(s) for name, s in self._minimums.items()}
-        parts["the tool definitions"] = sum(tool.tokens or 0 for tool in self._ir.tools)
-        parts["what must stay of the history"] = sum(map(self._unit_tokens, self._pins))
-        largest = max(parts, key=lambda name: parts[name])
-        raise BudgetExceededError(
+        whole = [each for each in self._ir.sections if each.id in self._sections]
+        check_hard_budget(
+            self._ir,
+            tokens,
+            self._target.provider,
             "what must stay in the prompt",
-            needed,
-            budget,
-            f"the largest part is {largest} with {parts[largest]:,}: shorten it, lower its "
-            "priority or min_tokens, or raise Budget.hard_tokens",
-            "Budget.hard_tokens",
+            [*whole, *self._minimums.values()],
+            {"what must stay of the history": sum(map(self._unit_tokens, self._pins))},
+            "shorten it, lower its priority or min_tokens",
         )
 
     def _pack(self, sections: list[Section], left: int, *, has_history: bool) -> None:
         """Let sections, and the history on its level, compete for the room that is left."""
-        target, free = self._target, frozenset(self._free_units())
+        target = self._target
         decided = [section for section in self._sections.values() if section is not None]
-        candidates = Candidates(
+        packing = Packing(
             self._ir.history,
-            self._conversation,
-            frozenset(self._kept_units),
-            frozenset() if has_history else free,
-            tuple(decided),
-            tuple(sections),
-            self._divisible() if has_history else None,
+            sections,
+            kept=decided,
+            kept_units=self._kept_units,
+            left_out=() if has_history else frozenset(self._free_units()),
+            divisible=self._divisible() if has_history else None,
+            embedder=target.embedder,
         )
         keep = None if target.originals is None else target.keep
-        packed = pack(candidates, self._query, left, keep, target.embedder)
+        packed = packing.pack(self._query, left, keep)
         self._degraded = packed.degraded
         if has_history:
             self._kept_units |= packed.units
@@ -392,6 +393,16 @@ class _Pruning:
             for position in (each.message.index,)
         ]
         return history.select(kept), dropped
+
+
+def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:
+    """Return what the history's thinking is bound to; nothing where it is not sent as it is."""
+    history, model = ir.history, UNBOUND
+    # A provider's own format, or a transcript's, is sent as it is.
+    is_own = target.provider in (history.format, PROVIDER_OF.get(history.format))
+    if target.thinking == "auto" and is_own:
+        model = thinking_model(target.model, history.format, history.entries)
+    return PrefixBinding(history.conversation, history.entries, model)
 
 
 def _stays_whole(section: Section) -> bool:

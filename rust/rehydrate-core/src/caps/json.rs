@@ -126,7 +126,7 @@ impl Pace {
 }
 
 /// The end of the value that starts here.
-fn value_end(text: &[u32], mut at: usize) -> Result<usize> {
+pub(super) fn value_end(text: &[u32], mut at: usize) -> Result<usize> {
     let mut pace = Pace(at);
     let mut open: Vec<u8> = Vec::new();
     loop {

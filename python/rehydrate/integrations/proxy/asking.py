@@ -1,0 +1,158 @@
+"""Asking back through the proxy: the model's own calls, which the client does not see.
+
+A request whose messages were compacted offers two tools besides the client's own.
+The proxy answers calls of them, sends the answers to the provider, and goes on with the next reply.
+The client gets one answer, which `replies.Reply` joins.
+
+The provider saw more than the client did, and later requests must say the same again: it binds
+thinking to what came before it, and caches by prefix. So an `Exchange` keeps what the client's own
+message is in truth, and `with_exchanges` puts it back in later requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate._text import safe_error_text
+from rehydrate.context.jit import Reader
+from rehydrate.context.tool_calls import FETCH, REQUEST
+from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
+from rehydrate.integrations.proxy.body import Body, Item, in_blocks, written
+from rehydrate.integrations.proxy.replies import REPLIES, Reply
+from rehydrate.messages import Provider
+
+
+def tool_texts(wire: Provider) -> list[str]:
+    """Return the tools as a request lists them."""
+    return [
+        written(tool_definition(wire, each.name, each.description, each.schema))
+        for each in (REQUEST, FETCH)
+    ]
+
+
+class Exchange(NamedTuple):
+    """What the messages of an answer are in truth."""
+
+    shown: tuple[Any, ...]
+    """The answer as the client has it: a message, or items of Responses."""
+    entries: tuple[Any, ...]
+    """What the provider sent and got."""
+    results: tuple[Any, ...] = ()
+    """Answers to our calls in the last reply: they come before the results of the client's."""
+
+    def length_at(self, values: Sequence[Any], at: int) -> int:
+        """Return how many of the client's messages from an index on are those of the answer."""
+        wanted = [outline for each in self.shown if (outline := _outline(each))]
+        for index in range(at, len(values)):
+            outline = _outline(values[index])
+            if outline is not None and outline != wanted.pop(0):
+                return 0
+            if not wanted:
+                return index + 1 - at
+        return 0
+
+
+def _outline(entry: Any) -> tuple[str, ...] | None:
+    """Return what stays the same of an answer when a client sends it again; None for reasoning,
+    which it may leave out."""
+    if not isinstance(entry, Mapping):
+        return (str(entry),)
+    if entry.get("type") == "reasoning":
+        return None
+    content = entry.get("content")
+    blocks = [{"text": content}] if isinstance(content, str) else list(content or ())
+    blocks += [entry] if "call_id" in entry else entry.get("tool_calls") or ()
+    texts = "".join([str(each.get("text") or "") for each in blocks if isinstance(each, Mapping)])
+    ids = [each.get("call_id") or each.get("id") for each in blocks if isinstance(each, Mapping)]
+    return (texts.strip(), *[str(each) for each in ids if each])
+
+
+def with_exchanges(items: Sequence[Item], known: Callable[[int], Exchange | None]) -> list[Item]:
+    """Return a client's messages with what it did not see of their answers.
+
+    ``known`` returns the answer that was given to the first so many messages.
+    """
+    values = [item.value for item in items]
+    found: list[Item] = []
+    at = 0
+    while at < len(items):
+        exchange = known(at)
+        length = exchange.length_at(values, at) if exchange else 0
+        if exchange is None or not length:
+            found.append(items[at])
+            at += 1
+            continue
+        found += [Item(each, written(each)) for each in exchange.entries]
+        at += length
+        if exchange.results and at < len(items):  # in the message of the client's own results
+            message = in_blocks(values[at])
+            message = {**message, "content": [*exchange.results, *message["content"]]}
+            found.append(Item(message, written(message)))
+            at += 1
+    return found
+
+
+class Asking:
+    """One request whose model may ask back: what is sent, and what answers."""
+
+    def __init__(
+        self,
+        wire: Provider,
+        body: Body,
+        texts: Sequence[str],
+        reader: Callable[[], Reader],
+        keep: Callable[[Exchange], None],
+    ) -> None:
+        """Take the messages as they are sent, what finds the ``reader`` of the others, and what
+        keeps an answer of which the client sees a part."""
+        self._wire = wire
+        self._body = body
+        self._texts = [*texts]
+        self._tools = tool_texts(wire)
+        self._reader = reader
+        self._keep = keep
+        self._entries: list[Any] = []
+        """What came after the client's messages."""
+        self.answered = 0
+        """Calls."""
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the client wants a stream of events."""
+        return bool(self._body.fields.get("stream"))
+
+    def request(self) -> bytes:
+        """Return the body of the next request."""
+        texts = [*self._texts, *map(written, self._entries)]
+        return self._body.with_items(texts, self._tools)
+
+    def reply(self) -> Reply:
+        """Return what joins the replies to this request."""
+        return REPLIES[self._wire]()
+
+    def goes_on(self, reply: Reply) -> bool:
+        """Answer our calls in the last reply, and return whether the provider is to go on.
+
+        It is not where there are none, or where the client has calls to answer too.
+        """
+        if not reply.calls:
+            if self._entries:
+                self._keep(Exchange(reply.shown, (*self._entries, *reply.entries)))
+            return False
+        results = [self._answer(call) for call in reply.calls]
+        self.answered += len(results)
+        if not reply.has_others:
+            self._entries += [*reply.entries, *result_entries(results)]
+            return True
+        is_block = self._wire == "anthropic"
+        entries = (*self._entries, *reply.entries, *(() if is_block else results))
+        self._keep(Exchange(reply.shown, entries, tuple(results) if is_block else ()))
+        return False
+
+    def _answer(self, call: ToolCall) -> Any:
+        try:
+            return self._reader().answer_to(call).result
+        except Exception as error:
+            why = safe_error_text(error, call.name)
+            return call.result(f"{call.name}: {why}; answer with what you have", is_error=True)

@@ -1,0 +1,214 @@
+"""One request of a client and its answer, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx
+from starlette.responses import Response
+from starlette.types import Message, Receive, Send
+
+from rehydrate.integrations.proxy.replies import error_event
+from rehydrate.integrations.proxy.shortening import Outcome
+from rehydrate.messages import Provider
+
+HEADER = b"x-rehydrate"
+_OF_ONE_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade".split()
+)
+CONNECT_SECONDS = 30.0
+"""A model may think for any time before it answers, and the client decides how long it waits."""
+
+
+@dataclass
+class ClientRequest:
+    """One request and what is known of it."""
+
+    method: str
+    path: str
+    query: str
+    headers: list[tuple[bytes, bytes]]
+    wire: Provider | None
+    is_counting: bool
+    outcome: Outcome = field(default_factory=Outcome)
+    failure: str = ""
+    seconds: float = 0.0
+    """That the proxy took for it."""
+    status: int = 0
+
+    @property
+    def is_anthropic(self) -> bool:
+        """Whether it is for Anthropic's API."""
+        if self.wire is not None:
+            return self.wire == "anthropic"
+        return any(name in (b"anthropic-version", b"x-api-key") for name, _ in self.headers)
+
+    @property
+    def key(self) -> str:
+        """The client's key, as its header has it."""
+        by_name = dict(self.headers)
+        found = by_name.get(b"x-api-key") or by_name.get(b"authorization") or b""
+        return found.decode("latin-1")
+
+    def note(self) -> str:
+        """Return what ``x-rehydrate`` says."""
+        if self.failure:
+            return f"untouched; failure={self.failure}"
+        outcome = self.outcome
+        if not outcome.before:
+            return f"untouched; {outcome.untouched}" if outcome.untouched else "untouched"
+        shown = f"before={outcome.before}; after={outcome.after}"
+        if outcome.prefix:
+            shown += f"; prefix={outcome.prefix}"
+        answered = outcome.asking.answered if outcome.asking else 0
+        return f"{shown}; answered={answered}" if answered else shown
+
+
+class Answer:
+    """What a client gets."""
+
+    def __init__(self, exchange: ClientRequest, send: Send, *, is_dry_run: bool) -> None:
+        """Answer this request."""
+        self._exchange = exchange
+        self._send = send
+        self._is_dry_run = is_dry_run
+        self.is_begun = False
+
+    async def start(self, response: httpx.Response, *, is_changed: bool = False) -> None:
+        """Send the status and the headers, once; ``is_changed``: the body is not as it came."""
+        if self.is_begun:
+            return
+        self._exchange.status = response.status_code
+        dropped = _OF_ONE_HOP | ({b"content-length", b"content-encoding"} if is_changed else set())
+        headers = [
+            (name.lower(), value)
+            for name, value in response.headers.raw
+            if name.lower() not in dropped
+        ]
+        note = f"{self._exchange.note()}{'; dry-run' if self._is_dry_run else ''}"
+        headers.append((HEADER, header_value(note)))
+        self.is_begun = True
+        await self._send(start_message(response.status_code, headers))
+
+    async def send(self, chunk: bytes) -> None:
+        """Send a part of the body."""
+        if chunk:
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self) -> None:
+        """Say that the body is complete."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def pass_on(self, response: httpx.Response) -> None:
+        """Send a reply as it comes."""
+        await self.start(response)
+        async for chunk in response.aiter_raw():
+            await self.send(chunk)
+
+    async def fail(self, response: httpx.Response) -> None:
+        """Send an error of the provider: as it came, or as an event where a stream has begun."""
+        if not self.is_begun:
+            await self.start(response, is_changed=True)
+            await self.send(await response.aread())
+            return
+        await self.send(error_event(await response.aread(), self._exchange.wire))
+
+
+class GoneError(Exception):
+    """The client went away before it had sent its body."""
+
+
+class Incoming:
+    """The body of a client's request, and whether the client is still there."""
+
+    def __init__(self, receive: Receive) -> None:
+        """Read from here."""
+        self._receive = receive
+        self.is_whole = False
+        self._is_read = anyio.Event()
+
+    async def read(self, most: int) -> bytes:
+        """Return the body; where it is longer, at least so much of it."""
+        parts: list[bytes] = []
+        size = 0
+        while not self.is_whole and size <= most:
+            part = await self._next()
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
+
+    async def rest(self, read: bytes) -> AsyncIterator[bytes]:
+        """Yield what was read, and what comes after."""
+        if read:
+            yield read
+        while not self.is_whole:
+            part = await self._next()
+            if part:
+                yield part
+
+    def end(self) -> None:
+        """Note that there is no more of the body."""
+        self.is_whole = True
+        self._is_read.set()
+
+    async def until_gone(self, scope: anyio.CancelScope) -> None:
+        """Cancel the scope when the client goes away after it has sent its body."""
+        await self._is_read.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        if not message.get("more_body", False):
+            self.end()
+        body: bytes = message.get("body", b"")
+        return body
+
+
+def upstream_request(
+    exchange: ClientRequest, upstream: str, content: bytes | AsyncIterator[bytes] | None
+) -> httpx.Request:
+    """Return the request as it goes on to the provider."""
+    dropped = _OF_ONE_HOP | {b"host", b"expect"}
+    if isinstance(content, bytes):
+        dropped |= {b"content-length"}
+    headers = [(name, value) for name, value in exchange.headers if name not in dropped]
+    query = f"?{exchange.query}" if exchange.query else ""
+    url = f"{upstream}{exchange.path}{query}"
+    return httpx.Request(
+        exchange.method,
+        url,
+        headers=headers,
+        content=content,
+        extensions={"timeout": httpx.Timeout(None, connect=CONNECT_SECONDS).as_dict()},
+    )
+
+
+def unreachable(exchange: ClientRequest, cause: str) -> Response:
+    """Return the error of an API that cannot be reached, in its own shape."""
+    words = f"rehydrate proxy: the provider cannot be reached ({cause})"
+    error: dict[str, Any]
+    if exchange.is_anthropic:
+        error = {"type": "error", "error": {"type": "api_error", "message": words}}
+    else:
+        fields = {"type": "server_error", "param": None, "code": "upstream_unreachable"}
+        error = {"error": {"message": words, **fields}}
+    return Response(json.dumps(error), 502, media_type="application/json")
+
+
+def start_message(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
+    """Return what begins an answer."""
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def header_value(text: str) -> bytes:
+    """Return a text as a header may have it."""
+    return "".join(c if " " <= c <= "~" else "?" for c in text)[:500].encode()

@@ -1,0 +1,184 @@
+"""Kept: what later requests need of earlier ones, in memory and, with a store, after a restart."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from rehydrate._text import safe_error_text
+from rehydrate.integrations.proxy.asking import Exchange
+from rehydrate.integrations.proxy.body import Item
+from rehydrate.messages import Provider
+
+if TYPE_CHECKING:
+    from rehydrate.context.threads import Threads
+
+LOGGER = "rehydrate.proxy"
+MAX_PLANS = 1_024
+MAX_EXCHANGES = 16_384
+_ANSWER = "answer "
+"""Before the name of a stored `Exchange`."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Plan(NamedTuple):
+    """What is sent in place of the first messages of a list."""
+
+    digest: bytes
+    """Of those messages."""
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    pieces: tuple[int | Item, ...]
+    """The index of a message that is sent as the client writes it, or one of our own."""
+
+
+NO_PLAN = Plan(b"", 0, ())
+
+
+class Recent(OrderedDict[K, V]):
+    """A table of the last used; not for several threads at once.
+
+    >>> recent = Recent(2)
+    >>> recent.put("a", 1); recent.put("b", 2); recent.use("a"); recent.put("c", 3)
+    1
+    >>> list(recent)
+    ['a', 'c']
+    """
+
+    def __init__(self, most: int) -> None:
+        """Take the number of entries."""
+        super().__init__()
+        self._most = most
+
+    def use(self, key: K) -> V | None:
+        """Return the value of a key, which is now the last used; None where there is none."""
+        value = self.get(key)
+        if value is not None:
+            self.move_to_end(key)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Set a value; the longest unused goes."""
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+
+class Kept:
+    """The plans and the exchanges of all scopes; for any number of threads.
+
+    A store has a thread for each, named by the hash of the messages before it, in a namespace for
+    each scope.
+    """
+
+    def __init__(self, threads: Threads | None = None) -> None:
+        """Take the store; None: they are forgotten at the end."""
+        self._threads = threads
+        self.on_failure: Callable[[str], object] = logging.getLogger(LOGGER).warning
+        """It gets what went wrong with the store; the request goes on."""
+        self._lock = Lock()
+        self._plans: Recent[tuple[str, bytes], Plan] = Recent(MAX_PLANS)
+        self._exchanges: Recent[tuple[str, bytes], Exchange] = Recent(MAX_EXCHANGES)
+        self._stored: Recent[str, set[str]] = Recent(MAX_PLANS)
+
+    def plan(self, scope: str, chain: Sequence[bytes]) -> Plan:
+        """Return the plan of the longest beginning of a list."""
+        stored = self._names(scope)
+        for digest in reversed(chain):
+            with self._lock:
+                plan = self._plans.use((scope, digest))
+            if plan is None and digest.hex() in stored:
+                plan = self._load(scope, digest)
+            if plan is not None:
+                return plan
+        return NO_PLAN
+
+    def keep(self, scope: str, plan: Plan, wire: Provider) -> None:
+        """Keep a plan."""
+        with self._lock:
+            self._plans.put((scope, plan.digest), plan)
+        pieces = [piece if isinstance(piece, int) else piece.text for piece in plan.pieces]
+        self._store(scope, plan.digest.hex(), [plan.count, pieces], wire)
+
+    def exchange(self, scope: str, digest: bytes) -> Exchange | None:
+        """Return what the client did not see of the answer to the messages with this hash."""
+        with self._lock:
+            known = self._exchanges.use((scope, digest))
+        name = f"{_ANSWER}{digest.hex()}"
+        if known is None and name in self._names(scope):
+            stored = self._value(scope, name)
+            if stored is not None:
+                known = Exchange(*map(tuple, stored))
+                with self._lock:
+                    self._exchanges.put((scope, digest), known)
+        return known
+
+    def keep_exchange(self, scope: str, digest: bytes, exchange: Exchange, wire: Provider) -> None:
+        """Keep an exchange, after the messages with this hash."""
+        with self._lock:
+            self._exchanges.put((scope, digest), exchange)
+        self._store(scope, f"{_ANSWER}{digest.hex()}", exchange, wire)
+
+    def look_again(self, scope: str) -> None:
+        """Look into the store again the next time."""
+        with self._lock:
+            self._stored.pop(scope, None)
+
+    def _names(self, scope: str) -> set[str]:
+        if self._threads is None:
+            return set()
+        with self._lock:
+            names = self._stored.use(scope)
+        if names is None:
+            try:
+                listed = self._threads.list(namespace=_namespace(scope))
+            except Exception as error:
+                self.on_failure(safe_error_text(error, "threads"))
+                return set()
+            names = {each.name for each in listed}
+            with self._lock:
+                self._stored.put(scope, names)
+        return names
+
+    def _load(self, scope: str, digest: bytes) -> Plan | None:
+        stored = self._value(scope, digest.hex())
+        if stored is None:
+            return None
+        count, pieces = stored
+        own = [each if isinstance(each, int) else Item(json.loads(each), each) for each in pieces]
+        plan = Plan(digest, count, tuple(own))
+        with self._lock:
+            self._plans.put((scope, digest), plan)
+        return plan
+
+    def _value(self, scope: str, name: str) -> Any:
+        assert self._threads is not None
+        try:
+            rows = self._threads.native.records(_namespace(scope), name)
+            texts = [found["text"] for *_, row in rows if "text" in (found := json.loads(row))]
+            return json.loads(texts[0])
+        except Exception as error:
+            self.on_failure(safe_error_text(error, "threads"))
+            return None
+
+    def _store(self, scope: str, name: str, value: Any, wire: Provider) -> None:
+        if self._threads is None:
+            return
+        try:
+            self._threads.keep(name, json.dumps(value), format=wire, namespace=_namespace(scope))
+        except Exception as error:
+            self.on_failure(safe_error_text(error, "threads"))
+            return
+        with self._lock:
+            if (names := self._stored.use(scope)) is not None:
+                names.add(name)
+
+
+def _namespace(scope: str) -> str:
+    return f"proxy {scope}"

@@ -1,0 +1,409 @@
+"""Reply: several replies of a provider as one answer, without the calls that the proxy answers.
+
+Events of a stream pass as they come. An event that names a part by its place in the answer gets
+the place that it has there. What ends a reply waits until it is known whether another follows.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rehydrate.agent.anthropic import MessageAccumulator, resendable_blocks
+from rehydrate.agent.openai import (
+    ChatAccumulator,
+    ResponseAccumulator,
+    resendable_items,
+    resendable_message,
+)
+from rehydrate.context.tool_calls import FETCH, REQUEST
+from rehydrate.formats.calls import ToolCall
+from rehydrate.messages import Provider
+
+NAMES = (REQUEST.name, FETCH.name)
+_BETWEEN_TEXTS = "\n\n"
+Event = dict[str, Any]
+
+
+def is_ours(call: Mapping[str, Any]) -> bool:
+    """Return whether the proxy answers a call.
+
+    >>> is_ours({"type": "tool_use", "name": "ls"}), is_ours({"function": {"name": "fetch_whole"}})
+    (False, True)
+    """
+    return call.get("name") in NAMES or (call.get("function") or {}).get("name") in NAMES
+
+
+class Reply(ABC):
+    """One answer to a client. `begin` each reply, then `feed` its events or `take` it whole."""
+
+    def __init__(self) -> None:
+        """Start without a reply."""
+        self._bodies: list[dict[str, Any]] = []
+        self._held: list[Event] = []
+        """The events that end the reply."""
+        self._places: dict[Any, int | None] = {}
+        """Where each part of the reply is in the answer; None: nowhere."""
+        self._shown_parts = 0
+        self._replies = 0
+
+    @abstractmethod
+    def accumulator(self) -> MessageAccumulator | ChatAccumulator | ResponseAccumulator:
+        """Return what joins the events of a reply."""
+
+    @abstractmethod
+    def visible(self, event: Event) -> Iterator[Event]:
+        """Yield the events that the client gets of one; hold back what ends a reply."""
+
+    @abstractmethod
+    def joined(self) -> dict[str, Any]:
+        """Return the answer, of all replies."""
+
+    @abstractmethod
+    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the calls of a reply that is complete."""
+
+    @abstractmethod
+    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
+        """Return a reply as messages of the next request."""
+
+    @abstractmethod
+    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
+        """Return an event that was held back, as it ends this answer."""
+
+    def begin(self) -> None:
+        """Begin the next reply."""
+        self._replies += 1
+        self._held, self._places, self._accumulator = [], {}, self.accumulator()
+
+    def feed(self, data: str) -> Iterator[bytes]:
+        """Yield what the client gets of an event, which is JSON."""
+        try:
+            event = json.loads(data)
+        except ValueError:  # [DONE], which `end` says
+            return
+        for each in self.visible(event):
+            yield _framed(each)
+        self._accumulator.add(event)
+
+    def take(self, body: dict[str, Any]) -> None:
+        """Take a reply that is whole."""
+        self._bodies.append(body)
+
+    def finish(self) -> None:
+        """Take the reply whose events were fed, if it is whole."""
+        body = self._accumulator.body()
+        if body is not None:
+            self._bodies.append(body)
+
+    def end(self) -> Iterator[bytes]:
+        """Yield what ends the stream."""
+        answer = self.joined() if len(self._bodies) == self._replies else {}
+        for event in self._held:
+            yield _framed(self.ending(event, answer) if answer else event)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the reply that was begun last came to its end."""
+        return len(self._bodies) == self._replies
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The calls of the last reply that the proxy answers."""
+        found = self.calls_in(self._bodies[-1]) if self.is_whole else []
+        return [read for call in found if is_ours(call) and (read := ToolCall.read(call))]
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the last reply has calls for the client too."""
+        return not all(map(is_ours, self.calls_in(self._bodies[-1])))
+
+    @property
+    def entries(self) -> list[Any]:
+        """The last reply as messages of the next request."""
+        return self.entries_in(self._bodies[-1]) if self.is_whole else []
+
+    @property
+    def shown(self) -> tuple[Any, ...]:
+        """The answer as the client has it in its next request."""
+        return tuple(self.entries_in(self.joined()))
+
+    def _place(self, part: Any) -> int | None:
+        return self._places.get(part)
+
+    def _show(self, part: Any) -> None:
+        self._places[part] = self._shown_parts
+        self._shown_parts += 1
+
+    def _usage(self) -> Any:
+        return _added([body.get("usage") for body in self._bodies])
+
+
+class MessagesReply(Reply):
+    """Of Anthropic Messages."""
+
+    def accumulator(self) -> MessageAccumulator:
+        """Return what joins the events of a reply."""
+        return MessageAccumulator()
+
+    def visible(self, event: Event) -> Iterator[Event]:
+        """Yield the events that the client gets of one; hold back what ends a reply."""
+        kind, block = event.get("type"), event.get("index")
+        if kind in ("message_delta", "message_stop"):
+            self._held.append(event)
+        elif kind == "content_block_start" and is_ours(event["content_block"]):
+            self._places[block] = None
+        elif block is not None:
+            if kind == "content_block_start":
+                self._show(block)
+            if (place := self._places.get(block)) is not None:
+                yield {**event, "index": place}
+        elif kind != "message_start" or self._replies == 1:
+            yield event
+
+    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
+        """Return an event that was held back, as it ends this answer."""
+        return {**event, "usage": answer["usage"]} if event["type"] == "message_delta" else event
+
+    def joined(self) -> dict[str, Any]:
+        """Return the answer, of all replies."""
+        blocks = [block for body in self._bodies for block in body["content"] if not is_ours(block)]
+        return {**self._bodies[-1], "content": blocks, "usage": self._usage()}
+
+    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the calls of a reply that is complete."""
+        if body.get("stop_reason") != "tool_use":
+            return []
+        return [block for block in body["content"] if block.get("type") == "tool_use"]
+
+    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
+        """Return a reply as messages of the next request."""
+        blocks = resendable_blocks(body["content"], "answer")
+        return [{"role": "assistant", "content": blocks}] if blocks else []
+
+
+class ChatReply(Reply):
+    """Of Chat Completions."""
+
+    _head: Mapping[str, Any] = {}
+    """What each event of the answer has from the first."""
+    _has_text_before = False
+
+    def accumulator(self) -> ChatAccumulator:
+        """Return what joins the events of a reply."""
+        return ChatAccumulator()
+
+    def visible(self, event: Event) -> Iterator[Event]:
+        """Yield the events that the client gets of one; hold back what ends a reply."""
+        choices = event.get("choices")
+        if not choices:
+            if event.get("usage"):
+                self._held.append(event)
+            else:
+                yield event
+            return
+        choice = choices[0]
+        delta = dict(choice.get("delta") or {})
+        if self._replies == 1:
+            self._head = {key: event[key] for key in ("id", "created") if key in event}
+        else:
+            delta.pop("role", None)
+        if delta.get("content") and self._has_text_before:
+            delta["content"] = _BETWEEN_TEXTS + delta["content"]
+            self._has_text_before = False
+        if "tool_calls" in delta:
+            delta["tool_calls"] = list(self._visible_calls(delta["tool_calls"] or ()))
+            if not delta["tool_calls"]:
+                del delta["tool_calls"]
+        shown = {**event, **self._head}
+        if choice.get("finish_reason"):
+            ending = {**choice, "delta": {}}
+            self._held.append({**shown, "choices": [ending]})
+            shown.pop("usage", None)
+        if any(value is not None for value in delta.values()):
+            yield {**shown, "choices": [{**choice, "delta": delta, "finish_reason": None}]}
+
+    def _visible_calls(self, deltas: Any) -> Iterator[dict[str, Any]]:
+        for delta in deltas:
+            part = delta.get("index")
+            if (delta.get("function") or {}).get("name"):
+                if is_ours(delta):
+                    self._places[part] = None
+                elif self._places.get(part) is None or part is None:
+                    self._show(part)
+            place = self._places.get(part)
+            if place is not None:
+                yield {**delta, "index": place}
+
+    def begin(self) -> None:
+        """Begin the next reply."""
+        self._has_text_before = bool(self._texts())
+        super().begin()
+
+    def end(self) -> Iterator[bytes]:
+        """Yield what ends the stream."""
+        yield from super().end()
+        yield b"data: [DONE]\n\n"
+
+    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
+        """Return an event that was held back, as it ends this answer."""
+        return {**event, "usage": answer["usage"]} if event.get("usage") else event
+
+    def joined(self) -> dict[str, Any]:
+        """Return the answer, of all replies."""
+        last = self._bodies[-1]
+        choice = last["choices"][0]
+        message = dict(choice["message"])
+        if texts := self._texts():
+            message["content"] = _BETWEEN_TEXTS.join(texts)
+        calls = [call for call in message.pop("tool_calls", None) or () if not is_ours(call)]
+        if calls:
+            message["tool_calls"] = calls
+        return {**last, "choices": [{**choice, "message": message}], "usage": self._usage()}
+
+    def _texts(self) -> list[str]:
+        messages = [body["choices"][0]["message"] for body in self._bodies]
+        return [text for each in messages if (text := each.get("content"))]
+
+    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the calls of a reply that is complete."""
+        choice = body["choices"][0]
+        if choice.get("finish_reason") in ("length", "content_filter"):
+            return []
+        return list(choice["message"].get("tool_calls") or ())
+
+    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
+        """Return a reply as messages of the next request."""
+        message = body["choices"][0]["message"]
+        return [resendable_message(message, message.get("tool_calls") or ())]
+
+
+class ResponsesReply(Reply):
+    """Of Responses. Reasoning waits for the item that follows it: it goes with our calls."""
+
+    def accumulator(self) -> ResponseAccumulator:
+        """Return what joins the events of a reply."""
+        return ResponseAccumulator()
+
+    _waiting: list[Event]
+    _sequence = 0
+
+    def begin(self) -> None:
+        """Begin the next reply."""
+        self._waiting = []
+        super().begin()
+
+    def visible(self, event: Event) -> Iterator[Event]:
+        """Yield the events that the client gets of one; hold back what ends a reply."""
+        for each in self._in_place(event):
+            shown = {**each, "sequence_number": self._sequence}
+            self._sequence += 1
+            yield shown
+
+    def _in_place(self, event: Event) -> Iterator[Event]:
+        kind, part = str(event.get("type")), event.get("output_index")
+        if kind in _ENDS:
+            yield from self._let_go()
+            self._held.append(event)
+        elif part is None:
+            if kind not in _BEGINNINGS or self._replies == 1:
+                yield event
+        elif kind == "response.output_item.added" and is_ours(event["item"]):
+            self._waiting = []
+            self._places[part] = None
+        elif kind == "response.output_item.added" and event["item"].get("type") == "reasoning":
+            yield from self._let_go()
+            self._waiting = [event]
+        elif self._waiting and part == self._waiting[0]["output_index"]:
+            self._waiting.append(event)
+        else:
+            yield from self._let_go()
+            if kind == "response.output_item.added":
+                self._show(part)
+            if (place := self._places.get(part)) is not None:
+                yield {**event, "output_index": place}
+
+    def _let_go(self) -> Iterator[Event]:
+        if self._waiting:
+            self._show(self._waiting[0]["output_index"])
+        for event in self._waiting:
+            yield {**event, "output_index": self._places[event["output_index"]]}
+        self._waiting = []
+
+    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
+        """Return an event that was held back, as it ends this answer."""
+        # Clients check that all events are of one response.
+        response = {**answer, "id": self._bodies[0].get("id")}
+        self._sequence += 1
+        return {**event, "response": response, "sequence_number": self._sequence - 1}
+
+    def joined(self) -> dict[str, Any]:
+        """Return the answer, of all replies."""
+        output = [item for body in self._bodies for item in _without_ours(body["output"])]
+        return {**self._bodies[-1], "output": output, "usage": self._usage()}
+
+    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the calls of a reply that is complete."""
+        if body.get("status", "completed") != "completed":
+            return []
+        return [item for item in body["output"] if item.get("type") == "function_call"]
+
+    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
+        """Return a reply as messages of the next request."""
+        return resendable_items(body["output"], "answer")
+
+
+_BEGINNINGS = ("response.created", "response.in_progress", "response.queued")
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+REPLIES: Mapping[Provider, type[Reply]] = {
+    "anthropic": MessagesReply,
+    "openai_chat": ChatReply,
+    "openai_responses": ResponsesReply,
+}
+
+
+def error_event(raw: bytes, wire: Provider | None) -> bytes:
+    """Return an error of the provider as the event that ends a stream.
+
+    >>> error_event(b'{"error":{"message":"busy"}}', "openai_chat")
+    b'data: {"error":{"message":"busy"}}\n\n'
+    """
+    try:
+        error = json.loads(raw)
+        assert isinstance(error, dict)
+    except (ValueError, AssertionError):
+        error = {"error": {"type": "api_error", "message": raw.decode(errors="replace")[:500]}}
+    return _framed(error if wire == "openai_chat" else {"type": "error", **error})
+
+
+def _without_ours(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept: list[dict[str, Any]] = []
+    for item in items:
+        if not is_ours(item):
+            kept.append(item)
+        elif kept and kept[-1].get("type") == "reasoning":
+            kept.pop()
+    return kept
+
+
+def _added(values: list[Any]) -> Any:
+    """Return the sum of the numbers in objects of one shape.
+
+    >>> _added([{"output": 3, "of": {"cached": 1}}, {"output": 4, "of": {"cached": 2}}])
+    {'output': 7, 'of': {'cached': 3}}
+    """
+    last = values[-1]
+    if isinstance(last, Mapping):
+        same = [value for value in values if isinstance(value, Mapping)]
+        names = {name: None for value in same for name in value}
+        return {name: _added([value.get(name) for value in same]) for name in names}
+    numbers = [value for value in values if isinstance(value, int) and value is not True]
+    return sum(numbers) if numbers and not isinstance(last, (bool, str)) else last
+
+
+def _framed(event: Event) -> bytes:
+    """Return an event as a stream has it; those of Chat Completions have no type."""
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
