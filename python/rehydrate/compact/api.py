@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.compact.scoring import ProfileName, Scoring
     from rehydrate.compact.signals import Memory
-    from rehydrate.embedding.choice import Model
+    from rehydrate.embedding.protocol import Model
     from rehydrate.formats import FormatName
     from rehydrate.messages import Provider
 
@@ -52,7 +52,7 @@ def compact_context(
     ``format`` names it. The list may hold objects of a provider's SDK. A tool call and its result
     are kept or dropped together, so a valid conversation stays valid. Of several calls in one
     message some may be dropped; the message and its results are then new objects without them. Not
-    beside thinking, under raw signals or greedy packing (as in ``"chitta"``), or in LangChain.
+    with thinking, under raw signals or greedy packing (as in ``"chitta"``), or in LangChain.
 
     In a loop with a prompt cache, do not compact the whole history in each request: each request
     would keep other messages and lose the cache, which costs more than no compaction. Use a
@@ -91,7 +91,7 @@ def compact_context(
     divided. Calls without results and messages with thinking keep their inputs. JSON stays JSON.
 
     ``thinking="auto"`` keeps the thinking that ``model`` takes back. Newer Claude models refuse a
-    thinking block if anything before it changed, so the thinking behind the first dropped or
+    thinking block if anything before it changed, so the thinking after the first dropped or
     excerpted message is removed for them; other models keep all of theirs (``THINKING_MODELS`` is
     the table). Without a ``model``, a Claude counts as one of the newer. If the model may refuse an
     open tool loop both with and without its thinking, nothing is changed, and ``stats.degraded``
@@ -115,7 +115,7 @@ def compact_context(
     choose what is written. If a memory fails, the compaction goes on and ``stats.degraded`` says
     so.
 
-    Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
+    Raises InvalidMessageError for an entry that isn't a message and InvalidArgumentError for an
     argument outside its limits; both name the value and the remedy.
 
     >>> kept = compact_context(

@@ -20,7 +20,8 @@ from rehydrate._engine import COUNTERS, check_counter
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.compact.scoring import PROFILES, Scoring
 from rehydrate.compact.signals import Deadline, Memory
-from rehydrate.embedding.choice import Model, model_of
+from rehydrate.embedding.choice import model_of
+from rehydrate.embedding.protocol import Model
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS, Conversation
