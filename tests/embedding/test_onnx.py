@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
 
 from rehydrate.embedding import OnnxModel, load_model
-from rehydrate.embedding.choice import MAX_DIMENSIONS
+from rehydrate.embedding.protocol import MAX_DIMENSIONS
 from rehydrate.errors import InvalidArgumentError, ModelError
 from tests.embedding.tiny_onnx import DIM, NAN_WORD, TABLE, VOCAB, expected, write_model
 

@@ -14,7 +14,7 @@ import pytest
 
 import rehydrate
 from rehydrate import Embedder, Memory
-from rehydrate.embedding.choice import MAX_DIMENSIONS
+from rehydrate.embedding.protocol import MAX_DIMENSIONS
 from rehydrate.errors import (
     EmbedderError,
     InvalidArgumentError,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rehydrate.compact.outline import OutlineSize
     from rehydrate.compact.scoring import ProfileName, Scoring
     from rehydrate.compact.signals import Memory
-    from rehydrate.embedding.choice import Model
+    from rehydrate.embedding.protocol import Model
     from rehydrate.formats import FormatName
     from rehydrate.messages import Provider
 
@@ -92,7 +92,7 @@ def compact_context(
     divided. Calls without results and messages with thinking keep their inputs. JSON stays JSON.
 
     ``thinking="auto"`` keeps the thinking that ``model`` takes back. Newer Claude models refuse a
-    thinking block if anything before it changed, so the thinking behind the first dropped or
+    thinking block if anything before it changed, so the thinking after the first dropped or
     excerpted message is removed for them; other models keep all of theirs (``THINKING_MODELS`` is
     the table). Without a ``model``, a Claude counts as one of the newer. If the model may refuse an
     open tool loop both with and without its thinking, nothing is changed, and ``stats.degraded``
@@ -116,7 +116,7 @@ def compact_context(
     choose what is written. If a memory fails, the compaction goes on and ``stats.degraded`` says
     so.
 
-    Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
+    Raises InvalidMessageError for an entry that isn't a message and InvalidArgumentError for an
     argument outside its limits; both name the value and the remedy.
 
     >>> kept = compact_context(

@@ -20,7 +20,8 @@ from rehydrate._engine import COUNTERS, check_counter
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.compact.scoring import PROFILES, Scoring
 from rehydrate.compact.signals import Deadline, Memory
-from rehydrate.embedding.choice import Model, model_of
+from rehydrate.embedding.choice import model_of
+from rehydrate.embedding.protocol import Model
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS, Conversation
@@ -404,31 +405,19 @@ def _archive_target(memory: Any, archive: Archive | None) -> ArchiveTarget | Non
     return ArchiveTarget(memory, archive)
 
 
-class Pinned(NamedTuple):
-    """The units that are always kept."""
-
-    reasons: dict[int, str]
-    """Unit -> reason."""
-    by_caller: tuple[int, ...]
-    """The units that the caller pinned."""
-
-
 def pinned_units(
-    conversation: Conversation,
-    indices: Sequence[int],
-    *,
-    thoughts: bool = True,
-) -> Pinned:
-    """Return the units that are always kept: the conversation's own, and those that hold the
-    messages that the caller pinned.
+    conversation: Conversation, indices: Sequence[int], *, thoughts: bool = True
+) -> tuple[dict[int, str], list[int]]:
+    """Return the units that are always kept, each with the reason: the conversation's own, and
+    those that hold the messages that the caller pinned, which come once more by themselves.
 
     Without `thoughts`, no unit is kept only for the thinking that begins an open tool loop.
     """
     pins = conversation.pins(thoughts=thoughts)
-    by_caller = tuple(conversation.units_holding(indices))
+    by_caller = conversation.units_holding(indices)
     for unit in by_caller:
         pins.setdefault(unit, "pinned by the caller")
-    return Pinned(pins, by_caller)
+    return pins, by_caller
 
 
 def pinned_indices(messages: Sequence[Any], pin: Iterable[Any]) -> list[int]:

@@ -114,14 +114,14 @@ class Parted(NamedTuple):
             if message.index in self.blocks:
                 by_origin.setdefault(self.origins[message.index], []).append(message)
         parts = [message for group in by_origin.values() for message in group]
-        wholes = [
+        whole = [
             group[0]._replace(
                 pieces=tuple([piece for message in group for piece in message.pieces]),
                 images=sum(message.images for message in group),
             )
             for group in by_origin.values()
         ]
-        both = _engine.message_tokens([*parts, *wholes], counter) if parts else []
+        both = _engine.message_tokens([*parts, *whole], counter) if parts else []
         return sum(both[: len(parts)]) - sum(both[len(parts) :])
 
     def counts(
@@ -143,7 +143,7 @@ class Parted(NamedTuple):
     ) -> tuple[list[int], list[Any], Outline | None]:
         """Return the origins, the entries and the outline, with the kept parts put together.
 
-        An outline between two parts of a message goes behind its results.
+        An outline between two parts of a message goes after its results.
         """
         row = [*zip(places, entries, strict=True)]
         written = row.pop(outline.position)[1] if outline else None
@@ -227,7 +227,7 @@ def parted_of(compaction: Compaction) -> Parted | None:
 
 
 def _by_call(has_call: Iterable[bool]) -> list[list[int]]:
-    """Return the positions that go with each call: what is said before it, and behind the last.
+    """Return the positions that go with each call: what is said before it, and after the last.
 
     >>> _by_call([False, True, True, False])
     [[0, 1], [2, 3]]
@@ -350,8 +350,8 @@ def _openai_responses(entries: Sequence[Any], indices: Sequence[int]) -> Iterato
     """Calls and outputs are items already; each output is moved to its call.
 
     The API wants a reasoning item before the items that it led to, which it knows by their ids, and
-    behind it the item that it led to (https://community.openai.com/t/1236046, /1355347). So a call
-    behind reasoning is only parted where no item has an id, and the first call stays with the
+    after it the item that it led to (https://community.openai.com/t/1236046, /1355347). So a call
+    after reasoning is only parted where no item has an id, and the first call stays with the
     reasoning. Without reasoning there is no such rule.
     """
     kinds = [_item_kind(entry) for entry in entries]
@@ -402,7 +402,7 @@ def _last_index(
 ) -> int:
     """Return the index of what the model said last; -1 for nothing.
 
-    The model has not seen what is behind it, and results before it are answered.
+    The model has not seen what is after it, and results before it are answered.
     """
     return next((index for index in reversed(indices) if is_by_model(entries[index])), -1)
 

@@ -98,7 +98,7 @@ class Decision:
 
 
 class Report:
-    """The reasons of one compaction, and the signals behind them: `result.Reasons`."""
+    """The reasons of one compaction, and their signals: `result.Reasons`."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Report:
     ) -> None:
         """Keep the arguments; nothing is computed yet.
 
-        ``stale_tokens`` maps the index of a message to the tokens of thinking that it lost behind
+        ``stale_tokens`` maps the index of a message to the tokens of thinking that it lost after
         ``first_change``; ``handles`` maps the index of a dropped message to its handle in memory.
         """
         self._decision = decision

@@ -134,7 +134,7 @@ class UnitReport(NamedTuple):
     blocks: tuple[BlockReport, ...] = ()
     """The blocks of its texts that may be kept in part."""
     stripped_tokens: int = 0
-    """Tokens of thinking that it lost: under "strip" before it was counted, under "auto" behind the
+    """Tokens of thinking that it lost: under "strip" before it was counted, under "auto" after the
     first change."""
     stripped: str = ""
     """Under "auto", why it lost its thinking; "" if it lost none."""

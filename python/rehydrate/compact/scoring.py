@@ -249,7 +249,7 @@ def last_user_text(conversation: Conversation) -> str:
 
 
 def _question_share(text: str) -> float:
-    """Return the share of a text that stands in questions, 0 to 1."""
+    """Return the share of a text that is in questions, 0 to 1."""
     sentences = _SENTENCE_ENDS.split(text)
     questions = sum(len(each) for each in sentences if _is_question(each))
     return questions / max(1, sum(map(len, sentences)))

@@ -19,8 +19,8 @@ from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
     from rehydrate import _native
-    from rehydrate.embedding.choice import Model
     from rehydrate.embedding.onnx import NamedModel
+    from rehydrate.embedding.protocol import Model
 
 
 MIN_EMBEDDED_TEXTS = 64

@@ -4,7 +4,7 @@
 conversation without thoughts, but some refuse a tool loop that lost them; so what the model wrote
 since the user's last turn stays as it is while its tools run.
 
-"auto" removes it behind the first change, for models that refuse it there. The thinking that stays
+"auto" removes it after the first change, for models that refuse it there. The thinking that stays
 is then one run at the beginning of the conversation: a gap would be refused as well.
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
@@ -110,7 +110,7 @@ class PrefixBinding(NamedTuple):
         return first is not None and self.loop_is_at_risk(first)
 
     def loop_is_at_risk(self, first_change: int) -> bool:
-        """Return whether the model may refuse the open tool loop behind this change either way: it
+        """Return whether the model may refuse the open tool loop after this change either way: it
         refuses the thinking there, and a loop without the thinking at its beginning."""
         _, beginning = self.conversation.loop_start() or (0, None)
         if beginning is None or beginning < first_change:
@@ -121,7 +121,7 @@ class PrefixBinding(NamedTuple):
     def _start(self) -> int:
         """Return the index from which on a change matters: the last summary of the API's own.
 
-        Thinking behind a `compaction` block is bound to that block, not to what came before it.
+        Thinking after a `compaction` block is bound to that block, not to what came before it.
         """
         for index in reversed(self.conversation.uncommon_indices()):
             content = formats.content_of(self.entries[index], self.conversation.format)
@@ -209,7 +209,7 @@ def without_thinking(
     stripped = formats.FORMATS[conversation.format].without_thinking(entries)
     if not _changed_indices(conversation, stripped, entries):
         return conversation, entries
-    # Without thoughts first: a thought that stands alone behind results does not answer them, and
+    # Without thoughts first: a thought that is alone after results does not answer them, and
     # must not hide that the loop is open.
     rest = _reread(conversation, stripped)
     found = rest.loop_start()

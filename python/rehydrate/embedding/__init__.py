@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate.embedding.choice import (
-        Model as Model,
-    )
     from rehydrate.embedding.embedder import (
         Embedder as Embedder,
     )
@@ -19,6 +16,9 @@ if TYPE_CHECKING:
     from rehydrate.embedding.onnx import (
         OnnxModel as OnnxModel,
         load_model as load_model,
+    )
+    from rehydrate.embedding.protocol import (
+        Model as Model,
     )
 
 __all__, __dir__, __getattr__ = front(__name__)

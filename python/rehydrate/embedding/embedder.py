@@ -20,12 +20,12 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import CancelledError
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.embedding import cache
-from rehydrate.embedding.choice import Attempt, RowsError, unit_rows
+from rehydrate.embedding.protocol import Attempt, RowsError, unit_rows
 from rehydrate.embedding.resilient import Breaker, BusyError, State, UnansweredError, call_within
 from rehydrate.errors import EmbedderError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from rehydrate.embedding.choice import Rows
+    from rehydrate.embedding.protocol import Rows
 
 
 MAX_ABANDONED = 4

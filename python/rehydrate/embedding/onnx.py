@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rehydrate import _native
-    from rehydrate.embedding.choice import Model
+    from rehydrate.embedding.protocol import Model
 
 
 API_VERSION = 17

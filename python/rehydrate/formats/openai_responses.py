@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import Violation
+from rehydrate.formats import openai_chat
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_BLOCKS,
@@ -54,6 +55,7 @@ from rehydrate.messages import Conversation, PieceKind
 
 NAME = "openai_responses"
 replace = replace_texts
+system, user = openai_chat.system, openai_chat.user
 
 _TEXT, _TOOL_RESULT, _THINKING = PieceKind.TEXT, PieceKind.TOOL_RESULT, PieceKind.THINKING
 
@@ -355,16 +357,6 @@ _CHAT_KEYS = frozenset(
         *("reasoning", "reasoning_content", "reasoning_details"),
     }
 )
-
-
-def system(text: str) -> dict[str, Any]:
-    """Return a system message."""
-    return {"role": "system", "content": text}
-
-
-def user(text: str) -> dict[str, Any]:
-    """Return a message for a text of Rehydrate's own."""
-    return {"role": "user", "content": text}
 
 
 def own(entry: Any) -> Any:

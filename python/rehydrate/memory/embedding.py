@@ -14,7 +14,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
 
 if TYPE_CHECKING:
-    from rehydrate.embedding.choice import Model
+    from rehydrate.embedding.protocol import Model
     from rehydrate.memory.store import MemoryStore
 
 

@@ -11,31 +11,38 @@ mod chat;
 mod columns;
 mod conversation;
 mod draft;
+mod entry;
+mod facts;
 mod fields;
 mod grouping;
 mod json;
+mod pairs;
+mod readable;
 mod strings;
 mod transcript;
-
-use std::collections::BTreeSet;
+mod tuples;
+mod turns;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use crate::interned::interned;
 
 pub use anthropic::check_no_chat_calls;
 use blocks::Body;
-pub use blocks::{Draft as EntryDraft, as_content, check_pair, readable_texts};
 pub use branch::transcript_branch;
 pub use chat::{chat_answer, chat_calls};
 use columns::Columns;
 pub use conversation::Conversation;
-use conversation::Facts;
-use draft::Draft;
 pub use draft::Row;
-use fields::{Fields, python, text_of as lossy};
+use draft::{Draft, Speaker};
+pub use entry::EntryDraft;
+use facts::Notes;
+use fields::{Fields, python};
+pub use pairs::{as_content, check_pair};
+pub use readable::readable_texts;
+use rehydrate_core::conversation::Role;
 pub use transcript::{line_content, line_is_seen, line_is_users, read_transcript, spoken_lines};
 
 /// Reads one entry into an empty body.
@@ -43,8 +50,7 @@ type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py
 
 /// The result of reading one entry.
 struct Read<'py> {
-    role: Bound<'py, PyString>,
-    only_results: bool,
+    speaker: Speaker<'py>,
     link: Link,
 }
 
@@ -61,41 +67,6 @@ enum Link {
     Reply,
 }
 
-/// What was found out about a list in addition to its messages.
-#[derive(Default)]
-struct Notes {
-    /// The index of the last entry with a summary that the provider itself wrote.
-    state: Option<usize>,
-    /// The indices of entries that always stay.
-    bound: BTreeSet<usize>,
-    unknown: Option<Py<PyDict>>,
-}
-
-impl Notes {
-    /// Note what was found in an entry. What nobody can read may be state too.
-    fn take(&mut self, py: Python<'_>, body: &mut Body) -> PyResult<()> {
-        if body.has_state {
-            self.state = Some(body.index);
-        }
-        if body.has_unread {
-            self.bound.insert(body.index);
-        }
-        for name in body.unknown.drain(..) {
-            let unknown = self.unknown.get_or_insert_with(|| PyDict::new(py).unbind()).bind(py);
-            let count: usize = unknown.get_item(&name)?.map_or(Ok(0), |count| count.extract())?;
-            unknown.set_item(name, count + 1)?;
-        }
-        Ok(())
-    }
-
-    /// The facts of the list; the provider ignores all before its last summary.
-    fn facts(mut self, format: &str) -> Facts {
-        self.bound.extend(self.state);
-        let bound = self.bound.into_iter().collect();
-        Facts { format: format.to_owned(), bound, unknown: self.unknown, ..Facts::default() }
-    }
-}
-
 /// What came before a message of Anthropic's. A system message in the middle belongs to the message before it and to the
 /// assistant's that follows: the API takes it nowhere else.
 #[derive(Default)]
@@ -106,9 +77,9 @@ struct Before {
 
 impl Before {
     /// Take the next message; whether it belongs to the one before it.
-    fn joins(&mut self, role: &str) -> bool {
-        let is_system = role == "system";
-        let joins = self.has_spoken && (is_system || (self.is_system && role == "assistant"));
+    fn joins(&mut self, role: Role) -> bool {
+        let is_system = role == Role::System;
+        let joins = self.has_spoken && (is_system || (self.is_system && role == Role::Assistant));
         self.has_spoken |= !is_system;
         self.is_system = is_system;
         joins
@@ -133,31 +104,30 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
     let mut before = Before::default();
     for (index, entry) in entries.try_iter()?.enumerate() {
         body.begin(index);
-        let Read { mut role, only_results, link } = read(&mut body, &entry?)?;
-        let is_users = lossy(&role) == "user";
-        if only_results && is_users {
-            role = interned!(py, "tool").clone();
+        let Read { mut speaker, link } = read(&mut body, &entry?)?;
+        if speaker.role == Role::User && body.only_results() {
+            speaker = Speaker::known(Role::Tool, interned!(py, "tool"));
         }
         notes.take(py, &mut body)?;
-        draft.close(&mut body, &role, is_users && !only_results)?;
-        let role = lossy(&role);
-        if matches!(linked, Link::Thought | Link::Reply) && before.joins(&role) {
+        let role = speaker.role;
+        draft.close(&mut body, &speaker, role == Role::User)?;
+        if matches!(linked, Link::Thought | Link::Reply) && before.joins(role) {
             links.push((index - 1, index));
         }
         match linked {
-            Link::Thought if role == "assistant" => {
+            Link::Thought if role == Role::Assistant => {
                 links.extend(open.map(|thought| (thought, index)));
                 open = (link == Link::Thought).then_some(index);
             }
-            Link::Thought if role != "system" => open = None,
-            Link::Calls if role == "tool" => {
+            Link::Thought if role != Role::System => open = None,
+            Link::Calls if role == Role::Tool => {
                 let caller = open.filter(|_| !draft.last_answers());
                 links.extend(caller.map(|caller| (caller, index)));
             }
             Link::Calls => open = (link == Link::Calls).then_some(index),
             Link::Reply => {
                 links.extend(open.map(|reply| (reply, index)));
-                open = (role == "assistant").then_some(index);
+                open = (role == Role::Assistant).then_some(index);
             }
             Link::Thought | Link::None => {}
         }
@@ -184,20 +154,22 @@ pub fn read_places(format: &str, entry: &Bound<'_, PyAny>, index: usize) -> PyRe
     Ok(body.places.unwrap_or_default())
 }
 
-/// The role of an entry, by its usual name.
-fn role_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Bound<'py, PyString>> {
+/// Who speaks in an entry, by the usual name of the role.
+fn speaker_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'py>> {
     let py = entry.as_any().py();
-    if let Some(role) = entry.text(interned!(py, "role"))?
-        && role.is_exact_instance_of::<PyString>()
-        && !role.is_empty()?
-    {
-        return Ok(match role.to_str() {
-            Ok("developer") => interned!(py, "system").clone(),
-            Ok("function" | "tool_result") => interned!(py, "tool").clone(),
-            _ => role,
-        });
+    if let Some(role) = entry.exact_text(interned!(py, "role"))? {
+        let speaker = Speaker::of(role);
+        if speaker.role != Role::Other {
+            return Ok(speaker);
+        }
+        match speaker.shown.to_str() {
+            Ok("developer") => return Ok(Speaker::known(Role::System, interned!(py, "system"))),
+            Ok("function" | "tool_result") => return Ok(Speaker::known(Role::Tool, interned!(py, "tool"))),
+            Ok("") => {}
+            _ => return Ok(speaker),
+        }
     }
-    Ok(python(py, "as_role", (entry.as_any(), index))?.cast_into()?)
+    Ok(Speaker::of(python(py, "as_role", (entry.as_any(), index))?.cast_into()?))
 }
 
 /// The index of the first entry from `start` on that may show a format: all before it have a role that every provider
@@ -206,13 +178,13 @@ fn role_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Bound<'py, PyS
 pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize> {
     let py = entries.py();
     let tells_nothing = |entry: &Bound<'_, PyAny>| -> PyResult<bool> {
-        let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(false) };
-        if entry.len() != 2 {
+        let Some(entry) = Fields::of(entry).filter(|entry| entry.is_exactly_dict()) else { return Ok(false) };
+        if entry.len()? != 2 {
             return Ok(false);
         }
-        let Some(role) = text_of(entry, interned!(py, "role"))? else { return Ok(false) };
+        let Some(role) = entry.exact_text(interned!(py, "role"))? else { return Ok(false) };
         let is_common = matches!(role.to_str(), Ok("user" | "assistant" | "system"));
-        Ok(is_common && text_of(entry, interned!(py, "content"))?.is_some())
+        Ok(is_common && entry.exact_text(interned!(py, "content"))?.is_some())
     };
     let end = entries.len()?;
     if let Ok(list) = entries.cast_exact::<PyList>() {
@@ -231,9 +203,4 @@ pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize
         return Ok(start);
     }
     Ok(end)
-}
-
-/// The string under `key`, if it is exactly one.
-fn text_of<'py>(block: &Bound<'py, PyDict>, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyString>>> {
-    Ok(block.get_item(key)?.and_then(|value| value.cast_into_exact::<PyString>().ok()))
 }

@@ -7,10 +7,11 @@ use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
 use super::anthropic::check_calls;
-use super::blocks::{At, Body, content_of};
+use super::blocks::{At, Body};
 use super::fields::{Fields, is_list, listed, python};
+use super::pairs::check_content;
 use super::strings::Id;
-use super::{Link, Read, role_of};
+use super::{Link, Read, speaker_of};
 use crate::interned::{Interned, interned};
 
 static KEYS: [(Interned, Is); 14] = [
@@ -46,13 +47,17 @@ enum Is {
 /// Read one message.
 pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
     let entry = Fields::needed(raw, body.index, String::new)?;
-    let role = role_of(entry, body.index)?;
-    let content = content_of(entry, body.index)?;
-    check_calls(entry, body.index)?;
+    let speaker = speaker_of(entry, body.index)?;
+    let content = entry.get(interned!(raw.py(), "content"))?;
+    if content.is_none() || !entry.is_small(2) {
+        check_content(entry, body.index, content.as_ref())?;
+        check_calls(entry, body.index)?;
+    }
     let path = body.places.is_some().then(|| PyTuple::new(raw.py(), ["content"])).transpose()?;
     let at = At::Root(path.as_ref(), "content");
     let (results, others) = read_content(body, content.as_ref(), PieceKind::Text, at)?;
-    Ok(Read { role, only_results: results > 0 && others == 0, link: Link::None })
+    (body.results, body.parts) = (results, results + others);
+    Ok(Read { speaker, link: Link::None })
 }
 
 /// Read a content: how many blocks are results, and how many are neither results nor cache points.

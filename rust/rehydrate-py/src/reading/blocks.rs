@@ -6,32 +6,16 @@
 //! A block that looks like a call or a result, and that no format can pair, is refused: a compaction would drop one half
 //! of the pair. `tests/formats/blocks_twin.py` is the slow twin.
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
-use super::draft::kind_of;
-use super::fields::{Fields, is_list, listed, python, refusal, text_of};
+use super::fields::{Fields, is_list, python, refusal, text_of};
 use super::json::{MAX_DEPTH, write_json};
+use super::pairs::{check_no_pair, is_anthropic, is_call, is_of_server, is_thought, name_of};
+use super::readable::{DEEPEST, MEDIA, readable};
 use super::strings::{Id, Source};
-use crate::errors::raise;
-use crate::interned::{Interned, interned};
+use crate::interned::interned;
 
-/// Pictures and files of any provider or gateway; each costs a constant.
-pub const MEDIA: &[&str] = &[
-    "image",
-    "image_url",
-    "input_image",
-    "input_audio",
-    "audio",
-    "video",
-    "video_url",
-    "file",
-    "container_upload",
-    "input_file",
-    "computer_screenshot",
-    "media",
-    "document_url",
-];
 const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text"];
 /// Summaries that a provider itself wrote: it ignores all before the last one.
 pub const STATE: &[&str] = &["compaction", "compaction_summary"];
@@ -66,85 +50,7 @@ const READABLE: &[&str] = &[
     "cachePoint",
     "reference",
 ];
-const UNREAD_KEYS: &[&str] = &[
-    "type",
-    "id",
-    "tool_use_id",
-    "file_id",
-    "caller",
-    "cache_control",
-    "signature",
-    "encrypted_content",
-    "encrypted_index",
-    "encrypted_stdout",
-    "call_id",
-    "tool_call_id",
-    "approval_request_id",
-    "container_id",
-    "media_type",
-    "mime_type",
-    "mimeType",
-];
-const PAYLOAD_KEYS: &[&str] = &["data", "blob", "base64", "b64_json", "file_data", "bytes"];
 const FILE_KEYS: &[&str] = &["media_type", "mime_type", "mimeType", "format", "url", "b64_json"];
-const TEXT_KEYS: &[&str] = &["text", "content", "stdout", "stderr", "logs", "thinking", "reasoning"];
-const DEEPEST: usize = 8;
-const LONGEST_DATA_URL_HEADER: usize = 4_096;
-/// Characters. A shorter string is read as text: it may be an id or a hash.
-const SHORTEST_BASE64: usize = 512;
-/// Characters of `data`, which names many things; shorter, it is no file.
-const SHORTEST_DATA: usize = 64;
-
-const TOOL_ENDS: &[&str] =
-    &["call", "use", "result", "return", "invocation", "response", "output", "error", "approval"];
-const FUNCTION_ENDS: &[&str] = &["call", "result", "response", "output"];
-/// Keys of a block, without case and punctuation, that hold a call, a result, or the id of one.
-const PAIR_KEYS: &[&str] = &[
-    "tooluse",
-    "toolresult",
-    "toolcall",
-    "toolcalls",
-    "toolcallresult",
-    "toolinvocation",
-    "functioncall",
-    "functionresponse",
-    "functionresult",
-    "toolcallid",
-    "tooluseid",
-    "callid",
-    "functioncallid",
-];
-static TYPE_KEYS: [Interned; 7] = [
-    Interned::new("type"),
-    Interned::new("part_kind"),
-    Interned::new("block_type"),
-    Interned::new("$type"),
-    Interned::new("__type__"),
-    Interned::new("content_type"),
-    Interned::new("kind"),
-];
-/// Types of blocks inside a result, which is paired already, end so.
-const OUTPUT_END: &str = "_call_output";
-const REMEDY: &str = "convert the messages to one of these formats, or to LangChain's message objects";
-/// Whose blocks these are, by type or key.
-const DIALECTS: [(&str, &str); 6] = [
-    ("toolUse", "Bedrock Converse's"),
-    ("toolResult", "Bedrock Converse's"),
-    ("functionCall", "Gemini's"),
-    ("functionResponse", "Gemini's"),
-    ("tool-call", "the AI SDK's"),
-    ("tool-result", "the AI SDK's"),
-];
-/// Fields of a message, next to `content`, in which others keep what was said.
-static OTHER_FIELDS: [(Interned, &str); 6] = [
-    (Interned::new("parts"), "Gemini's, or the AI SDK's UIMessage"),
-    (Interned::new("contents"), "Agent Framework's"),
-    (Interned::new("blocks"), "LlamaIndex'"),
-    (Interned::new("items"), "Semantic Kernel's"),
-    (Interned::new("toolInvocations"), "the AI SDK's UIMessage"),
-    (Interned::new("_content"), "Haystack's"),
-];
-
 /// Where a value is in its entry: the path of a text, and the words of an error.
 #[derive(Clone, Copy)]
 pub enum At<'a, 'py> {
@@ -204,6 +110,11 @@ pub struct Body {
     pub is_uncommon: bool,
     /// Whether it may hold a thought.
     pub is_thoughtful: bool,
+    /// Whether the last block of its content is a thought.
+    pub ends_in_thought: bool,
+    /// How many strings and blocks its content has, and how many of them are results.
+    pub parts: usize,
+    pub results: usize,
     /// Blocks around the one that is read: a result may hold blocks.
     pub depth: usize,
 }
@@ -214,15 +125,16 @@ impl Body {
         Self { index, places: has_places.then(Vec::new), ..Self::default() }
     }
 
-    /// Begin with another entry.
+    /// Begin with another entry, once a draft has taken what was read of the last.
     pub fn begin(&mut self, index: usize) {
-        self.pieces.clear();
-        self.calls.clear();
-        self.answers.clear();
-        self.unknown.clear();
-        (self.index, self.images, self.depth) = (index, 0, 0);
+        (self.index, self.images, self.depth, self.parts, self.results) = (index, 0, 0, 0, 0);
         (self.has_state, self.has_unread, self.has_pair) = (false, false, false);
-        (self.is_uncommon, self.is_thoughtful) = (false, false);
+        (self.is_uncommon, self.is_thoughtful, self.ends_in_thought) = (false, false, false);
+    }
+
+    /// Whether its content has nothing but results of tools.
+    pub fn only_results(&self) -> bool {
+        self.results > 0 && self.results == self.parts
     }
 
     fn push<'py>(
@@ -250,13 +162,20 @@ impl Body {
         place: Option<At<'_, 'py>>,
     ) -> PyResult<()> {
         match text.and_then(|text| text.cast_into::<PyString>().ok()) {
-            Some(text) => {
-                let py = text.py();
-                let text = Source::of(text)?;
-                if text.as_str().is_empty() { Ok(()) } else { self.push(py, text, kind, place) }
-            }
+            Some(text) => self.add_text(text, kind, place),
             None => Ok(()),
         }
+    }
+
+    fn add_text<'py>(
+        &mut self,
+        text: Bound<'py, PyString>,
+        kind: PieceKind,
+        place: Option<At<'_, 'py>>,
+    ) -> PyResult<()> {
+        let py = text.py();
+        let text = Source::of(text)?;
+        if text.as_str().is_empty() { Ok(()) } else { self.push(py, text, kind, place) }
     }
 
     /// Add a tool call: its name, a blank, its input as compact JSON.
@@ -301,29 +220,52 @@ impl Body {
         at: At<'_, 'py>,
     ) -> PyResult<()> {
         let Some(content) = content else { return Ok(()) };
-        if content.is_instance_of::<PyString>() {
-            return self.add(Some(content.clone()), kind, Some(at));
+        if let Ok(text) = content.cast::<PyString>() {
+            return self.add_text(text.clone(), kind, Some(at));
+        }
+        if let Ok(list) = content.cast_exact::<PyList>() {
+            let mut parts = list.iter().enumerate();
+            return parts.try_for_each(|(number, part)| self.add_part(part, kind, At::Number(&at, number)));
         }
         if !is_list(content) {
             return Err(refusal(content.py(), "wrong_content", (content, self.index, at.words())));
         }
-        for (number, block) in content.try_iter()?.enumerate() {
-            let (block, here) = (block?, At::Number(&at, number));
-            if block.is_instance_of::<PyString>() {
-                self.add(Some(block), kind, Some(here))?;
-            } else {
-                self.add_block(Fields::needed(&block, self.index, || here.words())?, kind, here)?;
+        let mut parts = content.try_iter()?.enumerate();
+        parts.try_for_each(|(number, part)| self.add_part(part?, kind, At::Number(&at, number)))
+    }
+
+    /// Add a string or a block of a content.
+    fn add_part<'py>(&mut self, part: Bound<'py, PyAny>, kind: PieceKind, at: At<'_, 'py>) -> PyResult<()> {
+        if self.depth == 0 {
+            (self.parts, self.ends_in_thought) = (self.parts + 1, false);
+        }
+        match part.cast_into::<PyString>() {
+            Ok(text) => self.add_text(text, kind, Some(at)),
+            Err(other) => {
+                let part = other.into_inner();
+                self.add_block(Fields::needed(&part, self.index, || at.words())?, kind, at)
             }
         }
-        Ok(())
     }
 
     /// Add a block; refuses a call or a result of a foreign format.
     pub fn add_block<'py>(&mut self, block: Fields<'_, 'py>, kind: PieceKind, at: At<'_, 'py>) -> PyResult<()> {
         let of = block.kind()?;
         let name = of.name();
+        if name == "text"
+            && self.depth < DEEPEST
+            && block.is_small(2)
+            && let Some(text) = block.text(interned!(block.as_any().py(), "text"))?
+        {
+            return self.add_text(text, kind, Some(At::Key(&at, "text")));
+        }
         let is_anthropic = is_anthropic(block, &name)?;
-        self.is_thoughtful |= matches!(name.as_ref(), "thinking" | "redacted_thinking" | "reasoning");
+        let is_thought = is_thought(&name);
+        self.is_thoughtful |= is_thought || name == "reasoning";
+        if self.depth == 0 {
+            self.ends_in_thought = is_thought;
+            self.results += usize::from(name == "tool_result");
+        }
         if self.depth == DEEPEST || (self.depth > 0 && is_anthropic) {
             return self.add_readable(block.as_any(), kind);
         }
@@ -374,7 +316,7 @@ impl Body {
     /// Add a call, a result or a thought of Anthropic's, which gateways write in chat too.
     fn add_anthropic<'py>(&mut self, block: Fields<'_, 'py>, name: &str, at: At<'_, 'py>) -> PyResult<()> {
         let py = block.as_any().py();
-        let is_thought = matches!(name, "thinking" | "redacted_thinking");
+        let is_thought = is_thought(name);
         self.has_pair |= !is_thought;
         if is_call(name) {
             self.is_uncommon |= name != "tool_use";
@@ -467,322 +409,4 @@ fn common_input(name: Option<&Bound<'_, PyAny>>, input: Option<&Bound<'_, PyAny>
         return Ok(None);
     }
     Ok(Some(text))
-}
-
-/// Whether a block of this type has its pair in the same message: the provider makes the call and answers it.
-fn is_of_server(name: &str) -> bool {
-    let begins = ["server_", "mcp_"].iter().any(|beginning| name.starts_with(beginning));
-    begins || ["_tool_result", "_approval_request", "_approval_response"].iter().any(|end| name.ends_with(end))
-}
-
-/// Whether a block of this type is a call of Anthropic's; a new server tool's may have its own name.
-pub fn is_call(name: &str) -> bool {
-    name == "tool_use" || name.ends_with("_tool_use")
-}
-
-/// Whether it is a call, a result or a thought in the shape that Anthropic has for it.
-fn is_anthropic(block: Fields<'_, '_>, name: &str) -> PyResult<bool> {
-    Ok(is_call(name)
-        || matches!(name, "thinking" | "redacted_thinking" | "tool_result")
-        || name.ends_with("_tool_result")
-        || block.text(interned!(block.as_any().py(), "tool_use_id"))?.is_some())
-}
-
-/// Whether a content has nothing but results of tools.
-pub fn has_only_results(content: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-    let Some(content) = content.filter(|content| is_list(content)) else { return Ok(false) };
-    for block in content.try_iter()? {
-        let block = block?;
-        let Some(block) = Fields::of(&block) else { return Ok(false) };
-        if block.kind()?.name() != "tool_result" {
-            return Ok(false);
-        }
-    }
-    Ok(content.len()? > 0)
-}
-
-/// Raise UnknownBlockError for a block that looks like a call or a result of a foreign format; `part` is where it is.
-fn check_no_pair(
-    block: Fields<'_, '_>,
-    index: usize,
-    part: impl FnOnce() -> String,
-    in_result: bool,
-    whose: &str,
-) -> PyResult<()> {
-    let py = block.as_any().py();
-    let mut names = Vec::new();
-    for key in &TYPE_KEYS {
-        names.extend(block.text(key.get(py))?);
-    }
-    if names.iter().map(text_of).any(|name| is_of_server(&name) || (in_result && name.ends_with(OUTPUT_END))) {
-        return Ok(());
-    }
-    let mark = match names.into_iter().find(|name| names_pair(&letters(&text_of(name)))) {
-        Some(mark) => Some(mark),
-        None => block
-            .keys()?
-            .into_iter()
-            .filter_map(|key| key.cast_into::<PyString>().ok())
-            .find(|key| PAIR_KEYS.contains(&letters(&text_of(key)).as_str())),
-    };
-    let Some(mark) = mark else { return Ok(()) };
-    let dialect = DIALECTS.iter().find(|(name, _)| *name == text_of(&mark));
-    Err(unknown(&mark, index, &part(), dialect.map_or(whose, |(_, whose)| whose)))
-}
-
-fn names_pair(letters: &str) -> bool {
-    let ends_so = |word: &str, ends: &[&str]| {
-        let mut rest = letters.match_indices(word).map(|(at, _)| &letters[at + word.len()..]);
-        rest.any(|rest| ends.iter().any(|end| rest.starts_with(end)))
-    };
-    ends_so("tool", TOOL_ENDS) || ends_so("function", FUNCTION_ENDS)
-}
-
-fn letters(name: &str) -> String {
-    name.to_lowercase().chars().filter(char::is_ascii_lowercase).collect()
-}
-
-fn unknown(name: &Bound<'_, PyString>, index: usize, part: &str, whose: &str) -> PyErr {
-    let py = name.py();
-    match py.import("rehydrate.messages").and_then(|module| module.getattr("FORMAT_NAMES")) {
-        Ok(formats) => raise(py, "UnknownBlockError", (index, part, name, formats, format!("it is {whose}: {REMEDY}"))),
-        Err(error) => error,
-    }
-}
-
-/// The type of a block, or its first key where it has none.
-fn name_of<'py>(block: Fields<'_, 'py>) -> PyResult<Bound<'py, PyString>> {
-    let py = block.as_any().py();
-    match block.kind()?.0 {
-        Some(name) if !name.is_empty()? => Ok(name),
-        _ => block.keys()?.first().map_or_else(|| Ok(PyString::new(py, "")), |key| key.str()),
-    }
-}
-
-/// The content of an entry; UnknownBlockError for an entry that keeps it elsewhere.
-pub fn content_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = entry.as_any().py();
-    let content = entry.get(interned!(py, "content"))?;
-    if entry.is_exactly_dict() && entry.len()? <= 2 && content.is_some() {
-        return Ok(content);
-    }
-    for (key, whose) in &OTHER_FIELDS {
-        let key = key.get(py);
-        let Some(parts) = entry.get(key)? else { continue };
-        let parts = listed(Some(&parts))?;
-        let mut first = None;
-        for (number, part) in parts.iter().enumerate() {
-            if let Some(part) = Fields::of(part) {
-                check_no_pair(part, index, || format!("{key}[{number}]"), false, whose)?;
-                first.get_or_insert((number, part));
-            }
-        }
-        if let Some((number, part)) = first
-            && !content.as_ref().map_or(Ok(false), |content| content.is_truthy())?
-        {
-            return Err(unknown(&name_of(part)?, index, &format!("{key}[{number}]"), whose));
-        }
-    }
-    Ok(content)
-}
-
-type Found<'f, 'py> = dyn FnMut(Option<&Bound<'py, PyString>>) -> PyResult<()> + 'f;
-
-/// Call `found` with each string in a value that a model would read, and with None for each medium.
-fn readable<'py>(value: &Bound<'py, PyAny>, depth: usize, key: &str, found: &mut Found<'_, 'py>) -> PyResult<()> {
-    if let Ok(text) = value.cast::<PyString>() {
-        if is_binary(text, key)? {
-            if key != "data" || text.len()? >= SHORTEST_DATA {
-                found(None)?;
-            }
-        } else if !text.is_empty()? {
-            found(Some(text))?;
-        }
-    } else if value.is_instance_of::<PyBytes>()
-        || value.is_instance_of::<PyByteArray>()
-        || value.is_instance_of::<PyMemoryView>()
-    {
-        found(None)?;
-    } else if let Some(fields) = Fields::of(value) {
-        if depth > 0 && MEDIA.contains(&fields.kind()?.name().as_ref()) {
-            return found(None);
-        }
-        if depth == DEEPEST {
-            return deepest(value, found);
-        }
-        for (name, item) in fields.items()? {
-            let name = name.cast::<PyString>().map(|name| text_of(name).into_owned()).unwrap_or_default();
-            if !UNREAD_KEYS.contains(&name.as_str()) {
-                readable(&item, depth + 1, &name, found)?;
-            }
-        }
-    } else if is_list(value) {
-        if depth == DEEPEST {
-            return deepest(value, found);
-        }
-        for item in value.try_iter()? {
-            readable(&item?, depth + 1, key, found)?;
-        }
-    }
-    Ok(())
-}
-
-/// What is deeper is one string of JSON: it counts, whatever it is.
-fn deepest<'py>(value: &Bound<'py, PyAny>, found: &mut Found<'_, 'py>) -> PyResult<()> {
-    found(Some(python(value.py(), "compact_json", (value,))?.cast::<PyString>()?))
-}
-
-/// Whether a string under this key is a data URL, or nothing but base64.
-fn is_binary(text: &Bound<'_, PyString>, key: &str) -> PyResult<bool> {
-    let length = text.len()?;
-    let text = text_of(text);
-    if is_base64_url(&text) {
-        return Ok(true);
-    }
-    let is_text = TEXT_KEYS.contains(&key) || (!PAYLOAD_KEYS.contains(&key) && length < SHORTEST_BASE64);
-    Ok(!is_text && is_base64(&text))
-}
-
-fn is_base64(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let padding = bytes.iter().rev().take_while(|&&byte| byte == b'=').count();
-    let digits = &bytes[..bytes.len() - padding];
-    padding <= 2
-        && !digits.is_empty()
-        && digits.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+/_-".contains(byte))
-}
-
-/// Whether it is a base64 data URL, in any spelling and with any parameters.
-fn is_base64_url(text: &str) -> bool {
-    let ends_so = |text: &str, end: &str| {
-        text.len() >= end.len() && text.as_bytes()[text.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
-    };
-    if !text.get(..5).is_some_and(|beginning| beginning.eq_ignore_ascii_case("data:")) {
-        return false;
-    }
-    let header = text.char_indices().take(LONGEST_DATA_URL_HEADER).find(|&(_, c)| c == ',');
-    header.is_some_and(|(comma, _)| ends_so(&text[..comma], ";base64"))
-}
-
-/// The strings in a value that a model would read: no ids, no base64.
-#[pyfunction]
-pub fn readable_texts<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyString>>> {
-    let mut texts = Vec::new();
-    readable(value, 0, "", &mut |text| {
-        texts.extend(text.cloned());
-        Ok(())
-    })?;
-    Ok(texts)
-}
-
-/// Return the content of a message; raises UnknownBlockError for one that keeps it elsewhere.
-#[pyfunction]
-pub fn as_content<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-    content_of(Fields::needed(entry, index, String::new)?, index)
-}
-
-/// Raise UnknownBlockError for a block that looks like a call or a result of a foreign format, and is none of Anthropic's
-/// unless `whose` says so.
-#[pyfunction]
-#[pyo3(signature = (block, index, part, *, whose=None))]
-pub fn check_pair(block: &Bound<'_, PyAny>, index: usize, part: &str, whose: Option<&str>) -> PyResult<()> {
-    let block = Fields::needed(block, index, || part.to_owned())?;
-    if whose.is_none() && is_anthropic(block, &block.kind()?.name())? {
-        return Ok(());
-    }
-    check_no_pair(block, index, || part.to_owned(), false, whose.unwrap_or("another format's"))
-}
-
-/// What was read of one entry so far, for a reader in Python: the pieces, the media, the calls and the answers.
-#[pyclass(module = "rehydrate._native")]
-pub struct Draft {
-    pub body: Body,
-}
-
-#[pymethods]
-impl Draft {
-    #[new]
-    #[pyo3(signature = (index=0))]
-    fn begin(index: usize) -> Self {
-        Self { body: Body::new(index, true) }
-    }
-
-    /// Add a text, unless it is empty or no string.
-    #[pyo3(signature = (text, kind, path=None))]
-    fn add<'py>(
-        &mut self,
-        text: Option<Bound<'py, PyAny>>,
-        kind: u8,
-        path: Option<&Bound<'py, PyTuple>>,
-    ) -> PyResult<()> {
-        self.body.add(text, kind_of(kind)?, path.map(|path| At::Root(Some(path), "")))
-    }
-
-    /// Add a tool call as text.
-    fn add_input<'py>(
-        &mut self,
-        py: Python<'py>,
-        name: Option<Bound<'py, PyAny>>,
-        input: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<()> {
-        self.body.add_input(py, name.as_ref(), input.as_ref())
-    }
-
-    /// Add every text in a value that a model would read, and every medium.
-    fn add_readable(&mut self, value: &Bound<'_, PyAny>, kind: u8) -> PyResult<()> {
-        self.body.add_readable(value, kind_of(kind)?)
-    }
-
-    /// Add a content: a string, or a list of strings and blocks; raises InvalidMessageError.
-    #[pyo3(signature = (content, kind, path, part="content"))]
-    fn add_content<'py>(
-        &mut self,
-        content: Option<Bound<'py, PyAny>>,
-        kind: u8,
-        path: &Bound<'py, PyTuple>,
-        part: &str,
-    ) -> PyResult<()> {
-        self.body.add_content(content.as_ref(), kind_of(kind)?, At::Root(Some(path), part))
-    }
-
-    /// Add a block; raises UnknownBlockError for a call or a result of a foreign format.
-    #[pyo3(signature = (block, kind, path, part=""))]
-    fn add_block<'py>(
-        &mut self,
-        block: &Bound<'py, PyAny>,
-        kind: u8,
-        path: &Bound<'py, PyTuple>,
-        part: &str,
-    ) -> PyResult<()> {
-        let block = Fields::needed(block, self.body.index, || part.to_owned())?;
-        self.body.add_block(block, kind_of(kind)?, At::Root(Some(path), part))
-    }
-
-    /// Add a block of a type that no format knows, and note it.
-    fn add_unknown(&mut self, block: &Bound<'_, PyAny>, kind: u8) -> PyResult<()> {
-        self.body.add_unknown(Fields::needed(block, self.body.index, String::new)?, kind_of(kind)?)
-    }
-
-    /// Note a summary that the provider itself wrote.
-    fn add_state(&mut self) {
-        self.body.has_state = true;
-    }
-
-    /// Count a picture or a file.
-    fn add_medium(&mut self) {
-        self.body.images += 1;
-    }
-
-    /// Whether a block is one of Anthropic's calls or results, with an id or without.
-    #[getter]
-    fn has_pair(&self) -> bool {
-        self.body.has_pair
-    }
-
-    /// The path of each piece's text; None where it must not change.
-    #[getter]
-    fn places(&self, py: Python<'_>) -> Vec<Option<Py<PyTuple>>> {
-        let places = self.body.places.iter().flatten();
-        places.map(|place| place.as_ref().map(|place| place.clone_ref(py))).collect()
-    }
 }

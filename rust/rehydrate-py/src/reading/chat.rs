@@ -1,32 +1,45 @@
 //! OpenAI chat messages, and plain ones.
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use rehydrate_core::conversation::PieceKind;
+use rehydrate_core::conversation::{PieceKind, Role};
 
-use super::blocks::{At, Body, content_of, has_only_results, readable_texts};
+use super::blocks::{At, Body};
+use super::draft::Speaker;
 use super::fields::{Fields, is_list, listed, refusal, text_of};
+use super::pairs::check_content;
+use super::readable::readable_texts;
 use super::strings::Id;
-use super::{Link, Read, role_of};
+use super::{Link, Read, speaker_of};
 use crate::interned::interned;
 
 /// Read one message of a role and a text.
 pub fn read_plain<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
     let entry = Fields::needed(raw, body.index, String::new)?;
-    let role = role_of(entry, body.index)?;
-    let only_results = read_content(body, entry, text_of(&role) == "tool")?;
-    Ok(Read { role, only_results, link: Link::None })
+    let speaker = speaker_of(entry, body.index)?;
+    let content = entry.get(interned!(raw.py(), "content"))?;
+    let has_more = content.is_none() || !entry.is_small(2);
+    read_content(body, entry, content, &speaker, has_more)?;
+    Ok(Read { speaker, link: Link::None })
 }
 
-/// Read a content and the pictures next to it; whether it has nothing but results.
-fn read_content<'py>(body: &mut Body, entry: Fields<'_, 'py>, is_result: bool) -> PyResult<bool> {
-    let kind = if is_result { PieceKind::ToolResult } else { PieceKind::Text };
-    let content = content_of(entry, body.index)?;
+/// Read a content, and where an entry has more fields, the pictures next to it.
+fn read_content<'py>(
+    body: &mut Body,
+    entry: Fields<'_, 'py>,
+    content: Option<Bound<'py, PyAny>>,
+    speaker: &Speaker<'py>,
+    has_more: bool,
+) -> PyResult<()> {
+    if has_more {
+        check_content(entry, body.index, content.as_ref())?;
+    }
+    let kind = if speaker.role == Role::Tool { PieceKind::ToolResult } else { PieceKind::Text };
     let path = body.places.is_some().then(|| PyTuple::new(entry.as_any().py(), ["content"])).transpose()?;
     body.add_content(content.as_ref(), kind, At::Root(path.as_ref(), "content"))?;
-    if content.is_none() || entry.len()? > 2 {
+    if has_more {
         body.add_pictures(entry)?;
     }
-    has_only_results(content.as_ref())
+    Ok(())
 }
 
 /// Read one message of chat completions.
@@ -34,25 +47,28 @@ pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<R
     let py = raw.py();
     let index = body.index;
     let entry = Fields::needed(raw, index, String::new)?;
-    let role = role_of(entry, index)?;
-    let has_more = entry.len()? > 2 || !entry.has(interned!(py, "content"))?;
-    let (is_assistant, is_result) = match text_of(&role).as_ref() {
-        "assistant" => (true, false),
-        name => (false, name == "tool"),
-    };
-    if has_more && is_assistant {
+    let speaker = speaker_of(entry, index)?;
+    let content = entry.get(interned!(py, "content"))?;
+    let has_calls = content.is_none() || !entry.is_small(2);
+    // Nearly all entries with calls, and all with answers, have no other field.
+    let usual =
+        [interned!(py, "role"), interned!(py, "content"), interned!(py, "tool_calls"), interned!(py, "tool_call_id")];
+    let has_more = has_calls && !entry.has_only(&usual)?;
+    if has_more && speaker.role == Role::Assistant {
         read_thoughts(body, entry)?;
     }
-    let only_results = read_content(body, entry, is_result)?;
-    if is_result {
+    read_content(body, entry, content, &speaker, has_more)?;
+    if speaker.role == Role::Tool {
         if let Some(answer) = answer_of(entry)? {
             body.answers.insert(0, Id::of(answer)?);
         }
-        return Ok(Read { role, only_results, link: Link::None });
+        return Ok(Read { speaker, link: Link::None });
     }
     let mut link = Link::None;
     if has_more {
         read_extras(body, entry)?;
+    }
+    if has_calls {
         for call in calls_of(entry, index)? {
             link = Link::Calls;
             if let Some(id) = call.id.clone() {
@@ -61,7 +77,7 @@ pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<R
             read_call(body, &call)?;
         }
     }
-    Ok(Read { role, only_results, link })
+    Ok(Read { speaker, link })
 }
 
 fn read_thoughts<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {

@@ -45,13 +45,7 @@ impl Columns {
     }
 
     pub fn role_of(&self, row: &Row) -> Role {
-        match self.of.roles[row.role].0.as_str() {
-            "system" => Role::System,
-            "user" => Role::User,
-            "assistant" => Role::Assistant,
-            "tool" => Role::Tool,
-            _ => Role::Other,
-        }
+        self.of.roles[row.role].role
     }
 
     /// Whether a conversation may begin with a unit, for a provider that wants the user first.

@@ -6,19 +6,19 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use once_cell::race::OnceBox;
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyString, PyTuple, PyType};
 use rehydrate_core::conversation::{PieceKind, Role};
 use rustc_hash::FxHashSet;
 
-use super::Notes;
-use super::anthropic::is_thought;
-use super::blocks::Draft as EntryDraft;
 use super::columns::{Columns, is_blank};
-use super::draft::{Draft, Row};
+use super::draft::{Draft, Row, Speaker};
+use super::entry::EntryDraft;
+use super::facts::{Facts, Notes};
 use super::grouping::Units;
 use super::strings::{Id, Source};
+use super::tuples::Make;
 use crate::interned::interned;
 
 /// A caller's list, read: `messages` in order, partitioned into `units` by first member.
@@ -41,30 +41,6 @@ pub struct Conversation {
     units: OnceBox<Py<PyTuple>>,
 }
 
-/// What was found out about the list as a whole.
-#[derive(Default)]
-pub struct Facts {
-    pub format: String,
-    pub ignored: Vec<usize>,
-    pub user_first: bool,
-    pub bound: Vec<usize>,
-    pub opening: Vec<usize>,
-    pub unknown: Option<Py<PyDict>>,
-}
-
-impl Facts {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
-        Self {
-            format: self.format.clone(),
-            ignored: self.ignored.clone(),
-            bound: self.bound.clone(),
-            opening: self.opening.clone(),
-            unknown: self.unknown.as_ref().map(|unknown| unknown.clone_ref(py)),
-            ..*self
-        }
-    }
-}
-
 /// Bytes. Longer inputs of tools are read again rather than held between two prompts.
 const LONG_INPUT: usize = 500;
 
@@ -73,38 +49,19 @@ impl Conversation {
         Self { columns: columns.into(), facts, messages: OnceBox::new(), units: OnceBox::new() }
     }
 
-    /// Keep the message that begins the open tool loop, if it begins with a thought without text (redacted, or not
-    /// displayed); no piece shows such a thought. And the message before it: without the user's turn an earlier reply
-    /// would begin the loop. With thinking enabled Anthropic refuses a loop that does not begin with a thought.
-    pub fn bind_opening_thought(&mut self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Some(first) = self.loop_opening().filter(|&first| first + 1 < self.all().len()) else { return Ok(()) };
-        if self.columns.pieces(first).iter().any(|(_, kind)| *kind == PieceKind::Thinking) {
-            return Ok(());
-        }
-        let entry = entries.get_item(first)?;
-        let content = entry.call_method1(interned!(entries.py(), "get"), (interned!(entries.py(), "content"),))?;
-        if is_thought(Some(&content), |blocks| (blocks > 0).then_some(0))? {
-            self.facts.opening = (first.saturating_sub(1)..=first).collect();
-            self.facts.bound.extend(&self.facts.opening);
-            self.facts.bound.sort_unstable();
-            self.facts.bound.dedup();
-        }
-        Ok(())
-    }
-
     pub fn user_first(&self) -> bool {
         self.facts.user_first
     }
 
-    fn all(&self) -> &[Row] {
+    pub(super) fn all(&self) -> &[Row] {
         &self.columns.of.rows
     }
 
-    fn index(&self, at: usize) -> usize {
+    pub(super) fn index(&self, at: usize) -> usize {
         self.all()[at].index
     }
 
-    fn unit(&self, at: usize) -> usize {
+    pub(super) fn unit(&self, at: usize) -> usize {
         self.columns.units.unit_of()[at]
     }
 
@@ -119,85 +76,11 @@ impl Conversation {
         Self::of(Columns { of: draft, units }, Facts { format, ..Facts::default() })
     }
 
-    /// See `last_turn_within`; None where it is not certain.
-    fn turn_within(&self, known: usize) -> Option<usize> {
-        let of = &self.columns;
-        let count = self.all().len();
-        let all: FxHashSet<&[u8]> = of.of.calls.iter().map(Id::as_bytes).collect();
-        let is_plain = |id: &&[u8]| id.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-        if all.len() < of.of.calls.len() || !all.iter().all(is_plain) {
-            return None; // ids of calls are changed
-        }
-        let answered = |at: usize| of.answers(at).iter().map(Id::as_bytes).filter(|id| all.contains(id));
-        let mut pending = FxHashSet::default(); // calls before a turn that are not answered before it
-        for at in 0..count {
-            pending.extend(of.calls(at).iter().map(Id::as_bytes));
-            if !answered(at).all(|id| pending.contains(id)) {
-                return None; // answered twice, or before it was made
-            }
-            answered(at).for_each(|id| _ = pending.remove(id));
-        }
-        let mut start = None;
-        for at in (1..count).rev() {
-            pending.extend(answered(at));
-            of.calls(at).iter().for_each(|id| _ = pending.remove(id.as_bytes()));
-            let (before, role) = (of.role(at - 1), of.role(at));
-            if role == Role::System && before != Role::System {
-                return None; // one that comes late may be moved
-            }
-            let begins = match role {
-                Role::Assistant => matches!(before, Role::User | Role::Tool),
-                Role::User => of.answers(at).is_empty() && before == Role::Assistant,
-                _ => false,
-            };
-            if start.is_none() && self.index(at) <= known && pending.is_empty() && begins {
-                start = Some(self.index(at));
-            }
-        }
-        start
-    }
-
     fn check(&self, units: usize) -> PyResult<()> {
         if units == self.columns.unit_len() {
             return Ok(());
         }
         Err(PyIndexError::new_err(format!("{units} flags for {} units", self.columns.unit_len())))
-    }
-
-    /// The position of the message in which the user spoke last.
-    fn last_turn(&self) -> Option<usize> {
-        let turns = (0..self.all().len()).rev().filter(|&at| self.all()[at].is_user_turn);
-        turns.max_by_key(|&at| self.index(at))
-    }
-
-    fn system_units(&self) -> Vec<usize> {
-        let of = &self.columns;
-        let is_system = |&unit: &usize| of.units.members(unit).iter().any(|&at| of.role(at) == Role::System);
-        (0..of.unit_len()).filter(is_system).collect()
-    }
-
-    fn units_of(&self, indices: &HashSet<usize>) -> Vec<usize> {
-        let held = |&unit: &usize| self.columns.units.members(unit).iter().any(|&at| indices.contains(&self.index(at)));
-        if indices.is_empty() { Vec::new() } else { (0..self.columns.unit_len()).filter(held).collect() }
-    }
-
-    fn made<'py>(&self, make: &Make<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
-        let (py, of, row) = (make.new.py(), &self.columns, &self.all()[at]);
-        let piece = |(text, kind): &(Source, PieceKind)| {
-            make.new.call1((&make.piece, (text.to_py(py), make.kinds.get_item(*kind as usize)?)))
-        };
-        let pieces = PyTuple::new(py, of.pieces(at).iter().map(piece).collect::<PyResult<Vec<_>>>()?)?;
-        let ids = |ids: &[Id]| PyTuple::new(py, ids.iter().map(|id| id.to_py(py)));
-        let (calls, answers) = (ids(of.calls(at))?, ids(of.answers(at))?);
-        let role = of.of.roles[row.role].1.bind(py);
-        make.new.call1((&make.message, (row.index, role, pieces, row.images, calls, answers, row.is_user_turn)))
-    }
-
-    /// The values that one is compared and copied by; how they are held makes no difference.
-    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let Facts { format, ignored, user_first, bound, .. } = &self.facts;
-        let (ignored, bound) = (PyTuple::new(py, ignored)?, PyTuple::new(py, bound)?);
-        (format, self.messages(py)?, self.units(py)?, ignored, *user_first, bound).into_pyobject(py)
     }
 }
 
@@ -259,7 +142,7 @@ impl Conversation {
             body.calls = calls.into_iter().map(Id::of).collect::<PyResult<_>>()?;
             body.answers = answers.into_iter().map(Id::of).collect::<PyResult<_>>()?;
             notes.take(py, body)?;
-            draft.close(body, &role, is_user_turn)?;
+            draft.close(body, &Speaker::of(role), is_user_turn)?;
         }
         Ok(Self::of(Columns::group(draft, &links), Facts { ignored, ..notes.facts(format) }))
     }
@@ -352,7 +235,7 @@ impl Conversation {
     /// Index and role of the message at a position, and whether it is a user's turn.
     fn head(&self, py: Python<'_>, at: usize) -> PyResult<(usize, Py<PyString>, bool)> {
         let row = self.all().get(at).ok_or_else(|| PyIndexError::new_err(format!("no message {at}")))?;
-        Ok((row.index, self.columns.of.roles[row.role].1.clone_ref(py), row.is_user_turn))
+        Ok((row.index, self.columns.of.roles[row.role].shown.clone_ref(py), row.is_user_turn))
     }
 
     /// Whether the entry of this index is a message.
@@ -363,7 +246,7 @@ impl Conversation {
     /// Index and role of the first message that is not the system's.
     fn first_said(&self, py: Python<'_>) -> Option<(usize, Py<PyString>)> {
         let first = (0..self.all().len()).find(|&at| self.columns.role(at) != Role::System)?;
-        Some((self.index(first), self.columns.of.roles[self.all()[first].role].1.clone_ref(py)))
+        Some((self.index(first), self.columns.of.roles[self.all()[first].role].shown.clone_ref(py)))
     }
 
     /// Whether two calls have one id.
@@ -449,7 +332,7 @@ impl Conversation {
 
     /// All messages, in order.
     #[getter]
-    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    pub fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = self.messages.get_or_try_init(|| {
             let make = Make::new(py)?;
             let messages = (0..self.all().len()).map(|at| self.made(&make, at)).collect::<PyResult<Vec<_>>>()?;
@@ -460,7 +343,7 @@ impl Conversation {
 
     /// All units, in the order of their first messages.
     #[getter]
-    fn units<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    pub fn units<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = self.units.get_or_try_init(|| {
             let (make, messages) = (Make::new(py)?, self.messages(py)?);
             let unit = |unit: usize| {
@@ -504,7 +387,7 @@ impl Conversation {
     /// The roles that occur.
     #[getter]
     fn roles(&self, py: Python<'_>) -> Vec<Py<PyString>> {
-        self.columns.of.roles.iter().map(|(_, role)| role.clone_ref(py)).collect()
+        self.columns.of.roles.iter().map(|known| known.shown.clone_ref(py)).collect()
     }
 
     /// All texts, message after message.
@@ -578,7 +461,7 @@ impl Conversation {
 
     /// The position of the message that begins the open tool loop: the first assistant message after the last that is
     /// neither the assistant's nor an answer.
-    fn loop_opening(&self) -> Option<usize> {
+    pub(super) fn loop_opening(&self) -> Option<usize> {
         let (of, mut first) = (&self.columns, None);
         for at in (0..self.all().len()).rev() {
             if of.role(at) == Role::Assistant {
@@ -699,39 +582,6 @@ impl Conversation {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
         Ok((py.get_type::<Self>(), self.values(py)?))
-    }
-}
-
-/// Makes named tuples by `tuple.__new__`, without the detour over their own constructors, which are written in Python.
-struct Make<'py> {
-    new: Bound<'py, PyAny>,
-    piece: Bound<'py, PyAny>,
-    message: Bound<'py, PyAny>,
-    unit: Bound<'py, PyAny>,
-    /// In order.
-    kinds: Bound<'py, PyTuple>,
-}
-
-impl<'py> Make<'py> {
-    fn new(py: Python<'py>) -> PyResult<Self> {
-        static SHAPES: OnceBox<[Py<PyAny>; 5]> = OnceBox::new();
-        let [new, piece, message, unit, kinds] = SHAPES.get_or_try_init(|| {
-            let module = py.import("rehydrate.messages")?;
-            let shape = |name| PyResult::Ok(module.getattr(name)?.unbind());
-            let kinds = PyTuple::new(py, module.getattr("PieceKind")?.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
-            if kinds.len() <= PieceKind::Thinking as usize {
-                return Err(PyValueError::new_err("a kind of piece is missing"));
-            }
-            let new = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
-            PyResult::Ok(Box::new([new, shape("Piece")?, shape("Message")?, shape("Unit")?, kinds.into_any().unbind()]))
-        })?;
-        Ok(Self {
-            new: new.bind(py).clone(),
-            piece: piece.bind(py).clone(),
-            message: message.bind(py).clone(),
-            unit: unit.bind(py).clone(),
-            kinds: kinds.bind(py).clone().cast_into()?,
-        })
     }
 }
 

@@ -2,7 +2,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use rehydrate_core::conversation::PieceKind;
+use rehydrate_core::conversation::{PieceKind, Role};
 
 use super::blocks::Body;
 use super::strings::{Id, Source};
@@ -33,7 +33,48 @@ pub struct Draft {
     pub calls: Vec<Id>,
     pub answers: Vec<Id>,
     pub rows: Vec<Row>,
-    pub roles: Vec<(String, Py<PyString>)>,
+    pub roles: Vec<Named>,
+}
+
+/// A role of a conversation, by the name that its entries give it.
+pub struct Named {
+    pub role: Role,
+    name: String,
+    pub shown: Py<PyString>,
+}
+
+impl Named {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self { role: self.role, name: self.name.clone(), shown: self.shown.clone_ref(py) }
+    }
+}
+
+/// Who speaks in a message.
+pub struct Speaker<'py> {
+    pub role: Role,
+    pub shown: Bound<'py, PyString>,
+}
+
+impl<'py> Speaker<'py> {
+    /// The speaker of this name.
+    pub fn of(shown: Bound<'py, PyString>) -> Self {
+        Self { role: shown.to_str().map_or(Role::Other, role_named), shown }
+    }
+
+    /// One of the roles that every provider knows, as it is named.
+    pub fn known(role: Role, shown: &Bound<'py, PyString>) -> Self {
+        Self { role, shown: shown.clone() }
+    }
+}
+
+fn role_named(name: &str) -> Role {
+    match name {
+        "system" => Role::System,
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "tool" => Role::Tool,
+        _ => Role::Other,
+    }
 }
 
 impl Draft {
@@ -51,12 +92,16 @@ impl Draft {
         self.answers.len() > before
     }
 
-    /// Append what was read of an entry, as a message by `role`.
-    pub fn close(&mut self, body: &mut Body, role: &Bound<'_, PyString>, is_user_turn: bool) -> PyResult<()> {
+    /// Append what was read of an entry, as a message of this speaker's.
+    pub fn close(&mut self, body: &mut Body, speaker: &Speaker<'_>, is_user_turn: bool) -> PyResult<()> {
         self.pieces.append(&mut body.pieces);
-        self.calls.append(&mut body.calls);
-        self.answers.append(&mut body.answers);
-        let role = self.role(role)?;
+        if !body.calls.is_empty() {
+            self.calls.append(&mut body.calls);
+        }
+        if !body.answers.is_empty() {
+            self.answers.append(&mut body.answers);
+        }
+        let role = self.role(speaker)?;
         self.end(Row {
             index: body.index,
             role,
@@ -75,27 +120,26 @@ impl Draft {
         self.rows.push(Row { pieces_end, calls_end, answers_end, ..row });
     }
 
-    fn role(&mut self, name: &Bound<'_, PyString>) -> PyResult<usize> {
-        if let Some(known) = self.roles.iter().position(|(_, role)| role.is(name)) {
+    /// The number of a speaker's role.
+    fn role(&mut self, speaker: &Speaker<'_>) -> PyResult<usize> {
+        let Speaker { role, shown } = speaker;
+        let is_it = |known: &Named| known.role == *role && (*role != Role::Other || known.shown.is(shown));
+        if let Some(known) = self.roles.iter().position(is_it) {
             return Ok(known);
         }
-        let odd; // no two roles with lone surrogates become one
-        let text = match name.to_str() {
-            Ok(text) => text,
-            Err(_) => {
-                odd = name.repr()?.to_string();
-                &odd
-            }
+        let name = match shown.to_str() {
+            Ok(name) => name.to_owned(),
+            Err(_) => shown.repr()?.to_string(), // no two roles with lone surrogates become one
         };
-        Ok(self.role_named(text, name))
+        Ok(self.number(shown.py(), &Named { role: *role, name, shown: shown.clone().unbind() }))
     }
 
-    fn role_named(&mut self, text: &str, name: &Bound<'_, PyString>) -> usize {
+    fn number(&mut self, py: Python<'_>, of: &Named) -> usize {
         // Nearly always the same few.
-        if let Some(known) = self.roles.iter().position(|(role, _)| role == text) {
+        if let Some(known) = self.roles.iter().position(|known| known.name == of.name) {
             return known;
         }
-        self.roles.push((text.to_owned(), name.clone().unbind()));
+        self.roles.push(of.clone_ref(py));
         self.roles.len() - 1
     }
 
@@ -109,7 +153,7 @@ impl Draft {
             calls: self.calls[..calls].iter().map(|id| id.clone_ref(py)).collect(),
             answers: self.answers[..answers].iter().map(|id| id.clone_ref(py)).collect(),
             rows,
-            roles: self.roles.iter().map(|(name, role)| (name.clone(), role.clone_ref(py))).collect(),
+            roles: self.roles.iter().map(|known| known.clone_ref(py)).collect(),
         }
     }
 
@@ -127,8 +171,7 @@ impl Draft {
         self.pieces.extend(other.pieces[pieces..row.pieces_end].iter().map(text));
         self.calls.extend(other.calls[calls..row.calls_end].iter().map(|id| id.clone_ref(py)));
         self.answers.extend(other.answers[answers..row.answers_end].iter().map(|id| id.clone_ref(py)));
-        let (name, role) = &other.roles[row.role];
-        let role = self.role_named(name, role.bind(py));
+        let role = self.number(py, &other.roles[row.role]);
         self.end(Row { role, ..*row });
     }
 
@@ -162,7 +205,7 @@ impl Draft {
         }
         let row = Row {
             index: message.get_item(0)?.extract()?,
-            role: self.role(message.get_item(1)?.cast::<PyString>()?)?,
+            role: self.role(&Speaker::of(message.get_item(1)?.cast_into::<PyString>()?))?,
             images: message.get_item(3)?.extract()?,
             is_user_turn: message.get_item(6)?.is_truthy()?,
             ..Row::default()

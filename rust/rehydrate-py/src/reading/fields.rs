@@ -42,6 +42,11 @@ impl<'a, 'py> Fields<'a, 'py> {
         Ok(self.get(key)?.and_then(|value| value.cast_into().ok()))
     }
 
+    /// The string under a key, if it is of no other class that derives from `str`.
+    pub fn exact_text(self, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyString>>> {
+        Ok(self.get(key)?.and_then(|value| value.cast_into_exact().ok()))
+    }
+
     /// Whether something that Python takes for true is under a key.
     pub fn is_set(self, key: &Bound<'py, PyString>) -> PyResult<bool> {
         self.get(key)?.map_or(Ok(false), |value| value.is_truthy())
@@ -57,7 +62,24 @@ impl<'a, 'py> Fields<'a, 'py> {
     }
 
     pub fn len(self) -> PyResult<usize> {
-        self.0.len()
+        self.0.cast_exact::<PyDict>().map_or_else(|_| self.0.len(), |dict| Ok(dict.len()))
+    }
+
+    /// Whether it is exactly a dict, of at most so many keys.
+    pub fn is_small(self, keys: usize) -> bool {
+        self.0.cast_exact::<PyDict>().is_ok_and(|dict| dict.len() <= keys)
+    }
+
+    /// Whether it is exactly a dict, with no other keys than these.
+    pub fn has_only(self, keys: &[&Bound<'py, PyString>]) -> PyResult<bool> {
+        if !self.is_small(keys.len()) {
+            return Ok(false);
+        }
+        let (all, mut found) = (self.len()?, 0);
+        for key in keys {
+            found += usize::from(self.has(key)?);
+        }
+        Ok(found == all)
     }
 
     pub fn is_exactly_dict(self) -> bool {

@@ -3,14 +3,14 @@ use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
-use rehydrate_core::conversation::PieceKind;
+use rehydrate_core::conversation::{PieceKind, Role};
 
-use super::Notes;
-use super::blocks::{At, Body, has_only_results};
+use super::blocks::{At, Body};
 use super::branch::branch_of;
 use super::columns::{Columns, is_blank};
-use super::conversation::{Conversation, Facts};
-use super::draft::Draft;
+use super::conversation::Conversation;
+use super::draft::{Draft, Speaker};
+use super::facts::{Facts, Notes};
 use super::fields::{Fields, text_of as lossy};
 use super::strings::Id;
 use crate::errors::raise;
@@ -52,7 +52,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
         body.begin(line.index);
         body.add_content(content, PieceKind::Text, At::Root(None, "content"))?;
         let mut is_user_turn = false;
-        let role = if line.kind == Kind::Assistant {
+        let speaker = if line.kind == Kind::Assistant {
             if let Some(id) = line.message {
                 let first = *first_lines.entry(Id::of(id)?.as_bytes().to_vec()).or_insert(number);
                 if first != number {
@@ -62,19 +62,19 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
             for call in &body.calls {
                 callers.insert(call.as_bytes().to_vec(), number);
             }
-            interned!(py, "assistant")
-        } else if has_only_results(content)? {
-            interned!(py, "tool")
+            Speaker::known(Role::Assistant, interned!(py, "assistant"))
+        } else if body.only_results() {
+            Speaker::known(Role::Tool, interned!(py, "tool"))
         } else {
             is_user_turn = is_of_the_user(entry, line.kind)?;
-            interned!(py, "user")
+            Speaker::known(Role::User, interned!(py, "user"))
         };
         // Text that a tool adds to its result (as a skill) means nothing without the call.
         if let Some(source) = entry.text(interned!(py, "sourceToolUseID"))? {
             links.extend(callers.get(Id::of(source)?.as_bytes()).map(|&caller| (caller, number)));
         }
         notes.take(py, &mut body)?;
-        draft.close(&mut body, role, is_user_turn)?;
+        draft.close(&mut body, &speaker, is_user_turn)?;
     }
     let facts = Facts { ignored, user_first: true, ..notes.facts("claude_code") };
     Ok(Conversation::of(Columns::group(draft, &links), facts))

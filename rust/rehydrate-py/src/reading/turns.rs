@@ -1,0 +1,87 @@
+//! Where a conversation's turns begin, and the message that an open tool loop needs.
+use std::collections::HashSet;
+
+use pyo3::prelude::*;
+use rehydrate_core::conversation::{PieceKind, Role};
+use rustc_hash::FxHashSet;
+
+use super::anthropic::begins_with_thought;
+use super::conversation::Conversation;
+use super::strings::Id;
+use crate::interned::interned;
+
+impl Conversation {
+    /// Keep the message that begins the open tool loop, if it begins with a thought without text (redacted, or not
+    /// displayed); no piece shows such a thought. And the message before it: without the user's turn an earlier reply
+    /// would begin the loop. With thinking enabled Anthropic refuses a loop that does not begin with a thought.
+    pub fn bind_opening_thought(&mut self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some(first) = self.loop_opening().filter(|&first| first + 1 < self.all().len()) else { return Ok(()) };
+        if self.columns.pieces(first).iter().any(|(_, kind)| *kind == PieceKind::Thinking) {
+            return Ok(());
+        }
+        let entry = entries.get_item(first)?;
+        let content = entry.call_method1(interned!(entries.py(), "get"), (interned!(entries.py(), "content"),))?;
+        if begins_with_thought(&content)? {
+            self.facts.opening = (first.saturating_sub(1)..=first).collect();
+            self.facts.bound.extend(&self.facts.opening);
+            self.facts.bound.sort_unstable();
+            self.facts.bound.dedup();
+        }
+        Ok(())
+    }
+
+    /// See `last_turn_within`; None where it is not certain.
+    pub(super) fn turn_within(&self, known: usize) -> Option<usize> {
+        let of = &self.columns;
+        let count = self.all().len();
+        let all: FxHashSet<&[u8]> = of.of.calls.iter().map(Id::as_bytes).collect();
+        let is_plain = |id: &&[u8]| id.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        if all.len() < of.of.calls.len() || !all.iter().all(is_plain) {
+            return None; // ids of calls are changed
+        }
+        let answered = |at: usize| of.answers(at).iter().map(Id::as_bytes).filter(|id| all.contains(id));
+        let mut pending = FxHashSet::default(); // calls before a turn that are not answered before it
+        for at in 0..count {
+            pending.extend(of.calls(at).iter().map(Id::as_bytes));
+            if !answered(at).all(|id| pending.contains(id)) {
+                return None; // answered twice, or before it was made
+            }
+            answered(at).for_each(|id| _ = pending.remove(id));
+        }
+        let mut start = None;
+        for at in (1..count).rev() {
+            pending.extend(answered(at));
+            of.calls(at).iter().for_each(|id| _ = pending.remove(id.as_bytes()));
+            let (before, role) = (of.role(at - 1), of.role(at));
+            if role == Role::System && before != Role::System {
+                return None; // one that comes late may be moved
+            }
+            let begins = match role {
+                Role::Assistant => matches!(before, Role::User | Role::Tool),
+                Role::User => of.answers(at).is_empty() && before == Role::Assistant,
+                _ => false,
+            };
+            if start.is_none() && self.index(at) <= known && pending.is_empty() && begins {
+                start = Some(self.index(at));
+            }
+        }
+        start
+    }
+
+    /// The position of the message in which the user spoke last.
+    pub(super) fn last_turn(&self) -> Option<usize> {
+        let turns = (0..self.all().len()).rev().filter(|&at| self.all()[at].is_user_turn);
+        turns.max_by_key(|&at| self.index(at))
+    }
+
+    pub(super) fn system_units(&self) -> Vec<usize> {
+        let of = &self.columns;
+        let is_system = |&unit: &usize| of.units.members(unit).iter().any(|&at| of.role(at) == Role::System);
+        (0..of.unit_len()).filter(is_system).collect()
+    }
+
+    pub(super) fn units_of(&self, indices: &HashSet<usize>) -> Vec<usize> {
+        let held = |&unit: &usize| self.columns.units.members(unit).iter().any(|&at| indices.contains(&self.index(at)));
+        if indices.is_empty() { Vec::new() } else { (0..self.columns.unit_len()).filter(held).collect() }
+    }
+}
