@@ -182,12 +182,10 @@ def test_the_next_steps_name_excerpts_and_the_page(chat):
 
 
 def test_scores_of_one_magnitude_have_linear_bars_and_many_magnitudes_logarithmic_ones():
-    linear = report_module._Scale.of([0.4, 0.6, 0.8])
-    assert (linear.is_logarithmic, linear.share(0.4), linear.share(0)) == (False, 0.5, 0)
-    wide = report_module._Scale.of([0.0001, 0.001, 1.0])
-    assert (wide.is_logarithmic, wide.share(1.0), wide.share(0.01)) == (True, 1.0, 0.5)
-    assert wide.share(1e-9) == wide.share(0) == 0
-    assert report_module._Scale.of([0.0]).share(0.0) == 0
+    shares = report_module.bar_shares
+    assert shares([0.4, 0.8, 0]) == (False, [0.5, 1.0, 0])
+    assert shares([0.0001, 0.0001, 0.01, 1.0, 1e-9, 0]) == (True, [0, 0, 0.5, 1.0, 0, 0])
+    assert shares([0.0]) == (False, [0])
 
 
 @pytest.mark.parametrize(

@@ -258,12 +258,27 @@ def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
     return _columns_to(0, units, terminal)
 
 
+def bar_shares(scores: Sequence[float]) -> tuple[bool, list[float]]:
+    """Return whether bars show the logarithm of scores, and how full each is.
+
+    With a query, scores can spread over many orders of magnitude: half the bars would be nearly
+    empty. Then a bar shows the logarithm, and is empty DECADES powers of ten below the best.
+
+    >>> bar_shares([0.4, 0.6, 0.8])
+    (False, [0.5, 0.7499999999999999, 1.0])
+    """
+    best = max(scores)
+    is_logarithmic = statistics.median(scores) < best / BAR_CELLS
+    shares = [score / best if score > 0 else 0.0 for score in scores]
+    if is_logarithmic:
+        shares = [max(1 + math.log10(share) / DECADES, 0.0) if share else 0.0 for share in shares]
+    return is_logarithmic, shares
+
+
 def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
     """Return all columns up to this rank; the last ranks add no column, but write words in full."""
-    best = max(unit.score for unit in units)
-    # With a query, scores can spread over many orders of magnitude: half the bars would be nearly
-    # empty. Then a bar shows the logarithm, and is empty DECADES powers of ten below the best.
-    is_logarithmic = statistics.median(unit.score for unit in units) < best / BAR_CELLS
+    is_logarithmic, shares = bar_shares([unit.score for unit in units])
+    share_of = dict(zip(map(id, units), shares, strict=True))
     long_reasons, long_titles = rank >= _LAST_RANK - 1, rank >= _LAST_RANK
     recency, semantic, coverage = (
         ("recency", "semantic", "coverage") if long_titles else ("rec", "sem", "cov")
@@ -274,10 +289,7 @@ def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> l
     has_odds = any(unit.odds != 1 for unit in units)
 
     def bar(unit: UnitReport) -> str:
-        share = unit.score / best if unit.score > 0 else 0.0
-        if is_logarithmic and share:
-            share = max(1 + math.log10(share) / DECADES, 0.0)
-        return terminal.bar(share, BAR_CELLS)
+        return terminal.bar(share_of[id(unit)], BAR_CELLS)
 
     def reason(unit: UnitReport) -> str:
         return unit.reason if long_reasons else _short(unit.reason)[0]
