@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -73,6 +74,7 @@ def batches(draw: Any) -> tuple[list[Any], list[str | None]]:
     name = draw(st.sampled_from(IN_JSON))
     rows = draw(st.lists(BY_FORMAT[name](), min_size=1, max_size=4))
     rows = [draw(damaged(row)) if row and draw(st.booleans()) else row for row in rows]
+    rows = json.loads(json.dumps(rows, default=lambda data: b64encode(data).decode()))
     return rows, [draw(st.sampled_from([None, "", "src/app.py fails"])) for _ in rows]
 
 
