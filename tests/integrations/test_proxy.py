@@ -25,8 +25,9 @@ from rehydrate.formats.anthropic import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy import Proxy, Shortener
-from rehydrate.integrations.proxy.asking import Exchange as ProxyExchange
-from rehydrate.integrations.proxy.body import in_blocks, read_body
+from rehydrate.integrations.proxy.asking import Exchange as ProxyExchange, with_exchanges
+from rehydrate.integrations.proxy.body import Item, in_blocks, read_body
+from rehydrate.integrations.proxy.kept import Kept, Plan
 from rehydrate.integrations.proxy.replies import ChatReply
 from tests.integrations import harbour
 from tests.provider import Call, Exchange, ScriptedReply, StrictProvider
@@ -925,3 +926,29 @@ def test_contents_that_are_parts_are_joined() -> None:
         reply.finish()
     content = reply.joined()["choices"][0]["message"]["content"]
     assert [each["text"] for each in content] == ["part 1", "part 2"]
+
+
+def test_each_of_several_answers_to_the_same_messages_is_put_back(tmp_path: Path) -> None:
+    """A client asked again, or twice at once, and goes on from any of the answers."""
+
+    def said(text: str) -> dict[str, Any]:
+        return {"role": "assistant", "content": text}
+
+    with Threads.open(tmp_path / "plans.db") as threads:
+        for kept in (Kept(threads), Kept(threads)):
+            for name in "AB":
+                real = said(f"hidden {name}"), said(name)
+                kept.keep_exchange("s", b"1", ProxyExchange((said(name),), real), "openai_chat")
+        for known in (kept, Kept(threads)):
+            for name in "AB":
+                items = [Item(each, json.dumps(each)) for each in (said("?"), said(name))]
+                answers = [(), known.exchanges("s", b"1")]
+                found = with_exchanges(items, answers.__getitem__)
+                assert [item.value["content"] for item in found] == ["?", f"hidden {name}", name]
+
+
+def test_the_plan_that_was_stored_last_counts(tmp_path: Path) -> None:
+    with Threads.open(tmp_path / "plans.db") as threads:
+        for count in (1, 2):
+            Kept(threads).keep("s", Plan(b"1", count, (0,)), "openai_chat")
+        assert Kept(threads).plan("s", [b"1"]).count == 2

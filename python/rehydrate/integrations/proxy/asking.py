@@ -70,18 +70,18 @@ def _outline(entry: Any) -> tuple[str, ...] | None:
     return ("".join(texts.split()), *[str(each) for each in ids if each])
 
 
-def with_exchanges(items: Sequence[Item], known: Callable[[int], Exchange | None]) -> list[Item]:
+def with_exchanges(items: Sequence[Item], known: Callable[[int], Sequence[Exchange]]) -> list[Item]:
     """Return a client's messages with what it did not see of their answers.
 
-    ``known`` returns the answer that was given to the first so many messages.
+    ``known`` returns the answers that were given to the first so many messages.
     """
     values = [item.value for item in items]
     found: list[Item] = []
     at = 0
     while at < len(items):
-        exchange = known(at)
-        length = exchange.length_at(values, at) if exchange else 0
-        if exchange is None or not length:
+        lengths = [(each, each.length_at(values, at)) for each in known(at)]
+        exchange, length = next((pair for pair in lengths if pair[1]), (None, 0))
+        if exchange is None:
             found.append(items[at])
             at += 1
             continue

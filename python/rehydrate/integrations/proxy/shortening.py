@@ -177,7 +177,7 @@ class Shortener:
         chain = own_chain = _chain(facts)
         if self._asks_back:
             items = with_exchanges(
-                body.items, lambda at: self.kept.exchange(scope, own_chain[at - 1]) if at else None
+                body.items, lambda at: self.kept.exchanges(scope, own_chain[at - 1]) if at else ()
             )
             if items != body.items:
                 body = body._replace(items=items)
