@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from rehydrate.context.threads import Threads
 from rehydrate.formats.anthropic import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.host_thread import HostThread
-from rehydrate.integrations.proxy import Proxy, Shortener
+from rehydrate.integrations.proxy import Proxy, Shortener, kept
 from rehydrate.integrations.proxy.asking import Exchange as ProxyExchange, with_exchanges
 from rehydrate.integrations.proxy.body import Item, in_blocks, read_body
 from rehydrate.integrations.proxy.kept import Kept, Plan
@@ -585,6 +586,19 @@ def test_a_restart_keeps_the_prefix_where_plans_are_stored(tmp_path: Path) -> No
     assert b"Bearer" not in place.read_bytes()
 
 
+def test_a_store_forgets_old_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = chat_body(900)
+    with Threads.open(tmp_path / "threads.db") as threads:
+
+        def prefix() -> str:
+            shortener = Shortener(budget_tokens=BUDGET, threads=threads)
+            return shortener.shorten("openai_chat", body, key="k").prefix
+
+        assert [prefix(), prefix()] == ["compacted", "new"]
+        monkeypatch.setattr(kept, "KEPT", timedelta(days=-1))
+        assert prefix() == "compacted"
+
+
 def test_a_store_that_fails_is_logged_and_the_request_is_compacted(tmp_path: Path) -> None:
     threads = Threads.open(tmp_path / "threads.db")
     threads.close()
@@ -935,11 +949,11 @@ def test_each_of_several_answers_to_the_same_messages_is_put_back(tmp_path: Path
         return {"role": "assistant", "content": text}
 
     with Threads.open(tmp_path / "plans.db") as threads:
-        for kept in (Kept(threads), Kept(threads)):
+        for store in (Kept(threads), Kept(threads)):
             for name in "AB":
                 real = said(f"hidden {name}"), said(name)
-                kept.keep_exchange("s", b"1", ProxyExchange((said(name),), real), "openai_chat")
-        for known in (kept, Kept(threads)):
+                store.keep_exchange("s", b"1", ProxyExchange((said(name),), real), "openai_chat")
+        for known in (store, Kept(threads)):
             for name in "AB":
                 items = [Item(each, json.dumps(each)) for each in (said("?"), said(name))]
                 answers = [(), known.exchanges("s", b"1")]
