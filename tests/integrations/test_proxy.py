@@ -26,7 +26,10 @@ from rehydrate.formats.anthropic import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy import Proxy, Shortener, kept
-from rehydrate.integrations.proxy.body import in_blocks, read_body
+from rehydrate.integrations.proxy.asking import Exchange as ProxyExchange, with_exchanges
+from rehydrate.integrations.proxy.body import Item, in_blocks, read_body
+from rehydrate.integrations.proxy.kept import Kept, Plan
+from rehydrate.integrations.proxy.replies import ChatReply
 from tests.integrations import harbour
 from tests.provider import Call, Exchange, ScriptedReply, StrictProvider
 from tests.sizes import PATIENCE_SECONDS
@@ -297,6 +300,8 @@ class Echo:
         self.requests: list[tuple[bytes, dict[bytes, bytes], bytes]] = []
         self.cancelled = threading.Event()
         self.begun = threading.Event()
+        self.status, self.answer = 207, b""
+        """The answer in place of what it got."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -310,7 +315,10 @@ class Echo:
         path = scope["raw_path"] + b"?" + scope["query_string"]
         self.requests.append((path, dict(scope["headers"]), body))
         headers = [(b"content-type", b"x/y"), (b"x-odd", b"1"), (b"set-cookie", b"a=b")]
-        await send({"type": "http.response.start", "status": 207, "headers": headers})
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        if self.answer:
+            await send({"type": "http.response.body", "body": self.answer})
+            return
         await send({"type": "http.response.body", "body": b"first,", "more_body": True})
         self.begun.set()
         if b"hang" in path:
@@ -833,3 +841,128 @@ def test_a_model_that_asks_for_ever_gets_the_clients_own_request() -> None:
     assert said.json()["choices"][0]["message"]["content"] == "Enough."
     assert said.headers["x-rehydrate"].startswith("untouched; failure=")
     assert len(provider.requests) == 13
+
+
+def test_a_count_is_of_what_would_be_sent_with_the_tools_to_ask() -> None:
+    said = [{"role": "user", "content": f"Berth {n} is free."} for n in range(900)]
+    shortener = Shortener(budget_tokens=BUDGET, asks_back=True)
+    request = {"model": CLAUDE, "messages": said}
+    with (
+        StrictProvider(lambda body, wire: "Yes.") as provider,
+        served(provider.url, shortener) as proxy,
+    ):
+        key = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+        proxy.post("/v1/messages", json.dumps({**request, "max_tokens": 99}).encode(), **key)
+        counted = proxy.post("/v1/messages/count_tokens", json.dumps(request).encode(), **key)
+    sent, count = [exchange.body or {} for exchange in provider.requests]
+    assert counted.json().keys() == {"input_tokens"}
+    assert (count["messages"], count["tools"]) == (sent["messages"], sent["tools"])
+    assert "failure" not in counted.headers["x-rehydrate"]
+
+
+def test_a_client_that_has_a_tool_of_that_name_keeps_it() -> None:
+    function = {"name": "request_context", "parameters": {"type": "object", "properties": {}}}
+    with asked_about_berths(tools=[{"type": "function", "function": function}]) as (provider, ask):
+        said = ask().json()["choices"][0]
+    assert said["message"]["tool_calls"][0]["function"]["name"] == "request_context"
+    assert [tool["function"] for tool in provider.requests[0].body["tools"]] == [function]
+
+
+def test_an_answer_that_is_not_json_of_the_api_is_asked_for_again_without_tools() -> None:
+    shortener = Shortener(budget_tokens=BUDGET, asks_back=True)
+    with echoing(shortener=shortener) as (echo, proxy):
+        echo.status, echo.answer = 200, b'{"error": {"message": "busy"}}'
+        answer = proxy.post("/v1/chat/completions", body := chat_body(900))
+    assert answer.content == echo.answer
+    assert echo.requests[-1][2] == body
+
+
+def cut_off(body: Mapping[str, Any], wire: str) -> Any:
+    """Ask back twice; the second call does not fit into the answer."""
+    found = harbour.asking_back(body, wire)
+    if not found.text.startswith("The code"):
+        return found
+    call = Call("request_context", {"query": "the code again"})
+    return ScriptedReply("Let me see.", calls=(call,), stop="max_tokens")
+
+
+@pytest.mark.parametrize("client_type", CLIENTS)
+def test_a_call_that_was_cut_off_is_not_put_back_without_an_answer(client_type: Any) -> None:
+    found = ask_back(client_type, cut_off, streams=False)
+    assert "Let me see." in found.said
+    assert found.provider.refusals == []
+
+
+def test_an_answer_of_which_the_client_sees_nothing_matches_nothing() -> None:
+    nothing = ProxyExchange((), ({"role": "assistant", "content": "Hm."},))
+    assert nothing.length_at([{"role": "user", "content": "And now?"}], 0) == 0
+
+
+def test_blanks_between_texts_may_be_lost_when_a_client_sends_an_answer_again() -> None:
+    shown = {"role": "assistant", "content": [{"text": "I ask. "}, {"text": "It is 4.\n"}]}
+    again = {"role": "assistant", "content": [{"text": "I ask."}, {"text": "It is 4."}]}
+    assert ProxyExchange((shown,), ()).length_at([again], 0) == 1
+
+
+def test_usage_next_to_a_choice_is_of_all_replies_too() -> None:
+    """As OpenRouter writes it, with what it costs."""
+    reply = ChatReply()
+    call = {"index": 0, "id": "c", "function": {"name": "fetch_whole", "arguments": "{}"}}
+    shown = b""
+    for delta, reason in [
+        ({"tool_calls": [call]}, "tool_calls"),
+        ({"content": "It is 4."}, "stop"),
+    ]:
+        reply.begin()
+        for choice, usage in [
+            ({"delta": delta, "finish_reason": None}, None),
+            ({"delta": {}, "finish_reason": reason}, None),
+            ({"delta": {"content": ""}, "finish_reason": None}, {"prompt_tokens": 2, "cost": 0.5}),
+        ]:
+            chunk = {"id": reason, "choices": [choice], "usage": usage}
+            shown += b"".join(reply.feed(json.dumps(chunk)))
+        reply.finish()
+    shown += b"".join(reply.end())
+    chunks = [json.loads(line[6:]) for line in shown.decode().split("\n\n") if "{" in line]
+    usages = [chunk["usage"] for chunk in chunks if chunk.get("usage")]
+    assert usages == [{"prompt_tokens": 4, "cost": 1.0}]
+    assert {chunk["id"] for chunk in chunks} == {"tool_calls"}
+
+
+def test_contents_that_are_parts_are_joined() -> None:
+    """As Mistral writes them where a model thinks."""
+    reply = ChatReply()
+    for number in (1, 2):
+        reply.begin()
+        part = {"type": "text", "text": f"part {number}"}
+        choice = {"delta": {"content": [part]}, "finish_reason": "stop"}
+        assert f"part {number}" in b"".join(reply.feed(json.dumps({"choices": [choice]}))).decode()
+        reply.finish()
+    content = reply.joined()["choices"][0]["message"]["content"]
+    assert [each["text"] for each in content] == ["part 1", "part 2"]
+
+
+def test_each_of_several_answers_to_the_same_messages_is_put_back(tmp_path: Path) -> None:
+    """A client asked again, or twice at once, and goes on from any of the answers."""
+
+    def said(text: str) -> dict[str, Any]:
+        return {"role": "assistant", "content": text}
+
+    with Threads.open(tmp_path / "plans.db") as threads:
+        for store in (Kept(threads), Kept(threads)):
+            for name in "AB":
+                real = said(f"hidden {name}"), said(name)
+                store.keep_exchange("s", b"1", ProxyExchange((said(name),), real), "openai_chat")
+        for known in (store, Kept(threads)):
+            for name in "AB":
+                items = [Item(each, json.dumps(each)) for each in (said("?"), said(name))]
+                answers = [(), known.exchanges("s", b"1")]
+                found = with_exchanges(items, answers.__getitem__)
+                assert [item.value["content"] for item in found] == ["?", f"hidden {name}", name]
+
+
+def test_the_plan_that_was_stored_last_counts(tmp_path: Path) -> None:
+    with Threads.open(tmp_path / "plans.db") as threads:
+        for count in (1, 2):
+            Kept(threads).keep("s", Plan(b"1", count, (0,)), "openai_chat")
+        assert Kept(threads).plan("s", [b"1"]).count == 2

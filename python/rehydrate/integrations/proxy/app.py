@@ -277,8 +277,9 @@ class Proxy:
         if asking.is_streamed:
             await answer.send(b"".join(reply.end()))
         else:
+            joined = written(reply.joined()).encode()
             await answer.start(response, is_changed=True)
-            await answer.send(written(reply.joined()).encode())
+            await answer.send(joined)
 
     @asynccontextmanager
     async def _reply(

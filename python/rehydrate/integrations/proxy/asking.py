@@ -44,6 +44,8 @@ class Exchange(NamedTuple):
     def length_at(self, values: Sequence[Any], at: int) -> int:
         """Return how many of the client's messages from an index on are those of the answer."""
         wanted = [outline for each in self.shown if (outline := _outline(each))]
+        if not wanted:
+            return 0
         for index in range(at, len(values)):
             outline = _outline(values[index])
             if outline is not None and outline != wanted.pop(0):
@@ -65,21 +67,21 @@ def _outline(entry: Any) -> tuple[str, ...] | None:
     blocks += [entry] if "call_id" in entry else entry.get("tool_calls") or ()
     texts = "".join([str(each.get("text") or "") for each in blocks if isinstance(each, Mapping)])
     ids = [each.get("call_id") or each.get("id") for each in blocks if isinstance(each, Mapping)]
-    return (texts.strip(), *[str(each) for each in ids if each])
+    return ("".join(texts.split()), *[str(each) for each in ids if each])
 
 
-def with_exchanges(items: Sequence[Item], known: Callable[[int], Exchange | None]) -> list[Item]:
+def with_exchanges(items: Sequence[Item], known: Callable[[int], Sequence[Exchange]]) -> list[Item]:
     """Return a client's messages with what it did not see of their answers.
 
-    ``known`` returns the answer that was given to the first so many messages.
+    ``known`` returns the answers that were given to the first so many messages.
     """
     values = [item.value for item in items]
     found: list[Item] = []
     at = 0
     while at < len(items):
-        exchange = known(at)
-        length = exchange.length_at(values, at) if exchange else 0
-        if exchange is None or not length:
+        lengths = [(each, each.length_at(values, at)) for each in known(at)]
+        exchange, length = next((pair for pair in lengths if pair[1]), (None, 0))
+        if exchange is None:
             found.append(items[at])
             at += 1
             continue
@@ -137,7 +139,7 @@ class Asking:
         It is not where there are none, or where the client has calls to answer too.
         """
         if not reply.calls:
-            if self._entries:
+            if self._entries and reply.is_whole:
                 self._keep(Exchange(reply.shown, (*self._entries, *reply.entries)))
             return False
         results = [self._answer(call) for call in reply.calls]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LOGGER = "rehydrate.proxy"
 MAX_PLANS = 1_024
 MAX_EXCHANGES = 16_384
+MAX_ANSWERS = 8
+"""To the same messages: a client may ask again, and several may ask at once."""
 KEPT = timedelta(days=30)
 """In a store. A conversation that goes on after that is compacted anew, once."""
 _MAX_DELETED = 100
@@ -89,7 +91,7 @@ class Kept:
         """It gets what went wrong with the store; the request goes on."""
         self._lock = Lock()
         self._plans: Recent[tuple[str, bytes], Plan] = Recent(MAX_PLANS)
-        self._exchanges: Recent[tuple[str, bytes], Exchange] = Recent(MAX_EXCHANGES)
+        self._exchanges: Recent[tuple[str, bytes], tuple[Exchange, ...]] = Recent(MAX_EXCHANGES)
         self._stored: Recent[str, set[str]] = Recent(MAX_PLANS)
 
     def plan(self, scope: str, chain: Sequence[bytes]) -> Plan:
@@ -111,23 +113,24 @@ class Kept:
         pieces = [piece if isinstance(piece, int) else piece.text for piece in plan.pieces]
         self._store(scope, plan.digest.hex(), [plan.count, pieces], wire)
 
-    def exchange(self, scope: str, digest: bytes) -> Exchange | None:
-        """Return what the client did not see of the answer to the messages with this hash."""
+    def exchanges(self, scope: str, digest: bytes) -> tuple[Exchange, ...]:
+        """Return what the client did not see of the answers to the messages with this hash, the
+        last first."""
         with self._lock:
             known = self._exchanges.use((scope, digest))
         name = f"{_ANSWER}{digest.hex()}"
         if known is None and name in self._names(scope):
-            stored = self._value(scope, name)
-            if stored is not None:
-                known = Exchange(*map(tuple, stored))
-                with self._lock:
-                    self._exchanges.put((scope, digest), known)
-        return known
+            stored = self._values(scope, name)[:MAX_ANSWERS]
+            known = tuple(Exchange(*map(tuple, each)) for each in stored)
+            with self._lock:
+                self._exchanges.put((scope, digest), known)
+        return known or ()
 
     def keep_exchange(self, scope: str, digest: bytes, exchange: Exchange, wire: Provider) -> None:
         """Keep an exchange, after the messages with this hash."""
+        others = [each for each in self.exchanges(scope, digest) if each.shown != exchange.shown]
         with self._lock:
-            self._exchanges.put((scope, digest), exchange)
+            self._exchanges.put((scope, digest), (exchange, *others)[:MAX_ANSWERS])
         self._store(scope, f"{_ANSWER}{digest.hex()}", exchange, wire)
 
     def look_again(self, scope: str) -> None:
@@ -160,25 +163,26 @@ class Kept:
         return {each.name for each in listed}.difference(old)
 
     def _load(self, scope: str, digest: bytes) -> Plan | None:
-        stored = self._value(scope, digest.hex())
-        if stored is None:
+        stored = self._values(scope, digest.hex())
+        if not stored:
             return None
-        count, pieces = stored
+        count, pieces = stored[0]
         own = [each if isinstance(each, int) else Item(json.loads(each), each) for each in pieces]
         plan = Plan(digest, count, tuple(own))
         with self._lock:
             self._plans.put((scope, digest), plan)
         return plan
 
-    def _value(self, scope: str, name: str) -> Any:
+    def _values(self, scope: str, name: str) -> list[Any]:
+        """Return what was stored under a name, the last first."""
         assert self._threads is not None
         try:
             rows = self._threads.native.records(_namespace(scope), name)
             texts = [found["text"] for *_, row in rows if "text" in (found := json.loads(row))]
-            return json.loads(texts[0])
+            return list(map(json.loads, reversed(texts)))
         except Exception as error:
             self.on_failure(safe_error_text(error, "threads"))
-            return None
+            return []
 
     def _store(self, scope: str, name: str, value: Any, wire: Provider) -> None:
         if self._threads is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rehydrate.agent.anthropic import MessageAccumulator, resendable_blocks
@@ -23,17 +23,26 @@ from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 
 NAMES = (REQUEST.name, FETCH.name)
+_CALLS = ("tool_use", "function_call", "function", None)
+"""The types of calls; pieces of a call have none."""
 _BETWEEN_TEXTS = "\n\n"
 Event = dict[str, Any]
 
 
 def is_ours(call: Mapping[str, Any]) -> bool:
-    """Return whether the proxy answers a call.
+    """Return whether the proxy answers a call; calls of a server's tools the provider answers.
 
     >>> is_ours({"type": "tool_use", "name": "ls"}), is_ours({"function": {"name": "fetch_whole"}})
     (False, True)
+    >>> is_ours({"type": "mcp_call", "name": "fetch_whole"})
+    False
     """
-    return call.get("name") in NAMES or (call.get("function") or {}).get("name") in NAMES
+    return call.get("type") in _CALLS and has_our_name(call)
+
+
+def has_our_name(tool: Mapping[str, Any]) -> bool:
+    """Return whether a tool or a call has the name of a tool of the proxy."""
+    return tool.get("name") in NAMES or (tool.get("function") or {}).get("name") in NAMES
 
 
 class Reply(ABC):
@@ -57,9 +66,13 @@ class Reply(ABC):
     def visible(self, event: Event) -> Iterator[Event]:
         """Yield the events that the client gets of one; hold back what ends a reply."""
 
-    @abstractmethod
     def joined(self) -> dict[str, Any]:
         """Return the answer, of all replies."""
+        return self.joined_of(self._bodies)
+
+    @abstractmethod
+    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return one answer of replies, without calls of ours."""
 
     @abstractmethod
     def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -122,8 +135,13 @@ class Reply(ABC):
 
     @property
     def entries(self) -> list[Any]:
-        """The last reply as messages of the next request."""
-        return self.entries_in(self._bodies[-1]) if self.is_whole else []
+        """The last reply as messages of the next request; a call of ours that was cut off is not
+        in it, since nothing answers it."""
+        if not self.is_whole:
+            return []
+        return self.entries_in(
+            self._bodies[-1] if self.calls else self.joined_of(self._bodies[-1:])
+        )
 
     @property
     def shown(self) -> tuple[Any, ...]:
@@ -136,9 +154,6 @@ class Reply(ABC):
     def _show(self, part: Any) -> None:
         self._places[part] = self._shown_parts
         self._shown_parts += 1
-
-    def _usage(self) -> Any:
-        return _added([body.get("usage") for body in self._bodies])
 
 
 class MessagesReply(Reply):
@@ -167,10 +182,10 @@ class MessagesReply(Reply):
         """Return an event that was held back, as it ends this answer."""
         return {**event, "usage": answer["usage"]} if event["type"] == "message_delta" else event
 
-    def joined(self) -> dict[str, Any]:
-        """Return the answer, of all replies."""
-        blocks = [block for body in self._bodies for block in body["content"] if not is_ours(block)]
-        return {**self._bodies[-1], "content": blocks, "usage": self._usage()}
+    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return one answer of replies, without calls of ours."""
+        blocks = [block for body in bodies for block in body["content"] if not is_ours(block)]
+        return {**bodies[-1], "content": blocks, "usage": _usage(bodies)}
 
     def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the calls of a reply that is complete."""
@@ -200,7 +215,7 @@ class ChatReply(Reply):
         choices = event.get("choices")
         if not choices:
             if event.get("usage"):
-                self._held.append(event)
+                self._held.append({**event, **self._head})
             else:
                 yield event
             return
@@ -210,8 +225,8 @@ class ChatReply(Reply):
             self._head = {key: event[key] for key in ("id", "created") if key in event}
         else:
             delta.pop("role", None)
-        if delta.get("content") and self._has_text_before:
-            delta["content"] = _BETWEEN_TEXTS + delta["content"]
+        if (content := delta.get("content")) and self._has_text_before:
+            delta["content"] = _joined_contents([_BETWEEN_TEXTS, content], "")
             self._has_text_before = False
         if "tool_calls" in delta:
             delta["tool_calls"] = list(self._visible_calls(delta["tool_calls"] or ()))
@@ -222,6 +237,9 @@ class ChatReply(Reply):
             ending = {**choice, "delta": {}}
             self._held.append({**shown, "choices": [ending]})
             shown.pop("usage", None)
+        elif self._held and event.get("usage"):  # some servers write a choice next to the usage
+            self._held.append({**shown, "choices": []})
+            del shown["usage"]
         if any(value is not None for value in delta.values()):
             yield {**shown, "choices": [{**choice, "delta": delta, "finish_reason": None}]}
 
@@ -239,7 +257,7 @@ class ChatReply(Reply):
 
     def begin(self) -> None:
         """Begin the next reply."""
-        self._has_text_before = bool(self._texts())
+        self._has_text_before = bool(_contents(self._bodies))
         super().begin()
 
     def end(self) -> Iterator[bytes]:
@@ -251,21 +269,17 @@ class ChatReply(Reply):
         """Return an event that was held back, as it ends this answer."""
         return {**event, "usage": answer["usage"]} if event.get("usage") else event
 
-    def joined(self) -> dict[str, Any]:
-        """Return the answer, of all replies."""
-        last = self._bodies[-1]
+    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return one answer of replies, without calls of ours."""
+        last = bodies[-1]
         choice = last["choices"][0]
         message = dict(choice["message"])
-        if texts := self._texts():
-            message["content"] = _BETWEEN_TEXTS.join(texts)
+        if contents := _contents(bodies):
+            message["content"] = _joined_contents(contents, _BETWEEN_TEXTS)
         calls = [call for call in message.pop("tool_calls", None) or () if not is_ours(call)]
         if calls:
             message["tool_calls"] = calls
-        return {**last, "choices": [{**choice, "message": message}], "usage": self._usage()}
-
-    def _texts(self) -> list[str]:
-        messages = [body["choices"][0]["message"] for body in self._bodies]
-        return [text for each in messages if (text := each.get("content"))]
+        return {**last, "choices": [{**choice, "message": message}], "usage": _usage(bodies)}
 
     def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the calls of a reply that is complete."""
@@ -339,10 +353,10 @@ class ResponsesReply(Reply):
         self._sequence += 1
         return {**event, "response": response, "sequence_number": self._sequence - 1}
 
-    def joined(self) -> dict[str, Any]:
-        """Return the answer, of all replies."""
-        output = [item for body in self._bodies for item in _without_ours(body["output"])]
-        return {**self._bodies[-1], "output": output, "usage": self._usage()}
+    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return one answer of replies, without calls of ours."""
+        output = [item for body in bodies for item in _without_ours(body["output"])]
+        return {**bodies[-1], "output": output, "usage": _usage(bodies)}
 
     def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the calls of a reply that is complete."""
@@ -388,6 +402,28 @@ def _without_ours(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
+def _contents(bodies: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the contents of chat completions: texts, or lists of parts."""
+    messages = [body["choices"][0]["message"] for body in bodies]
+    return [content for each in messages if (content := each.get("content"))]
+
+
+def _joined_contents(contents: Sequence[Any], between: str) -> Any:
+    """Return contents as one, a text where all are.
+
+    >>> _joined_contents(["a", "b"], ", "), _joined_contents(["a", [{"type": "image"}]], ", ")
+    ('a, b', [{'type': 'text', 'text': 'a'}, {'type': 'image'}])
+    """
+    if all(isinstance(each, str) for each in contents):
+        return between.join(contents)
+    parts = [[{"type": "text", "text": e}] if isinstance(e, str) else e for e in contents]
+    return [part for each in parts for part in each]
+
+
+def _usage(bodies: Sequence[Mapping[str, Any]]) -> Any:
+    return _added([body.get("usage") for body in bodies])
+
+
 def _added(values: list[Any]) -> Any:
     """Return the sum of the numbers in objects of one shape.
 
@@ -399,7 +435,9 @@ def _added(values: list[Any]) -> Any:
         same = [value for value in values if isinstance(value, Mapping)]
         names = {name: None for value in same for name in value}
         return {name: _added([value.get(name) for value in same]) for name in names}
-    numbers = [value for value in values if isinstance(value, int) and value is not True]
+    numbers = [
+        value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
     return sum(numbers) if numbers and not isinstance(last, (bool, str)) else last
 
 

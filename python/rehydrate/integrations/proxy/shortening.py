@@ -34,6 +34,7 @@ from rehydrate.integrations.proxy.body import (
     written,
 )
 from rehydrate.integrations.proxy.kept import Kept, Plan, Recent
+from rehydrate.integrations.proxy.replies import has_our_name
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import entry_tokens, text_tokens, upper_bound
 from rehydrate.prompt.request import Budget
@@ -176,7 +177,7 @@ class Shortener:
         chain = own_chain = _chain(facts)
         if self._asks_back:
             items = with_exchanges(
-                body.items, lambda at: self.kept.exchange(scope, own_chain[at - 1]) if at else None
+                body.items, lambda at: self.kept.exchanges(scope, own_chain[at - 1]) if at else ()
             )
             if items != body.items:
                 body = body._replace(items=items)
@@ -189,7 +190,8 @@ class Shortener:
         after = self._tokens(wire, pieces, facts) + reserved
         prefix, ir = "", None
         budget = budget_of(model, self._budget_tokens)
-        offered = self._tokens_of(tool_texts(wire)) if self._asks_back else 0
+        asks_back = self._asks_back and not _has_our_tools(body)
+        offered = self._tokens_of(tool_texts(wire)) if asks_back else 0
         if not is_counting and upper_bound(after + offered, wire) > budget.soft_tokens:
             self.kept.look_again(scope)  # another process may have made a plan
             compacted, ir = self._compact(wire, model, body, pieces, reserved + offered, budget)
@@ -208,7 +210,7 @@ class Shortener:
         sent, asking = None, None
         if plan.count:
             texts = [body.items[p].text if isinstance(p, int) else p.text for p in pieces]
-            if self._asks_back and (body.fields.get("n") or 1) == 1:
+            if asks_back and (body.fields.get("n") or 1) == 1:
                 asking = Asking(
                     wire,
                     body,
@@ -217,6 +219,8 @@ class Shortener:
                     lambda exchange: self.kept.keep_exchange(scope, own_chain[-1], exchange, wire),
                 )
             sent = asking.request() if asking else body.with_items(texts)
+        if is_counting:
+            asking = None  # no model answers
         return Outcome(sent, before, after, prefix, model, conversation, asking=asking)
 
     def _reader(
@@ -388,6 +392,13 @@ def _read(raw: bytes, key: str) -> Body:
         return read_body(raw, key)
     except ValueError:  # the provider says what is wrong with it
         raise UntouchedError("the body is no JSON object that can be read") from None
+
+
+def _has_our_tools(body: Body) -> bool:
+    """Whether the client has tools of these names itself."""
+    tools = body.fields.get("tools")
+    listed = tools if isinstance(tools, list) else []
+    return any(has_our_name(each) for each in listed if isinstance(each, dict))
 
 
 def _chain(facts: Sequence[Facts]) -> list[bytes]:
