@@ -393,6 +393,30 @@ def system_blocks(message: Mapping[str, Any]) -> list[Any]:
     return [block for block in _blocks(message.get("content")) if not is_tool_change(block)]
 
 
+def with_marks(blocks: Any) -> Any:
+    """Return a list of tools or blocks with each cache point as a mark on what is before it.
+
+    >>> with_marks([{"text": "Be brief."}, {"cachePoint": {"type": "default"}}])
+    [{'text': 'Be brief.', 'cache_control': {'type': 'default'}}]
+    """
+    if not isinstance(blocks, (list, tuple)):
+        return blocks
+    made: list[Any] = []
+    for block in blocks:
+        point = block.get("cachePoint") if isinstance(block, Mapping) else None
+        if point is None:
+            made.append(block)
+        elif made and isinstance(made[-1], Mapping):
+            made[-1] = {**made[-1], "cache_control": point}
+    return made
+
+
+def tools_of(body: Mapping[str, Any]) -> Any:
+    """Return the tools of a request's `toolConfig`, with their marks; None without one."""
+    config = body.get("toolConfig")
+    return with_marks(config.get("tools")) if isinstance(config, Mapping) else None
+
+
 def is_tool_change(block: Mapping[str, Any]) -> bool:
     """Return whether a block adds or removes a tool, which only a message may do."""
     return "toolAddition" in block or "toolRemoval" in block
