@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from rehydrate.context.threads import Threads
 from rehydrate.formats.anthropic import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.host_thread import HostThread
-from rehydrate.integrations.proxy import Proxy, Shortener
+from rehydrate.integrations.proxy import Proxy, Shortener, kept
 from rehydrate.integrations.proxy.body import in_blocks, read_body
 from tests.integrations import harbour
 from tests.provider import Call, Exchange, ScriptedReply, StrictProvider
@@ -575,6 +576,19 @@ def test_a_restart_keeps_the_prefix_where_plans_are_stored(tmp_path: Path) -> No
         assert harbour.breaks(lists[begun - 1 : begun + 1]) == 0
     assert provider.refusals == []
     assert b"Bearer" not in place.read_bytes()
+
+
+def test_a_store_forgets_old_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = chat_body(900)
+    with Threads.open(tmp_path / "threads.db") as threads:
+
+        def prefix() -> str:
+            shortener = Shortener(budget_tokens=BUDGET, threads=threads)
+            return shortener.shorten("openai_chat", body, key="k").prefix
+
+        assert [prefix(), prefix()] == ["compacted", "new"]
+        monkeypatch.setattr(kept, "KEPT", timedelta(days=-1))
+        assert prefix() == "compacted"
 
 
 def test_a_store_that_fails_is_logged_and_the_request_is_compacted(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 LOGGER = "rehydrate.proxy"
 MAX_PLANS = 1_024
 MAX_EXCHANGES = 16_384
+KEPT = timedelta(days=30)
+"""In a store. A conversation that goes on after that is compacted anew, once."""
+_MAX_DELETED = 100
+"""At once: a request waits for it."""
 _ANSWER = "answer "
 """Before the name of a stored `Exchange`."""
 
@@ -137,14 +142,22 @@ class Kept:
             names = self._stored.use(scope)
         if names is None:
             try:
-                listed = self._threads.list(namespace=_namespace(scope))
+                names = self._kept_names(self._threads, _namespace(scope))
             except Exception as error:
                 self.on_failure(safe_error_text(error, "threads"))
                 return set()
-            names = {each.name for each in listed}
             with self._lock:
                 self._stored.put(scope, names)
         return names
+
+    def _kept_names(self, threads: Threads, namespace: str) -> set[str]:
+        """Return what a store has of a scope, and delete some of what is too old."""
+        listed = threads.list(namespace=namespace)
+        oldest = datetime.now(UTC) - KEPT
+        old = [each.name for each in listed if each.changed < oldest][:_MAX_DELETED]
+        for name in old:
+            threads.purge(name, namespace=namespace)
+        return {each.name for each in listed}.difference(old)
 
     def _load(self, scope: str, digest: bytes) -> Plan | None:
         stored = self._value(scope, digest.hex())
