@@ -55,7 +55,7 @@ PLANTED: dict[str, tuple[list[Any], list[int]]] = {
     "unknown_role": ([USER, {**SAID, "role": "critic"}], [1]),
     "empty_content": ([USER, {"role": "assistant", "content": []}], [1]),
     "empty_text": ([message({"text": " \n"}), SAID], [0]),
-    "text_content": ([{"role": "user", "content": "hi"}], [0]),
+    "text_content": ([{"role": "user", "content": "hi"}, SAID, message("hi")], [0, 2]),
     "roles_not_alternating": ([USER, USER, SAID, SAID, USER], [1, 3]),
     "null_result_content": ([USER, use("a"), result("a", content=())], []),
     "unanswered_tool_call": ([USER, use("a", "b"), result("a")], []),
@@ -76,8 +76,12 @@ PLANTED: dict[str, tuple[list[Any], list[int]]] = {
     "misplaced_block": ([message(*use("a")["content"]), message(PDF, role="assistant")], [0, 1]),
     "misplaced_system": ([USER, SAID, message({"text": "Be."}, role="system")], [2]),
     "unknown_block": (
-        [message({"text": "a", "id": 1}), message({"type": "text"}, role="assistant")],
-        [0, 1],
+        [
+            message({"text": "a", "id": 1}),
+            message({"type": "text"}, role="assistant"),
+            message({"from_the_future": {}}),
+        ],
+        [0, 1, 2],
     ),
     "invalid_id": ([USER, use("x" * 65), result("x" * 65)], [1, 2]),
     "empty_error_result": ([USER, use("a"), result("a", content=(), status="error")], [2]),
@@ -250,6 +254,28 @@ def test_a_tool_a_system_block_and_a_message_are_marked() -> None:
     thinking = message({"text": "a"}, THOUGHT, role="assistant")
     assert bedrock.mark(thinking)["content"] == [{"text": "a"}, POINT, THOUGHT]
     assert bedrock.mark(message(THOUGHT, role="assistant")) is None
+
+
+def test_a_string_for_a_block_is_sent_as_a_text_and_marked() -> None:
+    seen = result("a", content=["seen", {"text": "there"}])
+    entries = (message("Look."), use("a"), seen, SAID, message("And", {"text": "then?"}))
+    compiled = compile(PromptIR(history=History(entries, "bedrock")), "bedrock", minimum_prefix=1)
+    assert refusal(compiled.request) is None
+    assert compiled.messages[-1]["content"] == [{"text": "And"}, {"text": "then?"}, POINT]
+
+
+@pytest.mark.parametrize("provider", ["bedrock", "anthropic"])
+@pytest.mark.parametrize("format", ["bedrock", "openai_chat"])
+def test_a_blank_text_of_the_systems_is_not_sent(format: str, provider: Any) -> None:
+    blank = [{"text" if format == "bedrock" else "content": text} for text in ("", " ", "Be.")]
+    entries = (
+        [{"role": "system", "content": blank}]
+        if format == "bedrock"
+        else [{"role": "system", **each} for each in blank]
+    )
+    history = History((*entries, {"role": "user", "content": "hi"}), format)
+    (block,) = compile(PromptIR(history=history), provider).request["system"]
+    assert block["text"] == "Be."
 
 
 def test_the_callers_own_cache_points_count_and_change_no_digest() -> None:

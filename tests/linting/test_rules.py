@@ -232,6 +232,21 @@ def test_a_fifth_mark_is_an_error():
         )
 
 
+def test_the_tools_and_cache_points_of_a_converse_request_are_read():
+    point = {"cachePoint": {"type": "default"}}
+    spec = {"name": "f", "description": prose(1_500, 8), "inputSchema": {"json": {}}}
+    talk = [{"role": "user", "content": [{"text": prose(1_500, 9)}]}]
+    body = {"system": [{"text": "Be brief."}], "toolConfig": {"tools": [{"toolSpec": spec}]}}
+    weighed = lint({**body, "messages": talk}, rules=["heavy_tools", "breakpoints"])
+    assert {each.rule for each in weighed} == {"heavy_tools", "breakpoints"}
+    for marked_body in (
+        {**body, "messages": [{"role": "user", "content": [*talk[0]["content"], point]}]},
+        {**body, "messages": talk, "system": [*body["system"], point]},
+        {**body, "messages": talk, "toolConfig": {"tools": [{"toolSpec": spec}, point]}},
+    ):
+        assert lint(marked_body, rules=["breakpoints"]) == []
+
+
 def test_a_mark_under_the_minimum_and_a_request_without_marks_are_named():
     talk = [{"role": "user", "content": prose(1_500, 8)}]
     early = {"model": "claude-opus-4-5", "system": [marked("Be brief.")], "messages": talk}

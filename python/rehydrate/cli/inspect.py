@@ -27,7 +27,7 @@ from rehydrate.cli.options import (
 )
 from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, show, write
 from rehydrate.errors import BudgetExceededError
-from rehydrate.formats import detect_format
+from rehydrate.formats import bedrock, detect_format
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 _LEFT_ALONE = ("query", "memory", "namespace", "knowledge", "soft", "hard", "provider", "model")
+_OF_A_BODY = frozenset({"system", "instructions", "tools", "model", "toolConfig", "modelId"})
 FOUND = 1
 SHOWN_PLACES = 5
 PLACE_CELLS = 16
@@ -188,7 +189,8 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
     from rehydrate.prompt.hydration import hydrate
     from rehydrate.prompt.request import ContextRequest
 
-    system, tools = body.get("system", body.get("instructions")), body.get("tools")
+    system = body.get("system", body.get("instructions"))
+    tools = body.get("tools", bedrock.tools_of(body))
     if isinstance(system, list):  # blocks
         texts = [block.get("text") for block in system if isinstance(block, dict)]
         system = "\n\n".join(text for text in texts if isinstance(text, str))
@@ -297,7 +299,7 @@ def _source(name: str, text: str) -> _Source:
     if target := _prompt_in(text) or _requests(text):
         return _Source(name, target)
     document = document_of(name, text)
-    if {"system", "instructions", "tools", "model"} & {*document.around}:
+    if not _OF_A_BODY.isdisjoint(document.around):
         return _Source(name, json.loads(text), document)
     return _Source(name, document.entries, document)
 

@@ -215,7 +215,7 @@ further one |
     | cache_control_on_empty_text | A, B | a cache_control on an empty text block |
     | cache_control_on_thinking | A, B | a cache_control on a thinking block, a cachePoint after \
 reasoning (B) |
-    | text_content | B | content is a string, not a list of blocks |
+    | text_content | B | content, or a block of it, is a string |
     | roles_not_alternating | B | two messages of the user's, or of the assistant's, in a row |
     | unknown_block | B | a block with a type, with several keys, or with none that Converse has |
     | invalid_id | B | the id of a call or a result has other characters, or more than 64 |

@@ -124,6 +124,9 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
         if isinstance(content, str):
             what = "content is a string, it must be a list of blocks"
             found.append(Violation(index, "text_content", what))
+        elif any(isinstance(block, str) for block in content or ()):
+            what = "a block of the content is a string, it must have the key text"
+            found.append(Violation(index, "text_content", what))
         blocks = _blocks(content)
         found += [each for block in blocks for each in _block_rules(index, block, role)]
         found += _document_rules(index, blocks, documents)
@@ -168,7 +171,7 @@ def _key(block: Mapping[str, Any]) -> str:
 def _block_rules(index: int, block: Mapping[str, Any], role: str) -> Iterator[Violation]:
     key = _key(block)
     value = block.get(key)
-    if len(block) != 1 or type_of(block) or key == "json":
+    if len(block) != 1 or type_of(block) or (key in ("", "json") and "cachePoint" not in block):
         # botocore refuses a union with no member, or several, before anything is sent.
         what = f"a block has the keys {sorted(map(str, block))[:5]}, it must have one of Converse's"
         yield Violation(index, "unknown_block", what)
@@ -359,7 +362,7 @@ def own(entry: Any) -> Any:
     content = entry.get("content")
     blocks = _blocks(content)
     sent = [_with_bytes(block) for block in blocks]
-    is_same = not isinstance(content, str) and all(map(is_, sent, blocks))
+    is_same = not isinstance(content, str) and all(map(is_, sent, content or ()))
     if len(entry) == 2 and is_same:
         return entry
     return {"role": entry.get("role"), "content": content if is_same else sent}
@@ -371,9 +374,9 @@ def _with_bytes(block: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         return block
     if key == "toolResult":
-        inner = _blocks(value.get("content"))
-        sent = [_with_bytes(each) for each in inner]
-        is_same = all(map(is_, sent, inner))
+        content = value.get("content")
+        sent = [_with_bytes(each) for each in _blocks(content)]
+        is_same = not isinstance(content, str) and all(map(is_, sent, content or ()))
         return block if is_same else {key: {**value, "content": sent}}
     source = value.get("source") if key in _MEDIA or key == "document" else None
     data = source.get("bytes") if isinstance(source, Mapping) else None
@@ -388,6 +391,30 @@ def _with_bytes(block: Mapping[str, Any]) -> Mapping[str, Any]:
 def system_blocks(message: Mapping[str, Any]) -> list[Any]:
     """Return what a system message says as blocks of the `system` field."""
     return [block for block in _blocks(message.get("content")) if not is_tool_change(block)]
+
+
+def with_marks(blocks: Any) -> Any:
+    """Return a list of tools or blocks with each cache point as a mark on what is before it.
+
+    >>> with_marks([{"text": "Be brief."}, {"cachePoint": {"type": "default"}}])
+    [{'text': 'Be brief.', 'cache_control': {'type': 'default'}}]
+    """
+    if not isinstance(blocks, (list, tuple)):
+        return blocks
+    made: list[Any] = []
+    for block in blocks:
+        point = block.get("cachePoint") if isinstance(block, Mapping) else None
+        if point is None:
+            made.append(block)
+        elif made and isinstance(made[-1], Mapping):
+            made[-1] = {**made[-1], "cache_control": point}
+    return made
+
+
+def tools_of(body: Mapping[str, Any]) -> Any:
+    """Return the tools of a request's `toolConfig`, with their marks; None without one."""
+    config = body.get("toolConfig")
+    return with_marks(config.get("tools")) if isinstance(config, Mapping) else None
 
 
 def is_tool_change(block: Mapping[str, Any]) -> bool:
@@ -499,7 +526,7 @@ def mark(message: Any) -> Any | None:
     """
     if "role" not in message:
         return message if "cachePoint" in message else [message, CACHE_POINT]
-    content = message["content"]
+    content = _blocks(message["content"])
     for at in range(len(content), 0, -1):
         block = content[at - 1]
         if "cachePoint" in block:

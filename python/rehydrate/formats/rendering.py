@@ -100,6 +100,7 @@ def render_history(
             system = [
                 RenderedMessage(renderer.system(each.text), each.sources)
                 for each in messages[:leading]
+                if each.text.strip()  # no provider takes a blank one
             ]
             return Rendered(system, renderer.write(messages[leading:]), lost)
         return Rendered([], renderer.write(messages), lost)
@@ -116,6 +117,7 @@ def _system_apart(sent: Sequence[RenderedMessage]) -> Rendered:
         RenderedMessage(block, each.sources)
         for each in sent[:leading]
         for block in bedrock.system_blocks(each.message)
+        if str(block.get("text", "-")).strip()  # Converse takes no blank one
     ]
     messages = []
     for each in in_place(sent[leading:], _bedrocks_role_calls):

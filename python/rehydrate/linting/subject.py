@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate._check import check_type
 from rehydrate.entry_id import EntryId
+from rehydrate.formats import bedrock
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import SYSTEM_APART, Conversation, Message, PieceKind, normal_role
@@ -155,8 +156,9 @@ class Subject:
         is_body = isinstance(target, Mapping)
         if is_body:
             system = system or target.get("system") or target.get("instructions")
-            tools = tools or target.get("tools") or ()
-            model = model or str(target.get("model") or "")
+            system = bedrock.with_marks(system)
+            tools = tools or target.get("tools") or bedrock.tools_of(target) or ()
+            model = model or str(target.get("model") or target.get("modelId") or "")
             target = _listed(target)
         definitions = counted(tools)
         conversation = formats.parse(target, format)
@@ -387,7 +389,7 @@ def _segments(
 def _marks(value: Any, depth: int = 0) -> int:
     """Return the number of cache marks on it and on its blocks."""
     if isinstance(value, Mapping):
-        own = int(value.get("cache_control") is not None)
+        own = int(any(value.get(key) is not None for key in ("cache_control", "cachePoint")))
         inside = value.get("content", value.get("message")) if depth < 3 else None
         return own + _marks(inside, depth + 1)
     if isinstance(value, (list, tuple)):
