@@ -130,6 +130,17 @@ def as_json(value: Any, **layout: Any) -> str:
     return text if is_utf8(text) else json.dumps(value, **layout)
 
 
+def as_base64(value: object) -> str:
+    """Return bytes as JSON has them, as botocore writes a picture; for `default` of `json.dumps`.
+
+    >>> as_base64(b"PNG")
+    'UE5H'
+    """
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode("ascii")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
 def failure_text(error: BaseException, name: str) -> str:
     """Return the text for the model on an unexpected exception: its type.
 

@@ -6,6 +6,7 @@ import copy
 import json
 import re
 import threading
+from base64 import b64encode
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
@@ -273,7 +274,7 @@ def test_what_is_dropped_comes_back_exactly(case: Case, granularity: str):
 def as_stored(entry: Any) -> Any:
     """A message as JSON tells it; LangChain's as their type and their dump."""
     if isinstance(entry, dict):
-        return entry
+        return json.loads(json.dumps(entry, default=lambda data: b64encode(data).decode()))
     return {"type": entry.type, "data": entry.model_dump(mode="json")}
 
 

@@ -110,8 +110,10 @@ def a_valid_conversation_stays_valid(case: Case, compaction: rehydrate.Compactio
 @given(cases())
 def test_a_valid_conversation_stays_valid_when_its_format_is_detected(case: Case):
     compaction = case.compact(format="auto")
-    assert compaction.stats.format == rehydrate.detect_format(case.entries)
-    assert validate(compaction.messages, case.format) == []
+    found = compaction.stats.format
+    assert found == rehydrate.detect_format(case.entries)
+    # Texts alone are plain, where a system message may be anywhere.
+    assert validate(compaction.messages, found if found == "plain" else case.format) == []
 
 
 @settings(max_examples=2 * settings().max_examples)

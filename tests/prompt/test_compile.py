@@ -60,7 +60,7 @@ def test_static_parts_come_first_and_dynamic_ones_before_the_last_user_turn():
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_without_a_history_the_observation_is_what_the_user_says(provider):
     prompt = compile(PromptIR(ContextRequest("Which port?"), (system_section(),)), provider)
-    said: Any = [{"text": "Which port?"}] if provider == "bedrock" else "Which port?"
+    said = [{"text": "Which port?"}] if provider == "bedrock" else "Which port?"
     assert prompt.messages[-1] == {"role": "user", "content": said}
     assert [segment.id for segment in prompt.segments] == ["system", "history[0]"]
 

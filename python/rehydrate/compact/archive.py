@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._text import safe_error_text
+from rehydrate import _text
+from rehydrate._text import as_base64, safe_error_text
 from rehydrate.compact.report import lazy_property
 from rehydrate.compact.result import NovelMemories
 from rehydrate.compact.signals import COVERED, text_without_thinking, valid_unicode
@@ -322,10 +323,7 @@ def message_json(entry: Any) -> str:
 
 def as_json(value: Any) -> str:
     """Return compact JSON that UTF-8 can hold: a lone surrogate stays an escape."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if valid_unicode(text) is not text:
-        text = json.dumps(value, separators=(",", ":"))
-    return text
+    return _text.as_json(value, allow_nan=False, separators=(",", ":"), default=as_base64)
 
 
 def _timestamp(entry: Any) -> datetime | None:

@@ -69,6 +69,7 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
     kept = _rebuild(source, choice, writer, arguments)
     problems = (
         *problems_of(source.conversation.unknown),
+        *([_NO_OUTLINE] if arguments.outline and not source.plan.size else ()),
         *signals.problems,
         *choice.problems,
         *(writer.problems if writer else ()),
@@ -91,6 +92,9 @@ def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Co
 def _origins(parted: Parted | None, indices: Iterable[int]) -> Iterable[int]:
     """Return the indices of messages in the caller's list."""
     return indices if parted is None else [parted.origins[index] for index in indices]
+
+
+_NO_OUTLINE = "outline: Converse's roles alternate, and it would be a second message of the user's"
 
 
 class _Source(NamedTuple):
@@ -127,7 +131,8 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
         parted = Parted.of(read, entries, pinned)
         if parted:
             read, entries, pinned = parted.read(), parted.entries, parted.places(pinned)
-    plan, read = OutlinePlan.of(arguments.outline, read, arguments.target_of, counter)
+    outline = False if read.format == "bedrock" else arguments.outline
+    plan, read = OutlinePlan.of(outline, read, arguments.target_of, counter)
     stripped = apply_thinking_policy(arguments.thinking, read, entries, counter)
     conversation = for_provider(stripped.conversation, arguments.provider, arguments.model)
     binding = PrefixBinding.of(

@@ -10,7 +10,6 @@ import dataclasses
 import json
 import types
 import typing
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -178,8 +177,8 @@ def _plain_scalar(value: Any, path: str) -> str | int | float:
         return _name(value)
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, (bytes, bytearray)):  # as botocore writes them (`formats.bedrock`)
-        return b64encode(value).decode()
+    if isinstance(value, (bytes, bytearray)) and path.startswith("history.entries"):
+        return _text.as_base64(value)  # a picture of Converse's
     for kind in (str, int, float):
         if isinstance(value, kind):  # a subclass of it, as some of numpy's numbers are
             return kind(value)

@@ -260,6 +260,10 @@ class Proxy:
                 if response.status_code != HTTPStatus.OK:
                     await answer.fail(response)
                     return
+                kind = response.headers.get("content-type", "")
+                if asking.is_streamed and not kind.startswith("text/event-stream"):
+                    await answer.pass_on(response)
+                    return
                 reply.begin()
                 if asking.is_streamed:
                     await answer.start(response, is_changed=True)

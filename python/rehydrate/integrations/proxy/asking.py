@@ -95,6 +95,10 @@ def with_exchanges(items: Sequence[Item], known: Callable[[int], Sequence[Exchan
     return found
 
 
+MAX_ANSWERS = 8
+"""To the questions of one answer."""
+
+
 class Asking:
     """One request whose model may ask back: what is sent, and what answers."""
 
@@ -153,6 +157,9 @@ class Asking:
         return False
 
     def _answer(self, call: ToolCall) -> Any:
+        if self.answered >= MAX_ANSWERS:
+            limit = f"{call.name}: {MAX_ANSWERS} calls in one turn are the limit"
+            return call.result(f"{limit}; answer with what you have", is_error=True)
         try:
             return self._reader().answer_to(call).result
         except Exception as error:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LOGGER = "rehydrate.proxy"
 MAX_PLANS = 1_024
-MAX_EXCHANGES = 16_384
+MAX_EXCHANGES = 1_024
 MAX_ANSWERS = 8
 """To the same messages: a client may ask again, and several may ask at once."""
 KEPT = timedelta(days=30)

@@ -394,10 +394,10 @@ def error_event(raw: bytes, wire: Provider | None) -> bytes:
 
 def _without_ours(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
-    for item in items:
+    for before, item in zip([{}, *items], items, strict=False):
         if not is_ours(item):
             kept.append(item)
-        elif kept and kept[-1].get("type") == "reasoning":
+        elif before.get("type") == "reasoning":
             kept.pop()
     return kept
 

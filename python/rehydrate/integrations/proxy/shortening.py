@@ -62,7 +62,7 @@ MAX_SEEN = 16_384
 """Of the ends of requests: a conversation has one for each."""
 MAX_SHOWN = 32
 """Compactions that the page can show: each holds what it was made of."""
-MAX_READERS = 32
+MAX_READERS = 8
 """Each holds its messages."""
 MAX_FACTS = 131_072
 _RESERVED = ("system", "instructions", "tools")
