@@ -393,7 +393,7 @@ def test_secrets_are_labelled_in_what_comes_back_and_it_is_still_json():
     assert len(item.redactions) == item.text.count("[redacted:") == 2
 
 
-@pytest.mark.parametrize("odd", [{1, 2}, object(), float("nan"), b"bytes"])
+@pytest.mark.parametrize("odd", [{1, 2}, object(), float("nan")])
 def test_a_message_that_json_cannot_say_is_dropped_all_the_same_and_that_is_said(odd: Any):
     memory = fresh()
     messages = [

@@ -285,7 +285,19 @@ def test_with_a_memory_names_stand_behind_the_handle_of_their_message(tmp_path):
         assert f"handle_{one.name.removeprefix('src/part_').removesuffix('.py')}(" in answer
 
 
-@pytest.mark.parametrize("name", sorted(BY_FORMAT))
+def test_an_outline_that_would_be_a_second_message_of_the_users_is_not_written() -> None:
+    entries = [
+        {"role": role, "content": [{"text": f"{number} src/file_of_rows.py HAT017 " * 20}]}
+        for number, role in enumerate(["user", "assistant"] * 4 + ["user"])
+    ]
+    kept = compact_context(entries, target_ratio=0.5, outline=120)
+    assert kept.stats.format == "bedrock"
+    assert kept.outline is None
+    assert validate(kept.messages, "bedrock") == []
+    assert ["outline: Converse" in problem for problem in kept.stats.degraded] == [True]
+
+
+@pytest.mark.parametrize("name", sorted(BY_FORMAT.keys() - {"bedrock"}))
 def test_the_outline_is_a_message_of_its_format(name):
     text = "Look at src/file_of_rows.py and HAT017 in the report of the harbour. " * 20
     entries: list[Any] = [
