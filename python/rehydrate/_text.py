@@ -274,7 +274,7 @@ def _plain_scalar(value: Any) -> Any:  # noqa: PLR0911
         try:
             return value.decode()
         except UnicodeDecodeError:
-            return base64.b64encode(value).decode("ascii")
+            return as_base64(value)
     for kind in (str, bool, int, float):
         if isinstance(value, kind):
             return kind(value)

@@ -11,13 +11,14 @@ models are Claudes), and those of Converse alone. `request` joins messages of on
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from operator import is_
 from typing import Any
 
+from rehydrate._text import as_base64
 from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     HINT,
@@ -294,7 +295,7 @@ def _source(key: str, value: Mapping[str, Any], for_rules: bool) -> dict[str, An
     if not isinstance(data, (bytes, bytearray, str)) or for_rules:
         return {}  # in S3, where other providers have no access
     media_type = _MEDIA_TYPES.get(str(kind)) or f"{key}/{kind}"
-    data = data if isinstance(data, str) else b64encode(data).decode()
+    data = data if isinstance(data, str) else as_base64(data)
     return {"type": "base64", "media_type": media_type, "data": data}
 
 

@@ -254,9 +254,9 @@ class Proxy:
                     await answer.pass_on(response)
 
     async def _go_on(self, exchange: ClientRequest, asking: Asking, answer: Answer) -> None:
-        reply = asking.reply()
+        reply, content = asking.reply(), exchange.outcome.body
         for _ in range(MAX_REPLIES):
-            async with self._reply(exchange, asking.request(), is_read=True) as response:
+            async with self._reply(exchange, content, is_read=True) as response:
                 if response.status_code != HTTPStatus.OK:
                     await answer.fail(response)
                     return
@@ -274,7 +274,8 @@ class Proxy:
                     reply.finish()
                 else:
                     reply.take(json.loads(await response.aread()))
-            if not await hand_over(lambda: asking.goes_on(reply), self._pool):
+            content = await hand_over(lambda: asking.next_request(reply), self._pool)
+            if content is None:
                 break
         else:
             raise UntouchedError(f"the model asked back {MAX_REPLIES} times")

@@ -12,6 +12,7 @@ message is in truth, and `with_exchanges` puts it back in later requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from rehydrate._text import safe_error_text
@@ -23,12 +24,13 @@ from rehydrate.integrations.proxy.replies import REPLIES, Reply
 from rehydrate.messages import Provider
 
 
-def tool_texts(wire: Provider) -> list[str]:
+@cache
+def tool_texts(wire: Provider) -> tuple[str, ...]:
     """Return the tools as a request lists them."""
-    return [
+    return tuple(
         written(tool_definition(wire, each.name, each.description, each.schema))
         for each in (REQUEST, FETCH)
-    ]
+    )
 
 
 class Exchange(NamedTuple):
@@ -115,7 +117,6 @@ class Asking:
         self._wire = wire
         self._body = body
         self._texts = [*texts]
-        self._tools = tool_texts(wire)
         self._reader = reader
         self._keep = keep
         self._entries: list[Any] = []
@@ -128,33 +129,29 @@ class Asking:
         """Whether the client wants a stream of events."""
         return bool(self._body.fields.get("stream"))
 
-    def request(self) -> bytes:
-        """Return the body of the next request."""
-        texts = [*self._texts, *map(written, self._entries)]
-        return self._body.with_items(texts, self._tools)
-
     def reply(self) -> Reply:
         """Return what joins the replies to this request."""
         return REPLIES[self._wire]()
 
-    def goes_on(self, reply: Reply) -> bool:
-        """Answer our calls in the last reply, and return whether the provider is to go on.
+    def next_request(self, reply: Reply) -> bytes | None:
+        """Answer our calls in the last reply, and return the body of the request that follows.
 
-        It is not where there are none, or where the client has calls to answer too.
+        None follows where there are no such calls, or where the client has calls to answer too.
         """
         if not reply.calls:
             if self._entries and reply.is_whole:
                 self._keep(Exchange(reply.shown, (*self._entries, *reply.entries)))
-            return False
+            return None
         results = [self._answer(call) for call in reply.calls]
         self.answered += len(results)
         if not reply.has_others:
             self._entries += [*reply.entries, *result_entries(results)]
-            return True
+            texts = [*self._texts, *map(written, self._entries)]
+            return self._body.with_items(texts, tool_texts(self._wire))
         is_block = self._wire == "anthropic"
         entries = (*self._entries, *reply.entries, *(() if is_block else results))
         self._keep(Exchange(reply.shown, entries, tuple(results) if is_block else ()))
-        return False
+        return None
 
     def _answer(self, call: ToolCall) -> Any:
         if self.answered >= MAX_ANSWERS:

@@ -190,7 +190,7 @@ class Shortener:
         after = self._tokens(wire, pieces, facts) + reserved
         prefix, ir = "", None
         budget = budget_of(model, self._budget_tokens)
-        asks_back = self._asks_back and not _has_our_tools(body)
+        asks_back = self._asks_back and _may_offer(body)
         offered = self._tokens_of(tool_texts(wire)) if asks_back else 0
         if not is_counting and upper_bound(after + offered, wire) > budget.soft_tokens:
             self.kept.look_again(scope)  # another process may have made a plan
@@ -210,7 +210,8 @@ class Shortener:
         sent, asking = None, None
         if plan.count:
             texts = [body.items[p].text if isinstance(p, int) else p.text for p in pieces]
-            if asks_back and (body.fields.get("n") or 1) == 1:
+            sent = body.with_items(texts, tool_texts(wire) if asks_back else ())
+            if asks_back and not is_counting:  # no model answers a count
                 asking = Asking(
                     wire,
                     body,
@@ -218,9 +219,6 @@ class Shortener:
                     lambda: self._reader(scope, plan, wire, body.items, facts, budget),
                     lambda exchange: self.kept.keep_exchange(scope, own_chain[-1], exchange, wire),
                 )
-            sent = asking.request() if asking else body.with_items(texts)
-        if is_counting:
-            asking = None  # no model answers
         return Outcome(sent, before, after, prefix, model, conversation, asking=asking)
 
     def _reader(
@@ -394,11 +392,12 @@ def _read(raw: bytes, key: str) -> Body:
         raise UntouchedError("the body is no JSON object that can be read") from None
 
 
-def _has_our_tools(body: Body) -> bool:
-    """Whether the client has tools of these names itself."""
+def _may_offer(body: Body) -> bool:
+    """Whether there is to be one answer, and the client has no tools of our names itself."""
     tools = body.fields.get("tools")
     listed = tools if isinstance(tools, list) else []
-    return any(has_our_name(each) for each in listed if isinstance(each, dict))
+    is_taken = any(has_our_name(each) for each in listed if isinstance(each, dict))
+    return not is_taken and (body.fields.get("n") or 1) == 1
 
 
 def _chain(facts: Sequence[Facts]) -> list[bytes]:
