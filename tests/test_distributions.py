@@ -133,7 +133,7 @@ def test_the_core_alone_helps_diagnoses_and_imports_nothing_of_the_others():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "without rehydrate[hosts]" in done.stdout
     helped = without_others("from rehydrate import cli; cli.main(['--help'])")
-    assert helped.stdout.count("not installed: pip install") == 8
+    assert helped.stdout.count("not installed: pip install") == 9
 
 
 def test_a_front_of_the_core_alone_lists_what_is_here_and_says_what_brings_the_rest():

@@ -23,6 +23,7 @@ HOMES = {
     "rehydrate.cli.batch": "lab",
     "rehydrate.cli.eval": "lab",
     "rehydrate.cli.inspect": "lab",
+    "rehydrate.cli.model": "lab",
     "rehydrate.memory.postgres": "postgres",
 }
 """The extra of `rehydrate` that brings a module."""
