@@ -84,9 +84,9 @@ class _Parser(argparse.ArgumentParser):
     """Reports a mistake in one line, with what may be meant; argparse would print the whole usage
     before it."""
 
-    def parse_known_args(self, *arguments: Any) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what this command does not know here, where its own options are known."""
-        options, rest = super().parse_known_args(*arguments)
+        options, rest = super().parse_known_args(args, namespace)
         if rest:
             near = _nearest(rest[0].partition("=")[0], self._option_string_actions)
             self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
