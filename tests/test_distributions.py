@@ -139,12 +139,14 @@ def test_the_core_alone_helps_diagnoses_and_imports_nothing_of_the_others():
 def test_a_front_of_the_core_alone_lists_what_is_here_and_says_what_brings_the_rest():
     done = without_others(
         "from rehydrate import *; import rehydrate.agent as agent\n"
-        "assert {'lint', 'Telemetry'}.isdisjoint([*rehydrate.__all__, *agent.__all__])\n"
-        "for use in (lambda: rehydrate.lint, lambda: agent.Telemetry):\n"
+        "gone = {'lint', 'Telemetry', 'AnthropicModel', 'mcp_tools'}\n"
+        "assert gone.isdisjoint([*rehydrate.__all__, *agent.__all__])\n"
+        "made = lambda: agent.model_of('openai:x')\n"
+        "for use in (lambda: rehydrate.lint, lambda: agent.Telemetry, made):\n"
         "    try: use()\n"
         "    except rehydrate.errors.MissingPackageError as missing: print(missing.name)"
     )
-    assert done.stdout.split() == ["rehydrate[lab]", "rehydrate[hosts]"], done.stderr
+    assert done.stdout.split() == ["rehydrate[lab]", *2 * ["rehydrate[hosts]"]], done.stderr
 
 
 def test_every_module_has_a_home_and_every_command_is_a_module():

@@ -10,11 +10,8 @@ from tools.distributions import CORE, homes
 
 OF_LAB = tuple(f"rehydrate.integrations.{name}" for name in ("ray_data", "spark", "proxy"))
 """Run the lab's batches and make its pages; their extras bring the lab."""
-OFFERED = (
-    ("rehydrate", "rehydrate.linting"),
-    ("rehydrate.agent", "rehydrate.agent.telemetry"),
-)
-"""Names that a front of the core loads when they are used; for type checkers it imports them."""
+FRONTS = ("rehydrate", "rehydrate.agent", "rehydrate.agent.interpreter")
+"""Import names of other distributions for type checkers alone; they load when they are used."""
 
 
 class DistributionArrows(Contract):
@@ -30,7 +27,7 @@ class DistributionArrows(Contract):
             for module in sorted(graph.modules & home.keys())
             for one in sorted(graph.find_modules_directly_imported_by(module) & home.keys())
             if home[one] not in (CORE, home[module])
-            and (module, one) not in OFFERED
+            and module not in FRONTS
             and not (home[one] == "rehydrate_lab" and module.startswith(OF_LAB))
         ]
         return ContractCheck(kept=not wrong, metadata={"wrong": wrong})

@@ -46,7 +46,7 @@ REFUSED = """
 from rehydrate.errors import MissingPackageError
 for module, extra in (
     *(("testing", "lab"), ("linting", "lab")),
-    *(("integrations.litellm", "hosts"), ("rpc", "hosts"), ("agent.telemetry", "hosts")),
+    *(("integrations.litellm", "hosts"), ("rpc", "hosts"), ("agent.anthropic", "hosts")),
 ):
     try:
         __import__(f"rehydrate.{module}")
@@ -68,8 +68,9 @@ model = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
 print(Interpreter(model).run(Context(), "Which berth is free?").answer)
 """
 
-NO_TELEMETRY = """
-from rehydrate.agent import Telemetry
+AGENT = """
+from rehydrate.agent import Telemetry, model_of
+print(model_of("openai:gpt-5.4"))
 from rehydrate.errors import MissingPackageError
 try:
     Telemetry()
@@ -158,7 +159,7 @@ def core(env: Environment) -> None:
 def hosts(env: Environment) -> None:
     """Use JSON-RPC and the hooks, which need no host's own package."""
     env.command("rpc", given=RPC, says="compact_context")
-    env.script(NO_TELEMETRY)
+    env.script(AGENT)
     env.command("claude", "status", code=1, says="hooks: none")
     env.command("claude", "install", "--yes")
     env.command("claude", "status", says="a hook works: yes")
