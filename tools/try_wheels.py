@@ -70,14 +70,15 @@ print(Interpreter(model).run(Context(), "Which berth is free?").answer)
 
 AGENT = """
 from rehydrate.agent import Telemetry, model_of
-print(model_of("openai:gpt-5.4"))
 from rehydrate.errors import MissingPackageError
-try:
-    Telemetry()
-except MissingPackageError as missing:
-    assert missing.name == "rehydrate[telemetry]", missing
-else:
-    raise AssertionError("OpenTelemetry is not installed")
+uses = {"openai": lambda: model_of("openai:gpt-5.4"), "telemetry": Telemetry}
+for extra, use in uses.items():
+    try:
+        use()
+    except MissingPackageError as missing:
+        assert missing.name == f"rehydrate[{extra}]", missing
+    else:
+        raise AssertionError(f"{extra} is not installed")
 """
 
 NO_SERVER = """
