@@ -139,8 +139,8 @@ def test_the_core_alone_helps_diagnoses_and_imports_nothing_of_the_others():
 def test_a_front_of_the_core_alone_lists_what_is_here_and_says_what_brings_the_rest():
     done = without_others(
         "from rehydrate import *; import rehydrate.agent as agent\n"
-        "gone = {'lint', 'Telemetry', 'AnthropicModel', 'mcp_tools'}\n"
-        "assert gone.isdisjoint([*rehydrate.__all__, *agent.__all__])\n"
+        "gone = {'lint', 'simulate', 'Telemetry', 'AnthropicModel', 'mcp_tools'}\n"
+        "assert gone.isdisjoint([*rehydrate.__all__, *agent.__all__, *rehydrate.cost.__all__])\n"
         "made = lambda: agent.model_of('openai:x')\n"
         "for use in (lambda: rehydrate.lint, lambda: agent.Telemetry, made):\n"
         "    try: use()\n"

@@ -10,7 +10,7 @@ from tools.distributions import CORE, homes
 
 OF_LAB = tuple(f"rehydrate.integrations.{name}" for name in ("ray_data", "spark", "proxy"))
 """Run the lab's batches and make its pages; their extras bring the lab."""
-FRONTS = ("rehydrate", "rehydrate.agent", "rehydrate.agent.interpreter")
+FRONTS = ("rehydrate", "rehydrate.agent", "rehydrate.agent.interpreter", "rehydrate.cost")
 """Import names of other distributions for type checkers alone; they load when they are used."""
 
 

@@ -21,6 +21,7 @@ HOMES = {
     "rehydrate.agent.sdk_answers": "hosts",
     "rehydrate.agent.telemetry": "hosts",
     "rehydrate.batch": "lab",
+    "rehydrate.cost.simulation": "lab",
     "rehydrate.linting": "lab",
     "rehydrate.page": "lab",
     "rehydrate.retention": "lab",

@@ -40,7 +40,7 @@ from rehydrate.context.writers import (
     writer_of,
 )
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
-from rehydrate.cost.simulation import worth_compacting
+from rehydrate.cost.worth import worth_compacting
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
 from rehydrate.prompt.ir import PromptIR, ProviderSummary
