@@ -4,6 +4,7 @@
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
+    |   |-- OtherNamespaceError        a call on a bound memory that names another namespace
     |   |-- UnreadableIRError          a PromptIR that is not JSON, or JSON that is not a PromptIR
     |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is not a message
@@ -59,6 +60,7 @@ __all__ = [
     "NotAStoreError",
     "OriginalGoneError",
     "OriginalsFullError",
+    "OtherNamespaceError",
     "ProviderError",
     "ProviderUnavailableError",
     "PurgeIncompleteError",
@@ -157,6 +159,27 @@ class MissingNamespaceError(InvalidArgumentError):
     def __init__(self, operation: str) -> None:
         """Take the name of the operation."""
         super().__init__(operation)
+
+
+class OtherNamespaceError(InvalidArgumentError):
+    """A call on a memory that is bound to one namespace, for another one.
+
+    >>> print(OtherNamespaceError("search", "bob", "alice"))
+    search is for the namespace 'bob', and this memory is bound to 'alice'; leave namespace= out, \
+or call it on a memory without a namespace of its own
+    """
+
+    _message = (
+        "{self.args[0]} is for the namespace {self.namespace!r}, and this memory is bound to "
+        "{self.bound!r}; leave namespace= out, or call it on a memory without a namespace of its "
+        "own"
+    )
+
+    def __init__(self, operation: str, namespace: str, bound: str) -> None:
+        """Take the name of the operation, the namespace that was passed, and its own."""
+        super().__init__(operation, namespace, bound)
+        self.namespace = namespace
+        self.bound = bound
 
 
 class UnreadableIRError(InvalidArgumentError):
