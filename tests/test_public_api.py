@@ -248,6 +248,7 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.errors.UnknownHandleError: KeyError,
         rehydrate.errors.OriginalGoneError: rehydrate.errors.UnknownHandleError,
         rehydrate.errors.OriginalsFullError: ValueError,
+        rehydrate.errors.OtherNamespaceError: ValueError,
         rehydrate.errors.StoreError: RuntimeError,
         rehydrate.errors.StoreBusyError: rehydrate.errors.StoreError,
         rehydrate.errors.StoreClosedError: rehydrate.errors.StoreError,

@@ -4,6 +4,7 @@
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
+    |   |-- OtherNamespaceError        a call on a bound memory that names another namespace
     |   |-- UnreadableIRError          a PromptIR that is not JSON, or JSON that is not a PromptIR
     |   `-- UnreadableSessionError     FileError: a file that holds no session, or cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is not a message
@@ -60,6 +61,7 @@ __all__ = [
     "NotAStoreError",
     "OriginalGoneError",
     "OriginalsFullError",
+    "OtherNamespaceError",
     "ProviderError",
     "ProviderUnavailableError",
     "PurgeIncompleteError",
@@ -154,6 +156,27 @@ class MissingNamespaceError(InvalidArgumentError):
     _message = (
         '{self.args[0]} names no namespace; pass namespace=, or bind one: memory.within("alice")'
     )
+
+
+class OtherNamespaceError(InvalidArgumentError):
+    """A call on a memory that is bound to one namespace, for another one.
+
+    >>> print(OtherNamespaceError("search", "bob", "alice"))
+    search is for the namespace 'bob', and this memory is bound to 'alice'; leave namespace= out, \
+or call it on a memory without a namespace of its own
+    """
+
+    _message = (
+        "{self.args[0]} is for the namespace {self.namespace!r}, and this memory is bound to "
+        "{self.bound!r}; leave namespace= out, or call it on a memory without a namespace of its "
+        "own"
+    )
+
+    def __init__(self, operation: str, namespace: str, bound: str) -> None:
+        """Take the name of the operation, the namespace that was passed, and its own."""
+        super().__init__(operation, namespace, bound)
+        self.namespace = namespace
+        self.bound = bound
 
 
 class UnreadableIRError(InvalidArgumentError):

@@ -182,7 +182,7 @@ class Interpreter:
                 f"context is of type {type(context).__name__}; pass a rehydrate.Context"
             )
         provider = self._agent.model.provider
-        if (context.provider, context.format) != (provider, provider):
+        if not context.goes_to(provider):
             raise InvalidArgumentError(
                 f"the context's provider is {context.provider!r} and its format "
                 f"{context.format!r}, the model's provider is {provider!r}; make it with "

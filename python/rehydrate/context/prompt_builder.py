@@ -31,6 +31,7 @@ from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items, with_items
 
 if TYPE_CHECKING:
+    from rehydrate.messages import Provider
     from rehydrate.prompt.ir import CompiledPrompt, Pass
     from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
@@ -79,6 +80,10 @@ class PromptBuilder:
     def limit(self, budget: Budget) -> None:
         """Set the limits of the prompts to come."""
         self.request = replace(self.request, budget=budget)
+
+    def go_to(self, provider: Provider) -> None:
+        """Compile for this provider."""
+        self.target = replace(self.target, provider=provider)
 
     def name_model(self, name: str) -> None:
         """Say which model the prompts go to, where the context was made without one."""
