@@ -31,37 +31,49 @@ __all__ = [
     "chat_calls",
     "check_no_chat_calls",
     "check_pair",
+    "chunks",
     "clear_cache",
     "close_onnx",
+    "command_subjects",
     "count",
     "counts",
+    "decisions",
     "directives",
     "divide",
     "embed",
+    "exit_code",
     "fair_share",
+    "first_error",
     "first_telling",
     "handles",
+    "is_correction",
     "isa",
     "json_parts",
     "kind_of",
+    "labelled",
     "line_content",
     "line_is_seen",
     "line_is_users",
     "names",
     "open_onnx",
+    "pasted",
     "read_entries",
     "read_places",
     "read_transcript",
     "readable_texts",
     "secret_kinds",
     "secrets",
+    "sentences",
     "set_alone",
     "set_cache_limit",
     "snippets",
     "spoken_lines",
+    "summary_lines",
     "transcript_branch",
+    "whole_sentences",
 ]
 
+_Place = tuple[int, int]
 _Division = tuple[str, list[tuple[int, int, int, int, int]]]
 
 __version__: str
@@ -564,6 +576,17 @@ def divide(text: str) -> _Division | None: ...
 
 # Where each sentence by which a user lays something down begins and ends, in characters, its
 # strength (2 to 6), whether words in it do so by themselves, and the words of its subject.
+def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
+def command_subjects(command: str) -> list[tuple[str, str]]: ...
+def decisions(text: str) -> list[_Place]: ...
+def exit_code(text: str) -> int | None: ...
+def first_error(text: str) -> _Place | None: ...
+def is_correction(sentence: str) -> bool: ...
+def labelled(text: str) -> list[_Place]: ...
+def pasted(text: str) -> list[_Place]: ...
+def sentences(text: str) -> list[_Place]: ...
+def summary_lines(text: str) -> list[tuple[int, str, _Place, list[_Place]]] | None: ...
+def whole_sentences(text: str, start: int, end: int) -> _Place: ...
 def directives(text: str) -> list[tuple[int, int, int, bool, list[int]]]: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def first_telling(entries: Sequence[Any], start: int) -> int: ...

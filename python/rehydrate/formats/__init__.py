@@ -25,6 +25,7 @@ from rehydrate.formats import (
 from rehydrate.formats._foreign import as_dicts
 from rehydrate.formats._reading import (
     HINT,
+    NONE,
     PROOF,
     Path,
     Places,
@@ -36,7 +37,7 @@ from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
-from rehydrate.messages import PROVIDER_OF, Conversation, FormatName
+from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, FormatName, Provider
 
 __all__ = [
     "FORMATS",
@@ -110,14 +111,21 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     'plain'
     """
     entries = as_dicts(as_sequence(messages))
-    found = _detected(entries)
+    found, _ = _detected(entries)
     if found == plain.NAME:
         _foreign.check_roles(entries)
         plain.validate(entries)
     return cast("FormatName", found)
 
 
-def _detected(entries: Sequence[Any]) -> str:
+def provider_shown(entries: Sequence[Any], *, by_hints: bool) -> Provider | None:
+    """Return the provider that entries in its own format show; hints of one may count too."""
+    name, evidence = _detected(as_dicts(entries))
+    provider = next((one for one in PROVIDERS if one == name), None)
+    return provider if by_hints or evidence == PROOF else None
+
+
+def _detected(entries: Sequence[Any]) -> tuple[str, int]:
     hinted: str | None = None
     formats = list(FORMATS.items())
     position = first_telling(entries, 0)
@@ -125,16 +133,16 @@ def _detected(entries: Sequence[Any]) -> str:
         entry = entries[position]
         if not isinstance(entry, Mapping):
             if langchain.detect(entry) == PROOF:
-                return langchain.NAME
+                return langchain.NAME, PROOF
         else:
             for name, candidate in formats:
                 evidence = candidate.detect(entry)
                 if evidence == PROOF:
-                    return name
+                    return name, PROOF
                 if evidence == HINT and hinted is None:
                     hinted = name
         position = first_telling(entries, position + 1)
-    return hinted or plain.NAME
+    return (plain.NAME, NONE) if hinted is None else (hinted, HINT)
 
 
 def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noqa: A002
@@ -328,7 +336,7 @@ def _request_as_dicts(messages: Any) -> Any:
 
 def _format(entries: Sequence[Any], name: str) -> Format:
     if name == "auto":
-        name = _detected(entries)
+        name, _ = _detected(entries)
     try:
         return FORMATS[name]
     # TypeError: the name passed is not hashable

@@ -9,6 +9,7 @@ mod fork;
 mod home;
 mod interned;
 mod item_index;
+mod notes;
 mod onnx;
 mod outline;
 mod prepared;
@@ -38,6 +39,11 @@ mod _native {
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
+    #[pymodule_export]
+    use super::notes::{
+        chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted, sentences,
+        summary_lines, whole_sentences,
+    };
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
