@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from json import JSONEncoder
+from operator import is_
 from reprlib import Repr
 from typing import Any
 
@@ -73,6 +74,11 @@ def json_object(value: object) -> dict[str, Any] | None:
 
 
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+
+def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two lists have the very same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
 def compact_json(value: object) -> str:
