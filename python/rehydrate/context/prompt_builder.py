@@ -158,7 +158,7 @@ class PromptBuilder:
             history=history,
             late_bound=late_bound,
             counter=base.counter,
-            meta=_carried(found.meta),
+            meta=_carried(found.meta, base.meta),
         )
         return Draft(ir.replace(meta=replace(ir.meta, before_tokens=ir.tokens)), missing)
 
@@ -231,10 +231,15 @@ class PromptBuilder:
         return Draft(ir if texts is ir.history else ir.replace(history=texts), missing)
 
 
-def _carried(meta: Meta) -> Meta:
-    """Return what is still true of how the last prompt of a turn was made."""
+def _carried(meta: Meta, last: Meta) -> Meta:
+    """Return what is still true of how the last prompt of a turn was made, with the last record of
+    each entry that a prompt left out or cut."""
     degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
-    return replace(meta, trace=(), degraded=degraded, outcome=Outcome.FITS)
+    dropped = meta.dropped
+    if meta is not last:  # a new turn's
+        entries = {one.section: one for one in last.dropped if one.of_entry}
+        dropped = (*entries.values(), *dropped)
+    return replace(meta, dropped=dropped, trace=(), degraded=degraded, outcome=Outcome.FITS)
 
 
 def own_passes() -> tuple[Pass, ...]:
