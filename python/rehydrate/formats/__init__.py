@@ -1,7 +1,7 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
 A format is a module with a `NAME` and pure functions, registered in `FORMATS`. Class `Format` says
-what each function does: `detect`, `parse`, `validate`, `places`, `replace`, `inputs`, `signed`,
+what each function does: `detect`, `parse`, `places`, `replace`, `inputs`, `signed`,
 `without_thinking`.
 """
 
@@ -30,6 +30,7 @@ from rehydrate.formats._reading import (
     Path,
     Places,
     as_sequence,
+    broken_rules,
     first_telling,
     type_of,
 )
@@ -64,9 +65,6 @@ class Format(Protocol):
 
     def parse(self, entries: Sequence[Any], /) -> Conversation:
         """Read the list into a `Conversation`, grouped into units."""
-
-    def validate(self, entries: Sequence[Any], /) -> list[Violation]:
-        """Return every provider rule that the list breaks, ordered by index."""
 
     def places(self, entry: Any, index: int, /) -> Places:
         """Return the path of each text that `parse` reads; None where it must not change."""
@@ -114,7 +112,7 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     found, _ = _detected(entries)
     if found == plain.NAME:
         _foreign.check_roles(entries)
-        plain.validate(entries)
+        broken_rules(found, entries)  # raises for calls that no format can pair
     return cast("FormatName", found)
 
 
@@ -263,11 +261,15 @@ as it was sent, or after a gap in the thinking |
         messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)
     entries = as_dicts(as_sequence(messages if sent is None else entries_of(messages)))
     module = _format(entries, format)
-    found = module.validate(entries)
+    found = _broken_rules(entries, module.NAME)
     if sent is None or not thinking_model(model, module.NAME, entries).refuses_changed_prefix:
         return found
     as_sequence(entries_of(sent))
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
+
+
+def _broken_rules(entries: Sequence[Any], name: str) -> list[Violation]:
+    return langchain.validate(entries) if name == langchain.NAME else broken_rules(name, entries)
 
 
 def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
@@ -324,7 +326,7 @@ converted for its provider, or add it in the provider's own shape
     entries = as_dicts(entries)
     own = _format(entries, format)
     detectors = {name: module.detect for name, module in FORMATS.items()}
-    _foreign.check_own(entries, own.NAME, detectors, own.validate)
+    _foreign.check_own(entries, own.NAME, detectors, _broken_rules)
 
 
 def _request_as_dicts(messages: Any) -> Any:
