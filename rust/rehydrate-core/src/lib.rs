@@ -15,6 +15,7 @@
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
+//! times          one time, as people write it
 //! caps, redact   tool results shown in part, secrets in texts
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
@@ -37,6 +38,7 @@ pub mod scoring;
 pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
+pub mod times;
 pub mod tokens;
 
 #[cfg(test)]
