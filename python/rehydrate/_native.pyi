@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, final
+from typing import Any, Literal, final
 
 from rehydrate.errors import Violation
 from rehydrate.messages import Message, Unit
@@ -21,6 +21,7 @@ __all__ = [
     "SeenLines",
     "Selection",
     "Store",
+    "Subjects",
     "__version__",
     "after_fork",
     "as_content",
@@ -64,6 +65,7 @@ __all__ = [
     "pasted",
     "read_entries",
     "read_places",
+    "read_time",
     "readable_texts",
     "response_item",
     "secret_kinds",
@@ -315,6 +317,13 @@ _ThreadRow = tuple[str, int, int, int, int]
 _Record = tuple[int, float, str]
 _Threads = list[_ThreadRow]
 _Records = list[_Record]
+
+@final
+class Subjects:
+    def __new__(cls) -> Subjects: ...
+    def __contains__(self, text: int, /) -> bool: ...
+    def add(self, number: int, text: str) -> None: ...
+    def nearest(self, subject: Sequence[int], hold: dict[int, None]) -> int | None: ...
 
 @final
 class Store:
@@ -588,6 +597,13 @@ def first_error(text: str) -> _Place | None: ...
 def is_correction(sentence: str) -> bool: ...
 def labelled(text: str) -> list[_Place]: ...
 def pasted(text: str) -> list[_Place]: ...
+def read_time(
+    text: str, now: int
+) -> (
+    tuple[Literal["clock", "moments"], int, int]
+    | tuple[Literal["since", "around"], int, str]
+    | tuple[str, str]
+): ...
 def sentences(text: str) -> list[_Place]: ...
 def summary_lines(text: str) -> list[tuple[int, str, _Place, list[_Place]]] | None: ...
 def whole_sentences(text: str, start: int, end: int) -> _Place: ...

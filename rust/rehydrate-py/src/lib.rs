@@ -17,6 +17,7 @@ mod reading;
 mod redact;
 mod seen_lines;
 mod store;
+mod times;
 mod tokens;
 
 use pyo3::prelude::*;
@@ -41,8 +42,8 @@ mod _native {
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
     use super::notes::{
-        chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted, sentences,
-        summary_lines, whole_sentences,
+        Subjects, chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted,
+        sentences, summary_lines, whole_sentences,
     };
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
@@ -62,6 +63,8 @@ mod _native {
     use super::seen_lines::SeenLines;
     #[pymodule_export]
     use super::store::Store;
+    #[pymodule_export]
+    use super::times::read_time;
     #[pymodule_export]
     use super::tokens::{cached_bytes, clear_cache, count, counts, set_cache_limit};
 
