@@ -1,8 +1,7 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
 A format is a module with a `NAME` and pure functions, registered in `FORMATS`. Class `Format` says
-what each function does: `detect`, `parse`, `places`, `replace`, `inputs`, `signed`,
-`without_thinking`.
+what each function does: `parse`, `places`, `replace`, `inputs`, `signed`, `without_thinking`.
 """
 
 from __future__ import annotations
@@ -22,18 +21,17 @@ from rehydrate.formats import (
     openai_responses,
     plain,
 )
-from rehydrate.formats._foreign import as_dicts
 from rehydrate.formats._reading import (
-    HINT,
-    PROOF,
     Path,
     Places,
+    as_dicts,
     as_sequence,
     broken_rules,
-    first_telling,
+    entries_of,
+    format_of,
+    stale_thinking,
     type_of,
 )
-from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
@@ -59,9 +57,6 @@ class Format(Protocol):
 
     NAME: str
 
-    def detect(self, entry: Mapping[str, Any], /) -> int:
-        """Return NONE, HINT or PROOF: how strongly this entry shows its list's format."""
-
     def parse(self, entries: Sequence[Any], /) -> Conversation:
         """Read the list into a `Conversation`, grouped into units."""
 
@@ -81,8 +76,6 @@ class Format(Protocol):
         """Return each entry without thinking: itself, a copy, or None where nothing is left."""
 
 
-# In the order of detection: a gateway's message with both `tool_calls` and thinking blocks is
-# paired by its `tool_calls`, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
     module.NAME: module
     for module in (
@@ -108,31 +101,11 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     'plain'
     """
     entries = as_dicts(as_sequence(messages))
-    found = _detected(entries)
+    found = format_of(entries)
     if found == plain.NAME:
         _foreign.check_roles(entries)
         broken_rules(found, entries)  # raises for calls that no format can pair
     return cast("FormatName", found)
-
-
-def _detected(entries: Sequence[Any]) -> str:
-    hinted: str | None = None
-    formats = list(FORMATS.items())
-    position = first_telling(entries, 0)
-    while position < len(entries):
-        entry = entries[position]
-        if not isinstance(entry, Mapping):
-            if langchain.detect(entry) == PROOF:
-                return langchain.NAME
-        else:
-            for name, candidate in formats:
-                evidence = candidate.detect(entry)
-                if evidence == PROOF:
-                    return name
-                if evidence == HINT and hinted is None:
-                    hinted = name
-        position = first_telling(entries, position + 1)
-    return hinted or plain.NAME
 
 
 def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noqa: A002
@@ -253,15 +226,11 @@ as it was sent, or after a gap in the thinking |
         messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)
     entries = as_dicts(as_sequence(messages if sent is None else entries_of(messages)))
     module = _format(entries, format)
-    found = _broken_rules(entries, module.NAME)
+    found = broken_rules(module.NAME, entries)
     if sent is None or not thinking_model(model, module.NAME, entries).refuses_changed_prefix:
         return found
     as_sequence(entries_of(sent))
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
-
-
-def _broken_rules(entries: Sequence[Any], name: str) -> list[Violation]:
-    return langchain.validate(entries) if name == langchain.NAME else broken_rules(name, entries)
 
 
 def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
@@ -317,8 +286,7 @@ converted for its provider, or add it in the provider's own shape
     """
     entries = as_dicts(entries)
     own = _format(entries, format)
-    detectors = {name: module.detect for name, module in FORMATS.items()}
-    _foreign.check_own(entries, own.NAME, detectors, _broken_rules)
+    _foreign.check_own(entries, own.NAME)
 
 
 def _request_as_dicts(messages: Any) -> Any:
@@ -330,7 +298,7 @@ def _request_as_dicts(messages: Any) -> Any:
 
 def _format(entries: Sequence[Any], name: str) -> Format:
     if name == "auto":
-        name = _detected(entries)
+        name = format_of(entries)
     try:
         return FORMATS[name]
     # TypeError: the name passed is not hashable
