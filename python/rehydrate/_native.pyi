@@ -22,15 +22,15 @@ __all__ = [
     "Selection",
     "Store",
     "Subjects",
-    "__version__",
     "after_fork",
     "as_content",
+    "as_dict",
+    "as_dicts",
     "before_exit",
     "before_fork",
     "broken_rules",
     "cached_bytes",
     "cap_text",
-    "chat_calls",
     "chunks",
     "clear_cache",
     "close_onnx",
@@ -39,29 +39,39 @@ __all__ = [
     "codex_lines",
     "codex_turns_taken_back",
     "command_subjects",
+    "content_without_thinking",
     "count",
     "counts",
     "decisions",
     "directives",
     "divide",
     "embed",
+    "entries_of",
+    "entries_without_thinking",
     "exit_code",
     "fair_share",
     "first_error",
     "first_telling",
+    "format_of",
     "handles",
+    "input_texts",
     "is_by_server",
     "is_correction",
+    "is_signed",
     "isa",
     "json_parts",
     "kind_of",
     "labelled",
+    "langchain_calls",
+    "langchain_inputs",
+    "langchain_role",
     "line_content",
     "line_is_seen",
     "line_is_users",
     "merged_lines",
     "names",
     "open_onnx",
+    "other_format",
     "pasted",
     "read_entries",
     "read_places",
@@ -74,9 +84,11 @@ __all__ = [
     "set_alone",
     "set_cache_limit",
     "snippets",
+    "stale_thinking",
     "summary_lines",
     "transcript_branch",
     "whole_sentences",
+    "with_texts",
 ]
 
 _Place = tuple[int, int]
@@ -619,6 +631,26 @@ def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int
 
 # An item's type, its role, the id of its call, and of the call that it answers.
 def response_item(raw: object, index: int) -> tuple[str, str, str | None, str | None]: ...
+def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
+def content_without_thinking(content: Any, kinds: Sequence[str]) -> Any: ...
+def is_signed(value: object) -> bool: ...
+def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
+def with_texts(value: Any, texts: dict[str, str]) -> Any: ...
+def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
+def as_dict(value_of: Any, index: int) -> Any: ...
+def format_of(entries: Sequence[Any]) -> tuple[str, bool]: ...
+def other_format(raw: object, name: str) -> str | None: ...
+def entries_of(messages: Any) -> Any: ...
+def stale_thinking(after: Any, sent: Any) -> list[Violation]: ...
+
+# Each call: its id, its tool's name, its input, and whether a server answers it.
+def langchain_calls(entry: Any) -> list[tuple[str | None, Any, Any, bool]]: ...
+
+# Each input: the call's id, the tool's name, the input, its paths, and whether it is free text.
+def langchain_inputs(
+    entry: Any,
+) -> list[tuple[str, Any, Any, tuple[_Path, ...], bool] | None]: ...
+def langchain_role(entry: Any) -> str: ...
 def is_by_server(output: Mapping[str, Any]) -> bool: ...
 
 # A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
@@ -634,7 +666,6 @@ def line_is_seen(entry: Mapping[str, Any]) -> bool: ...
 def line_content(entry: Mapping[str, Any]) -> Any: ...
 def line_is_users(entry: Mapping[str, Any]) -> bool: ...
 def as_content(entry: Mapping[str, Any], index: int) -> Any: ...
-def chat_calls(entry: Mapping[str, Any], index: int) -> list[str | None]: ...
 def readable_texts(value: object) -> list[str]: ...
 
 _Path = tuple[str | int, ...]
@@ -643,16 +674,9 @@ _Path = tuple[str | int, ...]
 class Draft:
     def __new__(cls, index: int = 0) -> Draft: ...
     def add(self, text: object, kind: int, path: _Path | None = None) -> None: ...
-    def add_input(self, name: object, input: object) -> None: ...  # noqa: A002
-    def add_readable(self, value: object, kind: int) -> None: ...
     def add_content(
         self, content: object, kind: int, path: _Path, part: str = "content"
     ) -> None: ...
-    def add_block(
-        self, block: Mapping[str, Any], kind: int, path: _Path, part: str = ""
-    ) -> None: ...
-    def add_unknown(self, block: Mapping[str, Any], kind: int) -> None: ...
-    def add_state(self) -> None: ...
     def add_medium(self) -> None: ...
     @property
     def places(self) -> list[_Path | None]: ...

@@ -53,9 +53,11 @@ mod _native {
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::{
-        Conversation, EntryDraft, as_content, broken_rules, chat_calls, codex_kept, codex_line, codex_lines,
-        codex_turns_taken_back, first_telling, is_by_server, line_content, line_is_seen, line_is_users, merged_lines,
-        read_entries, read_places, readable_texts, response_item, transcript_branch,
+        Conversation, EntryDraft, as_content, as_dict, as_dicts, broken_rules, codex_kept, codex_line, codex_lines,
+        codex_turns_taken_back, content_without_thinking, entries_of, entries_without_thinking, first_telling,
+        format_of, input_texts, is_by_server, is_signed, langchain_calls, langchain_inputs, langchain_role,
+        line_content, line_is_seen, line_is_users, merged_lines, other_format, read_entries, read_places,
+        readable_texts, response_item, stale_thinking, transcript_branch, with_texts,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
