@@ -177,6 +177,9 @@ class Recalled(NamedTuple):
 INDEX_BYTES = 1024**3
 """Maximum bytes of indexes kept in RAM by this process; a million short items take half of it."""
 
+VectorIndex = Literal["auto", "lists", "usearch"]
+"""How the nearest vectors are found: inverted lists, a graph of usearch, or whichever is quicker."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
