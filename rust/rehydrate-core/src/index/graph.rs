@@ -66,7 +66,7 @@ fn empty(dim: usize) -> Option<Index> {
 fn measure(index: &mut Index, dim: usize) {
     index.change_metric::<i8>(Box::new(move |a, b| {
         // SAFETY: each is a row of this index or the query, whose length it has checked: `dim` bytes.
-        let (a, b) = unsafe { (std::slice::from_raw_parts(a, dim), std::slice::from_raw_parts(b, dim)) };
+        let (a, b) = unsafe { (std::slice::from_raw_parts(a.cast(), dim), std::slice::from_raw_parts(b.cast(), dim)) };
         1.0 - byte_cosine(a, b)
     }));
 }
