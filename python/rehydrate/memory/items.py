@@ -178,7 +178,7 @@ INDEX_BYTES = 1024**3
 """Maximum bytes of indexes kept in RAM by this process; a million short items take half of it."""
 
 VectorIndex = Literal["auto", "lists", "usearch"]
-"""How the nearest vectors are found: inverted lists, a graph of usearch, or whichever is quicker."""
+"""How the nearest vectors are found: by inverted lists, by a graph, or by the quicker of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,7 +279,7 @@ def open_store(
     if is_server(where):
         if vectors != "auto":
             raise InvalidArgumentError(
-                f"vectors is {vectors!r}, but a server chooses its own index (pgvector); leave it out"
+                f"vectors is {vectors!r}, but a server has an index of its own; leave it out"
             )
         # Of a distribution of its own, so it is named and not imported.
         opened: SharedStore = import_module("rehydrate.memory.postgres.store").PostgresStore(

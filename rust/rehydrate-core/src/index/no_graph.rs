@@ -19,7 +19,14 @@ pub(super) fn fits(bytes: &[u8], _: usize, _: impl Fn(u64) -> bool) -> bool {
 
 impl Graph {
     #[expect(clippy::unused_self, reason = "as the other's")]
-    pub fn walk(&self, _: &Bytes, _: Range<usize>, _: &[i8], _: usize, _: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
+    pub fn walk(
+        &self,
+        _: &Bytes,
+        _: Range<usize>,
+        _: &[i8],
+        _: usize,
+        _: impl Fn(usize) -> bool,
+    ) -> Option<Vec<usize>> {
         None
     }
 }

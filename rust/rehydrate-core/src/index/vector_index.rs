@@ -1,7 +1,8 @@
 //! Which index of vectors is used: inverted lists, a graph, or for each segment the one that is quicker at its size.
 
-/// Rows below which lists find as many in less time, and are made in a hundredth of it.
-const GRAPH_WINS_FROM: usize = 1 << 16;
+/// From so many rows on one question takes less than half the time that lists take. A graph costs as much to make as all the rest
+/// of a segment, and is made again when segments become one: smaller ones get none.
+const GRAPH_WINS_FROM: usize = 1 << 17;
 /// Below this many rows all are looked at.
 const GRAPH_AT_ALL_FROM: usize = 4_096;
 

@@ -352,8 +352,8 @@ fn append(
     }
     loop {
         // What was just built is whole.
-        let segment =
-            Segment::open(Arc::new(rows.build(ranges, VectorIndex::Lists))).map_err(|damaged| Error::Model(damaged.to_string()))?;
+        let segment = Segment::open(Arc::new(rows.build(ranges, VectorIndex::Lists)))
+            .map_err(|damaged| Error::Model(damaged.to_string()))?;
         ranges.push(IndexedRange { low: start, high: rows.high, segment: Arc::new(segment), row: None });
         if rows.high >= high {
             return Ok(());
