@@ -355,6 +355,7 @@ class Store:
         max_bytes: int | None = None,
         max_age_ms: int | None = None,
         index_bytes: int = ...,
+        vectors: str = "auto",
     ) -> Store: ...
     @property
     def path(self) -> str: ...
