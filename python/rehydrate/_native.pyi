@@ -22,6 +22,7 @@ __all__ = [
     "Selection",
     "Store",
     "Subjects",
+    "__version__",
     "after_fork",
     "as_content",
     "as_dict",
