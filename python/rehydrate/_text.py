@@ -243,15 +243,6 @@ def error_text(error: BaseException) -> str:
     return as_unicode(f"{name}: {message}" if message else name)
 
 
-def error_line(error: BaseException) -> str:
-    """Return an error's type and message in one line of at most 300 characters.
-
-    >>> error_line(ValueError("no such berth:\\n  41"))
-    'ValueError: no such berth: 41'
-    """
-    return " ".join(error_text(error).split())[:300]
-
-
 def _json(value: Any) -> str:
     try:
         return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))

@@ -9,10 +9,9 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
-from rehydrate._text import error_line
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
-from rehydrate.retention.judging import Judgement
+from rehydrate.retention.judging import Judgement, error_line
 from rehydrate.retention.losses import Loss, find_losses
 from rehydrate.retention.measure import (
     Compact,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from rehydrate._text import error_line
+from rehydrate._text import error_text
 from rehydrate.prompt.compiler import compile as compile_prompt
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.request import Budget, ContextRequest
@@ -250,3 +250,12 @@ async def _gather(
 def _as_text(messages: Sequence[Message]) -> str:
     """Return a conversation in any format as plain text, which any provider accepts."""
     return "\n\n".join(f"[{role_of(message)}] {text_of(message)}" for message in messages)
+
+
+def error_line(error: BaseException) -> str:
+    """Return an error's type and message in one line of at most 300 characters.
+
+    >>> error_line(ValueError("no such berth:\\n  41"))
+    'ValueError: no such berth: 41'
+    """
+    return " ".join(error_text(error).split())[:300]
