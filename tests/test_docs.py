@@ -72,7 +72,7 @@ def test_every_option_of_warm_up_is_in_its_table():
 
 def test_figures_are_those_of_the_code():
     hydrate, server = page("hydrate"), page("server")
-    assert f"{TIMEOUT * 1e3:g} ms from the call" in hydrate
+    assert f"{TIMEOUT:g} s from the call" in hydrate
     assert f"{MAX_ABANDONED} late calls" in hydrate
     assert all(f"`{suffix}`" in hydrate for suffix in FOLDER_SUFFIXES)
     assert f"at most {INLINE_MS:g} ms by estimate" in server

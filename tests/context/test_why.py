@@ -1,8 +1,9 @@
 """`Context.why`: whether the last prompt shows something, and the figures of the decision."""
 
+import anyio
 import pytest
 
-from rehydrate import Budget, Context
+from rehydrate import Budget, Context, compact_context
 from rehydrate.context import BackgroundCompaction, Threads
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import Provenance, Section
@@ -101,6 +102,29 @@ def test_a_section_and_a_source_are_answered_too():
     context.prompt("Which berth?")
     assert (context.why("berths").shown, context.why("rules").shown) == ("whole", "whole")
     assert context.why("weather")[1:3] == ("not", "failed: OSError")
+
+
+def test_a_notebook_shows_the_tables_with_everything_escaped():
+    script = "<script>alert(1)</script>"
+    talk = [{"role": "user", "content": f"{script} {number}"} for number in range(9)]
+    context = Context(function("berths", lambda request: Section(script, "4", Provenance("own"))))
+    ir = context.prompt(script).ir
+    kept = compact_context(talk, target_ratio=0.3)
+    for shown, named in ((kept, "&lt;Compaction 81 -&gt; "), (ir, "&lt;script&gt;")):
+        html = shown._repr_html_()
+        assert named in html
+        assert "<" not in html.removeprefix("<pre>").removesuffix("</pre>")
+
+
+async def _opened(path):
+    async with await Threads.aopen(path, namespace="a") as threads:
+        return threads.path, await threads.alist()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_store_of_threads_opens_off_the_loop(tmp_path, backend):
+    path = str(tmp_path / "t.db")
+    assert anyio.run(_opened, path, backend=backend) == (path, [])
 
 
 @pytest.mark.parametrize("what", ["nothing", 7, -7, {"role": "user", "content": "No."}, None])

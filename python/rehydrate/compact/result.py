@@ -285,6 +285,12 @@ class Compaction(Generic[M]):
         """
         return self._reasons.explanation
 
+    def _repr_html_(self) -> str:
+        """Return the figures and the table of `explain`, as a notebook shows them."""
+        from html import escape
+
+        return f"<pre>{escape(repr(self))}\n{escape(str(self.explain()))}</pre>"
+
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"messages": [...], "stats": {...}}``, the wire shape of the tool."""
         return {"messages": list(as_dicts(self.messages)), "stats": self.stats._asdict()}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 
 from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
-from rehydrate._concurrency.async_wrappers import Closing, stored
+from rehydrate._concurrency.async_wrappers import Closing, hand_over, stored
+from rehydrate._concurrency.workers import STORING
 from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.context.records import (
     Kind,
@@ -116,6 +118,21 @@ class Threads(Closing):
             checked_namespace(namespace)
         store = open_store(where, limits=MemoryLimits(), read_only=read_only)
         return cls(store, namespace=namespace, durability=durability)
+
+    @classmethod
+    async def aopen(
+        cls,
+        path: str | PathLike[str],
+        *,
+        namespace: str | None = None,
+        durability: Durability = "entry",
+        read_only: bool = False,
+    ) -> Self:
+        """`open` for asyncio and trio, with the same arguments, result and errors."""
+        work = partial(
+            cls.open, path, namespace=namespace, durability=durability, read_only=read_only
+        )
+        return await hand_over(work, STORING)
 
     @property
     def native(self) -> ThreadStore:

@@ -62,6 +62,12 @@ class PromptIR(PromptContent):
         """
         return explain.explain(self)
 
+    def _repr_html_(self) -> str:
+        """Return the table of `explain`, as a notebook shows it."""
+        from html import escape
+
+        return f"<pre>{escape(str(self.explain()))}</pre>"
+
     def diff(self, other: PromptIR) -> IRDiff:
         """Return the changes from this one to the other.
 
