@@ -35,7 +35,10 @@ def test_an_ir_does_not_differ_from_itself_or_its_copy(ir: PromptIR):
     assert not ir.diff(ir)
     assert str(ir.diff(ir)).endswith("nothing changed")
     if ir.history.format != "langchain":
-        assert not ir.diff(PromptIR.from_dict(ir.to_dict()))
+        copy = PromptIR.from_dict(ir.to_dict())
+        # Bytes of Converse become base64 in JSON, once.
+        original = copy if ir.history.format == "bedrock" else ir
+        assert not original.diff(PromptIR.from_dict(copy.to_dict()))
 
 
 @given(lawful_irs(), lawful_irs())
