@@ -33,16 +33,18 @@ pub use anthropic::check_no_chat_calls;
 use blocks::Body;
 pub use branch::transcript_branch;
 pub use chat::{chat_answer, chat_calls};
-use columns::Columns;
+pub use columns::{Columns, is_space};
 pub use conversation::Conversation;
-pub use draft::Row;
-use draft::{Draft, Speaker};
+use draft::Speaker;
+pub use draft::{Draft, Row};
 pub use entry::EntryDraft;
 use facts::Notes;
-use fields::{Fields, python};
+use fields::python;
+pub use fields::{Fields, is_list, listed};
 pub use pairs::{as_content, check_pair};
 pub use readable::readable_texts;
 use rehydrate_core::conversation::Role;
+pub use strings::{Id, Source};
 pub use transcript::{line_content, line_is_seen, line_is_users, read_transcript, spoken_lines};
 
 /// Reads one entry into an empty body.

@@ -2,7 +2,7 @@
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyString;
-use rehydrate_core::redact;
+use rehydrate_core::redact::{self, Secret};
 
 use crate::caps::CodePoints;
 use crate::errors::detached;
@@ -19,15 +19,24 @@ pub fn secret_kinds() -> Vec<&'static str> {
 /// Where each secret begins and ends, in characters, and its kind's place among all; without the kinds that are `off`.
 #[pyfunction]
 pub fn secrets(py: Python<'_>, text: Bound<'_, PyString>, off: Vec<usize>) -> PyResult<Vec<(usize, usize, usize)>> {
-    let find = |text: &str| redact::secrets(text, &off).iter().map(|it| (it.start, it.end, it.kind)).collect();
-    match PyBackedStr::try_from(text.clone()) {
-        Ok(text) if text.len() <= SHORT_BYTES => Ok(find(&text)),
-        Ok(text) => detached(py, || Ok(find(&text))),
-        Err(_) => {
-            // Half of a surrogate pair: as a character that belongs to nothing.
-            let points: CodePoints = text.extract()?;
-            let replaced: String = points.0.iter().map(|&point| char::from_u32(point).unwrap_or('\u{FFFF}')).collect();
-            detached(py, || Ok(find(&replaced)))
-        }
+    let found = match PyBackedStr::try_from(text.clone()) {
+        Ok(text) => found(py, &text, &off)?,
+        Err(_) => found(py, &without_halves(&text)?, &off)?,
+    };
+    Ok(found.iter().map(|it| (it.start, it.end, it.kind)).collect())
+}
+
+/// The secrets of a text, without the kinds that are `off`.
+pub fn found(py: Python<'_>, text: &str, off: &[usize]) -> PyResult<Vec<Secret>> {
+    if text.len() <= SHORT_BYTES {
+        Ok(redact::secrets(text, off))
+    } else {
+        detached(py, || Ok(redact::secrets(text, off)))
     }
+}
+
+/// The text with a character that belongs to nothing for each half of a surrogate pair.
+pub fn without_halves(text: &Bound<'_, PyString>) -> PyResult<String> {
+    let points: CodePoints = text.extract()?;
+    Ok(points.0.iter().map(|&point| char::from_u32(point).unwrap_or('\u{FFFF}')).collect())
 }
