@@ -14,7 +14,7 @@ What must stay together is never parted; `rust/rehydrate-py/src/parting.rs` says
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine
 from rehydrate.compact.report import Report
@@ -40,7 +40,7 @@ def rounding(
     return sum(tokens[:part_count]) - sum(tokens[part_count:])
 
 
-def parted_of(compaction: Compaction) -> Parted | None:
+def parted_of(compaction: Compaction[Any]) -> Parted | None:
     """Return how the calls of a compaction's messages were parted; None if they were not."""
     reasons = compaction._reasons
     return reasons.parted if isinstance(reasons, Report) else None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from rehydrate._check import check_choice, check_known, check_share, check_type, check_whole
-from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, OtherNamespaceError
 
 Tier = Literal["hot", "warm", "cold"]
 """hot: in every turn. warm: loaded by name. cold: found only by search."""
@@ -375,12 +375,16 @@ def checked_namespace(namespace: object) -> str:
 
 
 def resolve_namespace(operation: str, given: str | None, bound: str | None) -> str:
-    """Return the namespace of a call: the one passed, else the one the memory is bound to."""
-    if given is None:
-        if bound is None:
-            raise MissingNamespaceError(operation)
-        return bound
-    return checked_namespace(given)
+    """Return the namespace of a call: the one passed, else the one the memory is bound to.
+
+    Raises MissingNamespaceError where there is neither, OtherNamespaceError where they differ.
+    """
+    where = bound if given is None else checked_namespace(given)
+    if where is None:
+        raise MissingNamespaceError(operation)
+    if bound not in (None, where):
+        raise OtherNamespaceError(operation, where, bound)
+    return where
 
 
 def as_items(

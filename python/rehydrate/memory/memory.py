@@ -53,7 +53,8 @@ class Memory(Closing):
 
     ``Memory.open(path)`` opens the file or creates it. Every operation has a namespace (a tenant, a
     user, a project), from ``namespace=`` or from ``within``. It never sees items of another
-    namespace. Any number of threads and processes may use one file.
+    namespace, and one that is bound refuses calls for another (OtherNamespaceError). Any number of
+    threads and processes may use one file.
 
     Each operation has an async version that starts with an "a": ``aadd``, ``asearch``,
     ``arecall``...
@@ -136,16 +137,19 @@ class Memory(Closing):
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
     def within(self, namespace: str) -> Self:
-        """Return the same memory bound to a namespace; closing it does not close the store."""
+        """Return the same memory bound to a namespace, for calls on no other one; closing it does
+        not close the store."""
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
-        bound._namespace = checked_namespace(namespace)
+        bound._namespace = resolve_namespace(
+            "within", checked_namespace(namespace), self._namespace
+        )
         bound._owns_store = False
         return bound
 
     @property
     def namespace(self) -> str | None:
-        """The namespace of calls that pass none."""
+        """The namespace that it is bound to, the only one of its calls; None: each names one."""
         return self._namespace
 
     @property
@@ -395,7 +399,9 @@ class Memory(Closing):
         With an embedder of your own, items without a vector get one. Call `drop_vectors` first
         where the namespace holds vectors of another model.
         """
-        where = self._namespace if namespace is None else checked_namespace(namespace)
+        where = self._namespace
+        if namespace is not None:
+            where = resolve_namespace("rebuild", namespace, where)
         for name in self._store.namespaces() if where is None else [where]:
             self._embedding.add_vectors(self._store, name)
         return self._store.rebuild(namespace=where)

@@ -23,7 +23,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for CodePoints {
 }
 
 /// The Python string of these code points.
-fn string<'py>(py: Python<'py>, points: &[u32]) -> PyResult<Bound<'py, PyAny>> {
+pub fn string<'py>(py: Python<'py>, points: &[u32]) -> PyResult<Bound<'py, PyAny>> {
     if let Some(text) = points.iter().map(|&point| char::from_u32(point)).collect::<Option<String>>() {
         return Ok(PyString::new(py, &text).into_any());
     }

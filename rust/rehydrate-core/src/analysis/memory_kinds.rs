@@ -41,8 +41,7 @@ impl Patterns {
     fn get() -> &'static Self {
         static PATTERNS: OnceBox<Patterns> = OnceBox::new();
         PATTERNS.get_or_init(|| {
-            let kinds =
-                [("correction", CORRECTION), ("preference", PREFERENCE), ("habit", HABIT), (WISDOM, LESSON)];
+            let kinds = [("correction", CORRECTION), ("preference", PREFERENCE), ("habit", HABIT), (WISDOM, LESSON)];
             let kinds = kinds.map(|(kind, cues)| (kind, pattern(cues)));
             Box::new(Self { no: pattern(NO), problem: pattern(PROBLEM), kinds })
         })

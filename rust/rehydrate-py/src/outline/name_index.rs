@@ -10,10 +10,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::MakeName;
 use super::slot::as_float;
-use crate::convert::{Text, indices_in};
+use crate::convert::{Places, Text, indices_in};
 use crate::errors::detached;
 use crate::reading::{Conversation, Draft, Fields, Source};
-use crate::redact::{found, without_halves};
+use crate::redact::found;
 
 const RESULTS: &str = "in tool results";
 const ERRORS: &str = "errors";
@@ -221,7 +221,7 @@ impl NameIndex {
     fn clean_text(&mut self, text: &Bound<'_, PyString>) -> PyResult<Source> {
         let source = Source::of(text.clone())?;
         let secrets = match &source {
-            Source::Replaced(..) => found(text.py(), &without_halves(text)?, &[])?,
+            Source::Replaced(..) => found(text.py(), text.extract::<Places>()?.as_str(), &[])?,
             source => found(text.py(), source.as_str(), &[])?,
         };
         if secrets.is_empty() {
@@ -239,7 +239,7 @@ impl NameIndex {
         let read = || -> PyResult<_> {
             let value = py.import("json")?.getattr("loads")?.call1((&arguments,))?;
             let before = leaves(&value)?;
-            if found(py, &without_halves(&arguments)?, &[])?.is_empty() {
+            if found(py, arguments.extract::<Places>()?.as_str(), &[])?.is_empty() {
                 return Ok((before, None));
             }
             let redactor = py.import("rehydrate.memory.redaction")?.getattr("Redactor")?.call0()?;
