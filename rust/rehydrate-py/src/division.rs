@@ -19,6 +19,9 @@ pub struct Division {
 /// Where a block begins and ends in characters, how many of the measure it holds, and the numbers of its first and last.
 type Block = (usize, usize, usize, usize, usize);
 
+/// A run's text, what is shown of it, and whether it is kept.
+type ShownRun<'py> = (Bound<'py, PyString>, Bound<'py, PyString>, bool);
+
 #[pymethods]
 impl Division {
     /// The unit in which its blocks are counted: lines, elements, members or characters.
@@ -58,7 +61,7 @@ impl Division {
         text: Bound<'py, PyString>,
         kept: &Bound<'py, PyAny>,
         handle: Text,
-    ) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyString>, bool)>> {
+    ) -> PyResult<Vec<ShownRun<'py>>> {
         let (kept, source) = (self.flags(kept)?, self.read(&text)?);
         let row = |run: &Run| {
             let part = self.part(&text, &source, run)?;

@@ -72,8 +72,7 @@ fn is_question(sentence: &str) -> bool {
 /// Chinese or Japanese, and at the end of a line.
 fn sentences(text: &str) -> Vec<&str> {
     let (mut found, mut start, mut before) = (Vec::new(), 0, ' ');
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
+    for (at, c) in text.char_indices() {
         if at < start {
             before = c;
             continue;
