@@ -67,7 +67,7 @@ def test_every_call_names_a_namespace(opened: Any):
             call()
 
 
-def test_a_bound_memory_means_its_namespace_and_refuses_any_other(opened: Any):
+def test_a_memory_within_a_namespace_refuses_any_other_and_one_opened_with_it_does_not(opened: Any):
     memory = opened()
     alice = memory.within("alice")
     alice.add("hers", namespace="alice")
@@ -81,6 +81,7 @@ def test_a_bound_memory_means_its_namespace_and_refuses_any_other(opened: Any):
             refused()
         assert (caught.value.namespace, caught.value.bound) == ("bob", "alice")
     assert alice.within("alice").rebuild() == 1
+    opened(namespace="carol").within("dora").add("theirs")
     memory.add("his", namespace="bob")
     assert [item.text for item in alice.list()] == ["hers"]
     assert [item.text for item in memory.list(namespace="bob")] == ["his"]

@@ -177,6 +177,9 @@ class Recalled(NamedTuple):
 INDEX_BYTES = 1024**3
 """Maximum bytes of indexes kept in RAM by this process; a million short items take half of it."""
 
+VectorIndex = Literal["auto", "lists", "usearch"]
+"""How the nearest vectors are found: by inverted lists, by a graph, or by the quicker of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
@@ -374,15 +377,18 @@ def checked_namespace(namespace: object) -> str:
     return namespace
 
 
-def resolve_namespace(operation: str, given: str | None, bound: str | None) -> str:
+def resolve_namespace(
+    operation: str, given: str | None, bound: str | None, *, is_confined: bool = False
+) -> str:
     """Return the namespace of a call: the one passed, else the one the memory is bound to.
 
-    Raises MissingNamespaceError where there is neither, OtherNamespaceError where they differ.
+    Raises MissingNamespaceError where there is neither, and OtherNamespaceError where they differ
+    and the memory is confined to its own.
     """
     where = bound if given is None else checked_namespace(given)
     if where is None:
         raise MissingNamespaceError(operation)
-    if bound not in (None, where):
+    if is_confined and bound not in (None, where):
         raise OtherNamespaceError(operation, where, bound)
     return where
 

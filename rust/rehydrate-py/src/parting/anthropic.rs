@@ -3,9 +3,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use rehydrate_core::conversation::Role;
 
-use super::groups::{Group, Part, all_are, by_call, id_in, is_block, is_by, is_signed, own_calls, pairs, with_field};
+use super::groups::{Group, Part, all_are, by_call, id_in, is_block, is_by, own_calls, pairs, with_field};
 use crate::interned::interned;
-use crate::reading::{Columns, Fields, is_list};
+use crate::reading::{Columns, Fields, is_list, is_signed};
 
 /// The groups of messages whose calls may be parted.
 pub fn groups<'py>(entries: &[Bound<'py, PyAny>], of: &Columns) -> PyResult<Vec<Group<'py>>> {

@@ -3,9 +3,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use rehydrate_core::conversation::Role;
 
-use super::groups::{Group, Ids, Part, distinct, id_in, is_by, is_signed, pairs, with_field};
+use super::groups::{Group, Ids, Part, distinct, id_in, is_by, pairs, with_field};
 use crate::interned::interned;
-use crate::reading::{Columns, Fields, is_list, listed};
+use crate::reading::{Columns, Fields, is_list, is_signed, listed};
 
 /// The keys of a chat message that is parted; any other must be empty.
 const KEYS: [&str; 4] = ["role", "content", "name", "tool_calls"];

@@ -3,9 +3,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rustc_hash::FxHashMap;
 
-use super::groups::{Group, Part, all_are, by_call, is_block, is_signed, own_calls, says, with_field};
+use super::groups::{Group, Part, all_are, by_call, is_block, own_calls, says, with_field};
 use crate::interned::interned;
-use crate::reading::{Columns, Fields, Id, is_list, listed};
+use crate::reading::{Columns, Fields, Id, is_list, is_signed, listed};
 
 /// The groups of lines whose calls may be parted: a line each.
 pub fn groups<'py>(entries: &[Bound<'py, PyAny>], of: &Columns) -> PyResult<Vec<Group<'py>>> {

@@ -146,11 +146,6 @@ pub fn pairs(
     Ok(calls.iter().map(|call| place.get(call).copied()).collect())
 }
 
-/// Whether a message or a content holds a thought, or a signature for its calls.
-pub fn is_signed(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value.py().import("rehydrate.formats.calls")?.getattr("is_signed")?.call1((value,))?.is_truthy()
-}
-
 #[cfg(test)]
 mod tests {
     use super::by_call;
