@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -26,6 +26,12 @@ ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
 SeenLines = _native.SeenLines
+Parted = _native.Parted
+"""A conversation's entries with parallel calls parted."""
+Decision = _native.Decision
+"""A selection, and the units and messages that it keeps."""
+NameIndex = _native.NameIndex
+"""The names in the texts of a conversation, and which of them are still visible."""
 Subjects = _native.Subjects
 
 # The engine's own functions, which need nothing of Python.
@@ -40,11 +46,20 @@ cap_text = _native.cap_text
 """The shown part of a text, its kind, and the tokens left out; None if it fits whole. It has at
 most `limit` tokens, of which `notice` are left for a notice."""
 counts = _native.counts
+Division = _native.Division
+"""The blocks of a text: each has its begin and end in characters, its share of the measure, and the
+numbers of its first and last line."""
+divide = _native.divide
+"""The division of a text; None if it is not long enough."""
+mark = _native.mark
+"""The mark for a gap in a text; the handle says where a memory has the whole of it."""
+memory_kind = _native.memory_kind
+"""The kind of memory that a text is, by the first kind with a cue in it: correction, preference,
+habit, wisdom (of the assistant's texts alone), or "episode" for a text without a cue."""
+question_share = _native.question_share
+"""The share of a text that is in questions, 0 to 1."""
 decisions = _native.decisions
 """Where the sentences of a text are that say what was decided."""
-divide = _native.divide
-"""The measure and the blocks of a text that is long enough to be divided. Each block has its begin
-and end in characters, its share of the measure, and the numbers of its first and last line."""
 exit_code = _native.exit_code
 """The code that a command's result says it exited with; None where it says none."""
 fair_share = _native.fair_share
@@ -66,6 +81,14 @@ item_index = _native.ItemIndex
 """An index in memory, for items that are kept elsewhere."""
 kind_of_text = _native.kind_of
 """The kind of a text that a tool returned, such as "log" or "diff"."""
+outline_slot = _native.outline_slot
+"""The index of the first gap of a conversation where an outline may go, and the index that it is
+put before; None if there is none. `compact.outline` says more."""
+read_outline = _native.read_outline
+"""The names in the lines of an outline; None for any other text."""
+write_outline = _native.write_outline
+"""The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
+the reader how to ask for a name."""
 labelled = _native.labelled
 """Where the parts of a text are that are under a label in capitals."""
 names = _native.names
@@ -111,6 +134,10 @@ CACHE_BYTES = 256 << 20
 
 CustomCounter = Callable[[str], int]
 
+DividedTexts = tuple[_native.Prepared, Conversation, Sequence[bytearray], Mapping[int, str]]
+"""The conversation that was prepared with excerpts; for each divided text a byte for each block, 1
+where it is kept; and the handle of each whole text in memory."""
+
 atexit.register(_native.before_exit)
 if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(
@@ -118,41 +145,6 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
         after_in_parent=_native.after_fork,
         after_in_child=_native.after_fork,
     )
-
-
-class Signals(NamedTuple):
-    """The signals of one message, as the engine scores it; all but ``score`` are from 0 to 1."""
-
-    structural: float
-    recency: float
-    semantic: float
-    coverage: float
-    """How much of it memory holds."""
-    odds: float
-    """That it has nothing to do with the query, were the query about something else."""
-    score: float
-
-
-class UnitFigures(NamedTuple):
-    """One unit's figures in the packing."""
-
-    best: int
-    """The position of its best message."""
-    tokens: int
-    gain: float
-    """Its gain of the objective."""
-    unsaid: float
-    """The share of what it mentions that nothing kept mentions."""
-
-
-def signals(selection: _native.Selection) -> list[Signals]:
-    """The signals of each message."""
-    return list(map(Signals._make, selection.signals()))
-
-
-def unit_figures(selection: _native.Selection) -> list[UnitFigures]:
-    """The figures of each unit."""
-    return list(map(UnitFigures._make, selection.units()))
 
 
 class Excerpting(NamedTuple):

@@ -1,9 +1,11 @@
 """Types of the Rust module; kept true by stubtest."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, final
 
+from rehydrate.compact.outline import OutlineName
+from rehydrate.compact.result import Dropped, UnitReport
 from rehydrate.errors import Violation
 from rehydrate.messages import Message, Unit
 
@@ -14,9 +16,13 @@ __all__ = [
     "ArrowStream",
     "ArrowTable",
     "Conversation",
+    "Decision",
+    "Division",
     "Draft",
     "ItemIndex",
+    "NameIndex",
     "OnnxModel",
+    "Parted",
     "Prepared",
     "SeenLines",
     "Selection",
@@ -69,12 +75,17 @@ __all__ = [
     "line_content",
     "line_is_seen",
     "line_is_users",
+    "mark",
+    "memory_kind",
     "merged_lines",
     "names",
     "open_onnx",
     "other_format",
+    "outline_slot",
     "pasted",
+    "question_share",
     "read_entries",
+    "read_outline",
     "read_places",
     "read_time",
     "readable_texts",
@@ -90,10 +101,10 @@ __all__ = [
     "transcript_branch",
     "whole_sentences",
     "with_texts",
+    "write_outline",
 ]
 
 _Place = tuple[int, int]
-_Division = tuple[str, list[tuple[int, int, int, int, int]]]
 
 __version__: str
 
@@ -187,6 +198,49 @@ class Conversation:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[type[Conversation], tuple[Any, ...]]: ...
 
+# A conversation's entries with parallel calls parted. A place is an index of this list, an origin
+# one of the caller's.
+@final
+class Parted:
+    # None if no calls may be parted. `pinned` are indices of messages that stay whole.
+    @staticmethod
+    def of(
+        conversation: Conversation, entries: Sequence[Any], pinned: Collection[int]
+    ) -> Parted | None: ...
+    # The same messages once more, read anew.
+    def again(self, conversation: Conversation, entries: Sequence[Any]) -> Parted | None: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def originals(self) -> Sequence[Any]: ...
+    @property
+    def entries(self) -> tuple[Any, ...]: ...
+    # Place -> origin.
+    @property
+    def origins(self) -> tuple[int, ...]: ...
+    # The places of messages of which only a part is there.
+    @property
+    def blocks(self) -> list[int]: ...
+    # The origins that were parted: of a message and its results.
+    @property
+    def spans(self) -> list[tuple[int, int]]: ...
+    def read(self) -> Conversation: ...
+    def places(self, origins: Collection[int]) -> list[int]: ...
+    # For each place, the whole message as it came in.
+    def whole_entries(self) -> list[Any]: ...
+    # The kept messages of which only a part is there, and how many they are; after them the same
+    # put together.
+    def both_ways(
+        self, conversation: Conversation, kept: Sequence[bool]
+    ) -> tuple[Conversation, int]: ...
+    # How many messages are gone, and how many are kept in part.
+    def counts(self, conversation: Conversation, kept: Sequence[bool]) -> tuple[int, int]: ...
+    # Origins and entries, with the kept parts put together. `outline` is the position of an outline
+    # and the place that it takes; one between two parts of a message goes after its results.
+    def merged(
+        self, places: Sequence[int], entries: Sequence[Any], outline: tuple[int, int] | None
+    ) -> tuple[list[int], list[Any], tuple[int, int] | None]: ...
+
 @final
 class Prepared:
     def __new__(
@@ -213,8 +267,9 @@ class Prepared:
     def dim(self) -> int | None: ...
     @property
     def divided(self) -> list[int]: ...
-    def division(self, text: int) -> _Division: ...
-    def parts(self) -> list[tuple[int, tuple[int, int] | None]] | None: ...
+    def division(self, text: int) -> Division: ...
+    # What is divided, block by block, and the rest: a message each.
+    def parts(self, conversation: Conversation) -> Conversation: ...
     def vectors(self) -> bytes: ...
     def rank(self, query: str) -> list[int]: ...
     def relevances(
@@ -252,14 +307,66 @@ class Selection:
     def pinned_tokens(self) -> int: ...
     @property
     def embedding(self) -> bool: ...
-    @property
-    def laid_down(self) -> list[bool]: ...
-    @property
-    def leader(self) -> int | None: ...
-    def signals(self) -> list[tuple[float, float, float, float, float, float]]: ...
-    def units(self) -> list[tuple[int, int, float, float]]: ...
     def kept_blocks(self) -> list[bytes]: ...
     def blocks(self) -> list[list[tuple[int, float]]]: ...
+
+# A selection, and the units and messages that it keeps.
+@final
+class Decision:
+    def __new__(
+        cls, conversation: Conversation, selection: Selection, message_tokens: Sequence[int]
+    ) -> Decision: ...
+    @property
+    def conversation(self) -> Conversation: ...
+    @property
+    def selection(self) -> Selection: ...
+    @property
+    def message_tokens(self) -> list[int]: ...
+    def kept_messages(self) -> list[bool]: ...
+    # Each dropped unit, its tokens, and the share of it that memory covers.
+    def dropped_units(self) -> list[tuple[int, int, float]]: ...
+    # `reply`: the unit that the user answers. `cut`: the tokens of messages that are kept in part,
+    # by position; `stripped`: those that a unit lost; `stale`: those that a message lost after
+    # `first_change`, by index. `origins`: the indices in the caller's list, where calls were
+    # parted.
+    def unit_reports(
+        self,
+        *,
+        pins: Mapping[int, str],
+        reply: int | None,
+        target_tokens: int,
+        by_coverage: bool,
+        divided: tuple[Prepared, Conversation, Sequence[bytearray], Mapping[int, str]] | None,
+        cut: Mapping[int, int],
+        stripped: Mapping[int, int],
+        stale: Mapping[int, int],
+        first_change: int | None,
+        origins: Sequence[int] | None,
+    ) -> list[UnitReport]: ...
+    # `handles`: those in memory, by index of the message.
+    def dropped(
+        self,
+        *,
+        target_tokens: int,
+        by_coverage: bool,
+        handles: Mapping[int, str],
+        origins: Sequence[int] | None,
+    ) -> list[Dropped]: ...
+
+# The blocks of a text.
+@final
+class Division:
+    # The unit in which blocks are counted: lines, elements, members or characters.
+    @property
+    def measure(self) -> str: ...
+    # Begin and end in characters, share of the measure, numbers of the first and the last line.
+    @property
+    def blocks(self) -> list[tuple[int, int, int, int, int]]: ...
+    # The kept blocks unchanged, with a mark on a line of its own for each gap.
+    def render(self, text: str, kept: Sequence[int], handle: str = "") -> str: ...
+    # Each run of neighbours that are all kept or all left out: its text, what is shown of it, and
+    # whether it is kept.
+    def runs(self, text: str, kept: Sequence[int], handle: str) -> list[tuple[str, str, bool]]: ...
 
 @final
 class OnnxModel:
@@ -599,7 +706,14 @@ def cap_text(
 def json_parts(text: str, start: int) -> list[tuple[str, int, int, int]] | None: ...
 def kind_of(text: str, tool: str) -> str: ...
 def fair_share(sizes: Sequence[int], room: int) -> int: ...
-def divide(text: str) -> _Division | None: ...
+def divide(text: str) -> Division | None: ...
+def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
+
+# The kind of memory that a text is: correction, preference, habit, wisdom or episode.
+def memory_kind(text: str, is_assistant: bool) -> str: ...
+
+# The share of a text that is in questions, 0 to 1.
+def question_share(text: str) -> float: ...
 
 # Where each sentence by which a user lays something down begins and ends, in characters, its
 # strength (2 to 6), whether words in it do so by themselves, and the words of its subject.
@@ -695,6 +809,39 @@ def names(
     shown: Sequence[bool],
     limit: int,
 ) -> list[tuple[str, int, int | None, bool]]: ...
+
+# The names in the texts of a conversation, and which of them are still visible.
+@final
+class NameIndex:
+    def __new__(cls) -> NameIndex: ...
+    # Of the messages, those in `kept` are visible; `reference_of` returns by what a dropped unit
+    # can be read. `excerpts` are messages that are kept in part, by index; `replaced` maps an index
+    # to the names of an earlier outline.
+    def add(
+        self,
+        conversation: Conversation,
+        kept: Collection[int],
+        reference_of: Callable[[Unit], str],
+        *,
+        excerpts: Mapping[int, Message] | None = None,
+        replaced: Mapping[float, Sequence[OutlineName]] | None = None,
+    ) -> None: ...
+    # Add a text that is visible next to the conversation.
+    def add_visible(self, text: str) -> None: ...
+    # What is no longer visible, without secrets, by its reference.
+    def hidden_texts(self) -> dict[str, str]: ...
+    # The names that are no longer visible, the most useful first.
+    def best(self, limit: int) -> list[OutlineName]: ...
+
+def outline_slot(
+    conversation: Conversation,
+    kept: Collection[int],
+    removed: Sequence[float],
+    any_opening: bool,
+    binds_prefix: bool,
+) -> tuple[float, float] | None: ...
+def read_outline(text: str) -> list[OutlineName] | None: ...
+def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str: ...
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...
 def set_cache_limit(limit_bytes: int) -> None: ...

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
-from rehydrate.compact.excerpts import Division, mark
+from rehydrate.compact.excerpts import mark
 from rehydrate.compact.outline import read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
@@ -97,7 +97,7 @@ def rendered(text: str, kept: list[bool]) -> str:
     """A slow, obvious version of `Division.render`."""
     found = _engine.divide(text)
     assert found is not None
-    measure, rows = found
+    measure, rows = found.measure, found.blocks
     out, gap = "", []
     for (start, end, *numbers), is_kept in zip(
         [*rows, (0, 0, 0, 0, 0)], [*kept, True], strict=True
@@ -332,9 +332,8 @@ def test_marks_agree_with_their_number():
 
 def test_a_whole_text_and_nothing_of_it_are_rendered_too():
     text = LONG_TEXTS["unended"]
-    found = _engine.divide(text)
-    assert found is not None
-    division = Division.of(*found)
+    division = _engine.divide(text)
+    assert division is not None
     every = len(division.blocks)
     assert division.render(text, [1] * every) == text
     assert division.render(text, [0] * every) == "[... 60 lines omitted, 1-60 ...]"

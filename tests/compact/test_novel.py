@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import Context, Scoring, compact_context
+from rehydrate import Context, Scoring, _engine, compact_context
 from rehydrate.compact import Archive
-from rehydrate.compact.archive import kind_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import Memory
 from rehydrate.process import clear_cache
@@ -63,7 +62,7 @@ def test_the_kind_goes_by_the_first_cue(memory: Memory, line: str, kind: str):
 
 
 def test_a_typographers_apostrophe_is_an_apostrophe():
-    assert kind_of("That\u2019s wrong.", is_assistant=False) == "correction"
+    assert _engine.memory_kind("That\u2019s wrong.", is_assistant=False) == "correction"
 
 
 def test_what_it_is_from_stands_with_it(memory: Memory):

@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _text
+from rehydrate import _engine, _text
 from rehydrate._text import as_base64, safe_error_text
 from rehydrate.compact.report import lazy_property
 from rehydrate.compact.result import NovelMemories
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rehydrate.compact.excerpts import Excerpts
-    from rehydrate.compact.report import Decision, DroppedUnit
     from rehydrate.compact.result import Stats
     from rehydrate.compact.signals import WritableMemory
     from rehydrate.memory.items import MemoryItem
@@ -125,13 +123,13 @@ class ArchiveWriter:
         self._handle_of_text: dict[str, str] = {}
 
     def write(
-        self, decision: Decision, excerpts: Excerpts | None
+        self, decision: _engine.Decision, excerpts: Excerpts | None
     ) -> tuple[NovelMemories, Mapping[int, str]]:
         """Write novel memories, dropped messages, and the whole texts of excerpts; return what is
         novel, and index -> handle in memory, for dropped messages."""
         if self._target is None:
             return NovelMemories(), {}
-        archive, dropped = self._target.archive, decision.dropped_units
+        archive, dropped = self._target.archive, decision.dropped_units()
         partial = excerpts.partial_texts() if excerpts else ()
         try:
             novel = self._novel_items(dropped) if archive.novel else []
@@ -193,7 +191,7 @@ class ArchiveWriter:
         self.problems.append(f"memory: {safe_error_text(error, 'memory')}; {lost}")
         self._target = None
 
-    def _novel_items(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
+    def _novel_items(self, dropped: Iterable[tuple[int, int, float]]) -> list[MemoryItem]:
         items = []
         for index, _, coverage in dropped:
             unit = self._conversation.units[index]
@@ -213,7 +211,7 @@ class ArchiveWriter:
             )
         return items
 
-    def _message_items(self, dropped: Iterable[DroppedUnit]) -> dict[int, MemoryItem]:
+    def _message_items(self, dropped: Iterable[tuple[int, int, float]]) -> dict[int, MemoryItem]:
         """Return index -> item, for each message as it came in; one that JSON cannot hold is left
         out."""
         items: dict[int, MemoryItem] = {}
@@ -345,60 +343,6 @@ MAX_BYTES = 600
 
 EPISODE = "episode"
 """The kind of a text without a cue."""
-_ASSISTANT_ONLY = "wisdom"
-_CUES = {
-    "correction": r"""
-        (?: ^ | [.!?\n] [^\S\n]* ) (?: no | nope | wait | actually ) \b
-          (?! \s+ (?: problem | worries ) )
-        | \b correction \b | \b i \s meant \b | \b not \s what \s i \b
-        | \b that (?: 's | \s is | \s was ) \s (?: not | wrong | incorrect ) \b
-        | \b you (?: 're | \s are | \s were ) \s (?: wrong | mistaken ) \b
-        | \b should (?: n't | \s not ) \s have \b | \b (?: my | a ) \s mistake \b
-        """,
-    "preference": r"""
-        \b prefer (?: s | red | ence | ences | ably )? \b | \b favou?rites? \b
-        | \b i \s (?: really \s | do \s )? (?: like | love | hate | dislike ) \b
-        | \b i \s (?: do \s not | don't ) \s (?: like | want ) \b
-        | \b i (?: 'd | \s would ) \s rather \b
-        | \b please \s (?: always | never | do \s not | don't | avoid ) \b
-        """,
-    "habit": r"""
-        \b (?: always | usually | typically | normally | routinely | never ) \b
-        | \b (?: every | each ) \s (?: time | day | morning | evening | night | week | month ) \b
-        | \b tend (?: s )? \s to \b | \b as \s a \s rule \b | \b whenever \b
-        """,
-    "wisdom": r"""
-        \b lessons? \b | \b i (?: 've )? \s (?: learned | learnt ) \b | \b insight \b
-        | \b (?: it \s )? turn (?: s | ed ) \s out \b | \b root \s cause \b
-        | \b the \s (?: key | trick | reason | cause | problem | issue | bug | fix | solution )
-          \s (?: is | was ) \b
-        | \b rule \s of \s thumb \b | \b best \s practice \b | \b takeaway \b
-        | \b (?: remember | note ) \s (?: to | that ) \b
-        """,
-}
-
-
-@cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return kinds and their patterns, compiled on first use: `import rehydrate` stays light."""
-    return tuple((kind, re.compile(cue, re.IGNORECASE | re.VERBOSE)) for kind, cue in _CUES.items())
-
-
-def kind_of(text: str, *, is_assistant: bool) -> str:
-    """Return the kind of memory that a text is, by the first kind with a cue in it.
-
-    >>> kind_of("No, the port is 8443.", is_assistant=False)
-    'correction'
-    >>> kind_of("The root cause is a stale lock.", is_assistant=True)
-    'wisdom'
-    >>> kind_of("The root cause is a stale lock.", is_assistant=False)
-    'episode'
-    """
-    plain = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    for kind, pattern in _patterns():
-        if (is_assistant or kind != _ASSISTANT_ONLY) and pattern.search(plain):
-            return kind
-    return EPISODE
 
 
 def unit_text(unit: Unit) -> str:
@@ -419,7 +363,7 @@ def unit_kind(unit: Unit) -> str:
         if piece.kind == PieceKind.TEXT
     ]
     text = truncated(valid_unicode("\n".join(texts)).strip())
-    return kind_of(text, is_assistant=unit.role == "assistant")
+    return _engine.memory_kind(text, unit.role == "assistant")
 
 
 def truncated(text: str) -> str:

@@ -8,8 +8,7 @@ already is text like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import accumulate, groupby
-from operator import itemgetter
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
@@ -23,22 +22,13 @@ if TYPE_CHECKING:
 
 MIN_CHARACTERS = 200
 """A shorter text is never divided, so its path is not needed."""
-_SINGULAR = {"lines": "line", "elements": "element", "members": "member", "characters": "character"}
 _DIVISIBLE_KINDS = (PieceKind.TEXT, PieceKind.TOOL_RESULT)
 
 
-def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str:
-    """Return the mark for a gap; the handle says where a memory has the whole text.
-
-    >>> mark("lines", 42, 118, 159), mark("elements", 1, 7, 7)
-    ('[... 42 lines omitted, 118-159 ...]', '[... 1 element omitted, 7 ...]')
-    >>> mark("lines", 42, 118, 159, "mem_3f")
-    '[... 42 lines omitted, 118-159, mem_3f ...]'
-    """
-    noun = _SINGULAR[measure] if count == 1 else measure
-    span = str(first) if first == last else f"{first}-{last}"
-    return f"[... {count:,} {noun} omitted, {span}{f', {handle}' if handle else ''} ...]"
-
+mark = _engine.mark
+"""The mark for a gap; the handle says where a memory has the whole text."""
+Division = _engine.Division
+"""The blocks of a text."""
 
 # It has as many tokens as nearly every handle, or more. If handles cost more than this one,
 # `Excerpts.fit` gives back blocks after the choice, and better choices are lost.
@@ -80,51 +70,6 @@ def with_texts(
             pieces[number] = piece
     changed_message = message._replace(pieces=tuple(pieces))
     return changed_message, formats.FORMATS[format].replace(entry, values)
-
-
-class Block(NamedTuple):
-    """One block of a text, in characters; `count`, `first` and `last` in the text's measure."""
-
-    start: int
-    end: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
-    first: int
-    last: int
-
-
-class Division(NamedTuple):
-    """The blocks of a text."""
-
-    measure: str
-    blocks: tuple[Block, ...]
-
-    @classmethod
-    def of(cls, measure: str, rows: Sequence[tuple[int, int, int, int, int]]) -> Division:
-        """Build it from the engine's rows."""
-        return cls(measure, tuple(map(Block._make, rows)))
-
-    def render(self, text: str, kept: Sequence[int], handle: str = "") -> str:
-        """Return the kept blocks unchanged, with a mark on a line of its own for each gap.
-
-        >>> division = Division("lines", (Block(0, 2, 1, 1, 1), Block(2, 4, 1, 2, 2)))
-        >>> division.render("a\\nb\\n", [0, 1])
-        '[... 1 line omitted, 1 ...]\\nb\\n'
-        """
-        out: list[str] = []
-        at_line_start = True
-        for is_kept, run in groupby(zip(kept, self.blocks, strict=True), key=itemgetter(0)):
-            blocks = [block for _, block in run]
-            if is_kept:
-                part = text[blocks[0].start : blocks[-1].end]
-                at_line_start = part.endswith("\n")
-            else:
-                count = sum(block.count for block in blocks)
-                part = mark(self.measure, count, blocks[0].first, blocks[-1].last, handle)
-                part = part if at_line_start else "\n" + part
-                part = part if blocks[-1] is self.blocks[-1] else part + "\n"
-                at_line_start = True
-            out.append(part)
-        return "".join(out)
 
 
 class DivisibleTexts(NamedTuple):
@@ -213,7 +158,7 @@ class DivisibleTexts(NamedTuple):
             for number in sorted([*self.paths, *self.inputs]):
                 text = pieces[number].text
                 division = _engine.divide(text)
-                for start, end, *_ in division[1] if division else ():
+                for start, end, *_ in division.blocks if division else ():
                     block = text[start:end]
                     block = json_escaped(block) if number in self.inputs else block
                     block_counts.append(_engine.count(block, self.counter))
@@ -225,26 +170,7 @@ class DivisibleTexts(NamedTuple):
 
     def parts(self, prepared: _native.Prepared) -> Conversation:
         """Return the conversation with the engine's message parts as messages, for embedding."""
-        parts = prepared.parts()
-        if parts is None:
-            return self.conversation
-        pieces = self._pieces()
-        starts = piece_starts(self.conversation.messages)
-        divided = dict(enumerate(prepared.divided))
-        numbers = set(divided.values())
-        divisions = {text: Division.of(*prepared.division(text)) for text in divided}
-        messages = []
-        for position, block in parts:
-            message = self.conversation.messages[position]
-            if block is None:
-                own = range(starts[position], starts[position + 1])
-                kept = tuple(pieces[number] for number in own if number not in numbers)
-            else:
-                text, number = block
-                piece, span = pieces[divided[text]], divisions[text].blocks[number]
-                kept = (piece._replace(text=piece.text[span.start : span.end]),)
-            messages.append(message._replace(pieces=kept))
-        return Conversation(self.conversation.format, tuple(messages))
+        return prepared.parts(self.conversation)
 
     def _pieces(self) -> list[Piece]:
         return [piece for message in self.conversation.messages for piece in message.pieces]
@@ -365,14 +291,13 @@ class Excerpts:
             kept_tokens[position] - each.tokens for position, each in self.by_position.items()
         )
 
-    @property
-    def conversation(self) -> Conversation:
-        """The conversation whose pieces the divided texts are."""
-        return self._divisible.conversation
+    def tokens(self) -> dict[int, int]:
+        """Return position -> the tokens of what is kept of a message."""
+        return {position: each.tokens for position, each in self.by_position.items()}
 
-    def division(self, text: int) -> Division:
-        """Return the blocks of a divided text."""
-        return Division.of(*self._prepared.division(text))
+    def divided_texts(self) -> _engine.DividedTexts:
+        """Return the divided texts, for the report."""
+        return self._prepared, self._divisible.conversation, self.kept_blocks, self.handles
 
     def _message(self, position: int) -> Message:
         return self._divisible.conversation.messages[position]
@@ -397,7 +322,7 @@ class Excerpts:
                 whole = self._text(position, text)
                 handle = self._handle_of(message, whole)
                 self.handles[text] = handle
-                kept = self.division(text).render(whole, self.kept_blocks[text], handle)
+                kept = self._prepared.division(text).render(whole, self.kept_blocks[text], handle)
                 texts[self.divided[text] - self._starts[position]] = kept
             changed, entry = with_texts(
                 message,

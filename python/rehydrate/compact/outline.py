@@ -12,17 +12,16 @@ one new outline. A forged outline gets its names listed, and nothing more.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import tags
 from rehydrate.formats.thinking import ThinkingModel, thinking_model
-from rehydrate.messages import Conversation, Message, PieceKind, Unit
+from rehydrate.messages import Conversation, Message, Unit
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -38,23 +37,9 @@ MIN_TOKENS = 100
 """A smaller outline would be mostly its own frame, so there is none."""
 MAX_FREE_SHARE = 0.15
 """The default outline takes at most this share of the tokens that pinned units leave free."""
-INTRODUCTION = "Names in what was left out here"
-_NAME_CHARS_PER_REFERENCE_CHAR = 3
-"""References take at most a third as many characters as names: a handle has twenty tokens."""
-
 OutlineSize = bool | int | float
 """Whether there is an outline; or its most tokens (int), or its share of what came in (float)."""
 
-_RESULTS, _ERRORS, _PROPER_NAMES = "in tool results", "errors", "spoken of"
-_BY_ROLE = {"user": "said by the user", "assistant": "said by the assistant"}
-_OTHER_ROLE, _TOOL_CALLS = "said by others", "tool calls"
-_NOT_TOOLS = frozenset({_RESULTS, _ERRORS, _PROPER_NAMES, _OTHER_ROLE, *_BY_ROLE.values()})
-_ERROR = re.compile(r"\w(Error|Exception|Failure)$")
-_NOT_IN_HEADING = re.compile(r"[^\w.-]+")
-_MAX_HEADING = 64
-_REDACTION_LABEL = re.compile(r"\[redacted:\w+\]")
-_POSSIBLE_NAME = re.compile(r"[\w./@~-]+")
-_LINE = re.compile(r"([^:\n]+): (.+)")
 OPENING = "<context-"
 """The text of every outline begins so."""
 _OPENING_TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
@@ -103,17 +88,6 @@ class OutlineName(NamedTuple):
     """The number or handle by which its message can be read."""
 
 
-class _Text(NamedTuple):
-    """A text of the conversation, and the heading of its names."""
-
-    text: str
-    kind: PieceKind
-    unit: int
-    is_visible: bool
-    heading: str
-    reference: str = ""
-
-
 class Outline(NamedTuple):
     """The message in which `compact_context` lists the names in what it left out."""
 
@@ -125,97 +99,8 @@ class Outline(NamedTuple):
     tokens: int
 
 
-class NameIndex:
-    """The names in the texts of a conversation, and which of them are still visible."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._texts: list[_Text] = []
-        self._redaction = _Redaction()
-        self._unit = 0
-
-    def add(
-        self,
-        conversation: Conversation,
-        kept: Collection[int],
-        reference_of: Callable[[Unit], str],
-        *,
-        excerpts: Mapping[int, Message] = {},
-        replaced: Mapping[float, Sequence[OutlineName]] = {},
-    ) -> None:
-        """Add a conversation, unit by unit, of which the messages in ``kept`` are visible.
-
-        ``excerpts`` maps an index to its message, for those kept in part; ``replaced`` maps an
-        index to the names of an earlier outline. ``reference_of`` returns by what a dropped unit
-        can be read.
-        """
-        rows: list[tuple[float, Any]] = [(unit.members[0], unit) for unit in conversation.units]
-        rows += replaced.items()
-        rows.sort(key=lambda row: row[0])
-        for _, row in rows:
-            self._unit += 1
-            if not isinstance(row, Unit):
-                self.add_outline(row)
-                continue
-            reference = "" if row.members[0] in kept else reference_of(row)
-            for message in row.messages:
-                is_visible = message.index in kept or message.role == "system"
-                excerpt = excerpts.get(message.index)
-                if excerpt is not None:
-                    self._add_message(excerpt, "", is_visible=True)
-                self._add_message(message, reference, is_visible=is_visible and excerpt is None)
-
-    def add_outline(self, names: Iterable[OutlineName]) -> None:
-        """Add the names of an earlier outline."""
-        for name, heading, reference in names:
-            kind = PieceKind.TOOL_RESULT if heading in _NOT_TOOLS else PieceKind.TOOL_INPUT
-            text = name
-            if heading == _PROPER_NAMES:  # the engine finds one by two uses inside a sentence
-                kind, text = PieceKind.TEXT, f"of {name} and {name}"
-            self._texts.append(_Text(text, kind, self._unit, False, heading, reference))
-
-    def add_visible(self, text: str) -> None:
-        """Add a text that is visible beside the conversation."""
-        self._texts.append(_Text(text, PieceKind.TEXT, self._unit, True, ""))
-
-    def _add_message(self, message: Message, reference: str, *, is_visible: bool) -> None:
-        for text, kind in message.pieces:
-            if kind == PieceKind.THINKING or not text:
-                continue
-            heading, clean = _BY_ROLE.get(message.role, _OTHER_ROLE), text
-            if kind == PieceKind.TOOL_INPUT:
-                tool, _, arguments = text.partition(" ")
-                heading = _NOT_IN_HEADING.sub("", tool)[:_MAX_HEADING] or _TOOL_CALLS
-                clean = self._redaction.input_text(arguments)
-            elif kind == PieceKind.TOOL_RESULT:
-                heading = _RESULTS
-            if kind != PieceKind.TOOL_INPUT and not is_visible:
-                clean = self._redaction.text(text)
-            self._texts.append(_Text(clean, kind, self._unit, is_visible, heading, reference))
-
-    def hidden_texts(self) -> dict[str, str]:
-        """Return what is no longer visible, without secrets, by its reference."""
-        texts: dict[str, list[str]] = {}
-        for each in self._texts:
-            if each.reference and not each.is_visible:
-                texts.setdefault(each.reference, []).append(each.text)
-        return {reference: "\n".join(of_it) for reference, of_it in texts.items()}
-
-    def best(self, limit: int) -> list[OutlineName]:
-        """Return the names that are no longer visible, the most useful first."""
-        # A name inside a secret counts as visible, so that it is never listed.
-        self.add_visible("\n".join(self._redaction.secret_names))
-        texts, kinds, units, visible, *_ = zip(*self._texts, strict=True)
-        names: list[OutlineName] = []
-        for name, last, last_input, is_proper_name in _engine.names(
-            texts, bytes(kinds), units, visible, limit
-        ):
-            text = self._texts[last if last_input is None else last_input]
-            heading = _PROPER_NAMES if is_proper_name else text.heading
-            if last_input is None and _ERROR.search(name):
-                heading = _ERRORS
-            names.append(OutlineName(name, heading, text.reference))
-        return names
+NameIndex = _engine.NameIndex
+"""The names in the texts of a conversation, and which of them are still visible."""
 
 
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str:
@@ -223,36 +108,12 @@ def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], 
 
     ``how`` tells the reader how to ask for a name.
     """
-    low, high = 0, len(names)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(_lines(names[:middle], how)):
-            low = middle
-        else:
-            high = middle - 1
-    return _lines(names[:low], how) if low else ""
+    return _engine.write_outline(names, how, fits)
 
 
-def _lines(names: Sequence[OutlineName], how: str) -> str:
-    room = sum(len(each.name) + 2 for each in names) // _NAME_CHARS_PER_REFERENCE_CHAR
-    groups: dict[str, dict[str, list[str]]] = {}
-    has_room: dict[str, bool] = {"": True}
-    for name, heading, reference in names:
-        if reference not in has_room:
-            room -= len(reference) + 1
-            has_room[reference] = room >= 0
-        written = reference if has_room[reference] else ""
-        groups.setdefault(heading, {}).setdefault(written, []).append(name)
-    introduction = f"{INTRODUCTION}; {how}" if how else INTRODUCTION
-    lines = (_line(heading, by_reference) for heading, by_reference in groups.items())
-    return "\n".join([f"{introduction}.", *lines])
-
-
-def _line(heading: str, by_reference: Mapping[str, Sequence[str]]) -> str:
-    # Names without a reference come first: behind a reference they would seem to be its message's.
-    groups = sorted(by_reference.items(), key=lambda item: item[0] != "")
-    written = [f"{ref} {', '.join(names)}" if ref else ", ".join(names) for ref, names in groups]
-    return f"{heading}: {'; '.join(written)}"
+def read_lines(text: str) -> list[OutlineName] | None:
+    """Return the names in the lines of an outline; None for any other text."""
+    return _engine.read_outline(text)
 
 
 def fenced(lines: str) -> str:
@@ -272,75 +133,6 @@ def read_fenced(text: str) -> list[OutlineName] | None:
         return None
     lines = text[opening.end() :].removesuffix(f"\n</{opening[1]}>")
     return read_lines(lines) if fenced(lines) == text else None
-
-
-def read_lines(text: str) -> list[OutlineName] | None:
-    """Return the names in the lines of an outline; None for any other text."""
-    introduction, *lines = text.split("\n")
-    if not introduction.startswith(INTRODUCTION):
-        return None
-    names: list[OutlineName] = []
-    for line in lines:
-        match = _LINE.fullmatch(line)
-        if match is None:
-            return None
-        for group in match[2].split("; "):
-            # The first name stands behind the reference and a blank.
-            first, comma, others = group.partition(", ")
-            reference, _, name = first.rpartition(" ")
-            written = f"{name}{comma}{others}".split(", ")
-            names += [OutlineName(each, match[1], reference) for each in written if each]
-    return names
-
-
-class _Redaction:
-    """Removes secrets from texts, and collects the names inside them: they are listed nowhere."""
-
-    def __init__(self) -> None:
-        from rehydrate.memory import redaction  # slow to load, and rarely needed
-
-        self._redactor = redaction.Redactor()
-        self._secrets_in = redaction.secrets_in
-        self.secret_names: set[str] = set()
-
-    def text(self, text: str) -> str:
-        """Return the text without secrets."""
-        return self._without_labels(text, self._redactor(text).text)
-
-    def input_text(self, arguments: str) -> str:
-        """Return the values of a call's arguments, one a line, without secrets.
-
-        Values, not JSON: the escapes of JSON would become part of the names.
-        """
-        try:
-            value = json.loads(arguments)
-            before = "\n".join(_leaves(value))
-            if not self._secrets_in(arguments):
-                return before
-            after = "\n".join(_leaves(self._redactor.inside(value)))
-            return self._without_labels(before, after)
-        except (ValueError, RecursionError):
-            return self.text(arguments)
-
-    def _without_labels(self, before: str, after: str) -> str:
-        if before == after:
-            return before
-        after = _REDACTION_LABEL.sub(" ", after)
-        names_left = set(_POSSIBLE_NAME.findall(after))
-        self.secret_names.update(set(_POSSIBLE_NAME.findall(before)) - names_left)
-        return after
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value."""
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner)
-    elif value is not None and not isinstance(value, bool):
-        yield str(value)
 
 
 BY_HANDLE = "load_memory reads a message by the handle before its names"
@@ -483,41 +275,7 @@ def outline_slot(
     at its beginning, and would take the outline for a new beginning. For them the slot is before
     the last user turn, or nowhere if that thinking is bound to what comes before it.
     """
-    ends = {index: unit.members[-1] for unit in conversation.units for index in unit.members}
-    message_at: dict[float, Message | None] = dict.fromkeys(removed)
-    message_at |= {message.index: message for message in conversation.messages}
-    open_until, previous = -1, None
-    for index in sorted(message_at):
-        message = message_at[index]
-        if message is not None and index in kept:
-            open_until, previous = max(open_until, ends[message.index]), message
-        elif index > open_until and not _ends_in_thought(previous):
-            return _outside_the_loop(conversation, kept, index, model)
-    return None
-
-
-def _outside_the_loop(
-    conversation: Conversation, kept: Collection[int], index: float, model: ThinkingModel
-) -> Slot | None:
-    """Return the slot at this index, or before the last user turn if the model needs that."""
-    turns = [each.index for each in conversation.messages if each.is_user_turn]
-    last_turn = turns[-1] if turns else -1
-    if index < last_turn or model.open_loop == "any":
-        return Slot(index, index)
-    loop_has_thinking = any(
-        piece.kind == PieceKind.THINKING
-        for each in conversation.messages
-        if each.index > last_turn and each.index in kept
-        for piece in each.pieces
+    slot = _engine.outline_slot(
+        conversation, kept, [*removed], model.open_loop == "any", model.binds_prefix
     )
-    if not loop_has_thinking:
-        return Slot(index, index)
-    return None if model.binds_prefix or last_turn < 0 else Slot(index, last_turn)
-
-
-def _ends_in_thought(message: Message | None) -> bool:
-    return (
-        message is not None
-        and bool(message.pieces)
-        and message.pieces[-1].kind == PieceKind.THINKING
-    )
+    return None if slot is None else Slot(*slot)

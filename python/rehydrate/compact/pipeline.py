@@ -15,8 +15,8 @@ from rehydrate import _engine, formats
 from rehydrate.compact.excerpts import DivisibleTexts, Excerpts
 from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.outline import Outline, OutlinePlan
-from rehydrate.compact.parallel import Parted, PartedReasons
-from rehydrate.compact.report import Decision, Report
+from rehydrate.compact.parallel import Parted, rounding
+from rehydrate.compact.report import Report
 from rehydrate.compact.result import Compaction, M, NovelMemories, Reasons, Stats
 from rehydrate.compact.scoring import WeightedQuery, weighted_query
 from rehydrate.compact.signals import (
@@ -172,7 +172,9 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     message_tokens = divisible.message_tokens(prepared) if divisible else prepared.message_tokens
     before_tokens = sum(message_tokens) + plan.replaced_tokens
     if parted:
-        before_tokens -= parted.rounding(conversation.messages, counter)
+        before_tokens -= rounding(
+            parted, conversation, [True] * conversation.message_count, counter
+        )
     return _Source(
         conversation,
         entries,
@@ -193,7 +195,7 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
 class _Choice(NamedTuple):
     """The units and blocks that are kept."""
 
-    decision: Decision
+    decision: _engine.Decision
     excerpts: Excerpts | None
     plan: OutlinePlan
     binding: PrefixBinding
@@ -238,7 +240,7 @@ def _choose(source: _Source, signals: ExternalSignals, arguments: Arguments) -> 
         pins = dict.fromkeys(range(conversation.unit_count), WAITS)
         selection, excerpts = select(target_tokens=source.before_tokens), None
         plan, binding = plan.cancelled(), binding._replace(removed=())
-    decision = Decision(conversation, selection, source.message_tokens)
+    decision = _engine.Decision(conversation, selection, source.message_tokens)
     return _Choice(decision, excerpts, plan, binding, pins, problems)
 
 
@@ -284,7 +286,7 @@ def _rebuild(
     """Write to memory; then return the kept entries, rebuilt where a part of them goes."""
     decision, excerpts, plan = choice.decision, choice.excerpts, choice.plan
     conversation, counter = source.conversation, arguments.counter
-    flags = decision.kept_messages
+    flags = decision.kept_messages()
     counted = zip(decision.message_tokens, flags, strict=True)
     kept_tokens = [tokens if is_kept else 0 for tokens, is_kept in counted]
     indices = list(compress(conversation.indices, flags))
@@ -327,24 +329,25 @@ def _rebuild(
         entries = [*entries[: outline.position], entry, *entries[outline.position :]]
         after_tokens += outline.tokens
     parted = source.parted
-    report: Reasons = Report(
+    report = Report(
         decision,
         choice.pins,
         source.target_tokens,
         arguments.scoring,
-        excerpts=excerpts,
-        stripped_by_unit=source.stripped.unit_tokens,
-        stale_tokens=stale_tokens,
-        first_change=next(iter(_origins(parted, [first_change or 0]))),
-        handles=handles,
+        excerpts,
+        source.stripped.unit_tokens,
+        stale_tokens,
+        first_change,
+        handles,
+        parted,
     )
     if parted:
-        dropped, excerpted = parted.counts(conversation, flags, excerpt_messages)
-        kept_messages = compress(conversation.messages, flags)
-        rest = (excerpt_messages.get(message.index, message) for message in kept_messages)
-        after_tokens -= parted.rounding(rest, counter)
-        indices, entries, outline = parted.merged(indices, entries, outline)
-        report = PartedReasons(report, parted)
+        dropped, excerpted = parted.counts(conversation, flags)
+        after_tokens -= rounding(parted, conversation, flags, counter)
+        slot = (outline.position, outline.index) if outline else None
+        indices, entries, slot = parted.merged(indices, entries, slot)
+        if outline and slot:
+            outline = outline._replace(position=slot[0], index=slot[1])
     return _Kept(
         entries, indices, after_tokens, dropped, excerpted, stripped_tokens, novel, report, outline
     )
@@ -397,9 +400,9 @@ def _stats(
     )
 
 
-def _covered_tokens(decision: Decision) -> int:
+def _covered_tokens(decision: _engine.Decision) -> int:
     """Return the tokens of the dropped units that memory covers."""
-    return sum(unit.tokens for unit in decision.dropped_units if unit.coverage >= COVERED)
+    return sum(tokens for _, tokens, coverage in decision.dropped_units() if coverage >= COVERED)
 
 
 def _percent(part: int, whole: int) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.excerpts import Division, mark
 from rehydrate.compact.parallel import parted_of
 from rehydrate.compact.result import BlockReport, Compaction, UnitReport
 from rehydrate.compact.thinking import without_thinking
@@ -123,15 +122,11 @@ def _runs(text: str, unit: UnitReport, blocks: Sequence[BlockReport] | None) -> 
     if not unit.kept or not blocks or all(block.kept for block in blocks):
         yield Run(text, text if unit.kept else "", unit.kept)
         return
-    division = Division.of(*(_engine.divide(text) or ("lines", ())))
-    fates = zip(blocks, division.blocks, strict=True)
-    for is_kept, group in groupby(fates, key=lambda fate: fate[0].kept):
-        parts = [row for _, row in group]
-        before = text[parts[0].start : parts[-1].end]
-        count = sum(part.count for part in parts)
-        handle = blocks[0].handle or ""
-        gap = mark(division.measure, count, parts[0].first, parts[-1].last, handle)
-        yield Run(before, before if is_kept else gap, is_kept)
+    division = _engine.divide(text)
+    if division is None:
+        raise ValueError("a text that has no blocks")
+    kept = [block.kept for block in blocks]
+    yield from starmap(Run, division.runs(text, kept, blocks[0].handle or ""))
 
 
 MAP_WIDTH, MAP_HEIGHT = 1000, 28

@@ -2,7 +2,9 @@
 pub(crate) mod bit_packing;
 pub mod directives;
 pub mod features;
+pub mod memory_kinds;
 pub(crate) mod python_re;
+pub mod questions;
 pub(crate) mod scripts;
 pub(crate) mod stems;
 pub mod words;

@@ -3,6 +3,8 @@ pub(crate) mod blocks;
 mod cut;
 mod json;
 mod lines;
+mod marks;
 
 pub use blocks::{Block, Division, divide};
 pub use cut::{MAX_BLOCKS, MIN_BYTES, Measure};
+pub use marks::{Run, Shown, grouped, mark};

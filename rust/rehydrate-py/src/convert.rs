@@ -4,8 +4,9 @@ use std::ops::Range;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::error::Error;
+use rustc_hash::FxHashSet;
 
 use crate::caps::CodePoints;
 use crate::errors::to_py;
@@ -37,6 +38,30 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Text {
                 Ok(Self::Replaced(String::from_utf8_lossy(encoded.extract()?).into_owned()))
             }
         }
+    }
+}
+
+/// The indices in any collection.
+pub fn indices_in(collection: &Bound<'_, PyAny>) -> PyResult<FxHashSet<usize>> {
+    collection.try_iter()?.map(|index| index?.extract()).collect()
+}
+
+/// Makes named tuples of Python's by `tuple.__new__`, without the detour over their own constructors.
+pub struct NamedTuple<'py> {
+    new: Bound<'py, PyAny>,
+    class: Bound<'py, PyAny>,
+}
+
+impl<'py> NamedTuple<'py> {
+    /// Those of a class of a module.
+    pub fn of(py: Python<'py>, module: &str, class: &str) -> PyResult<Self> {
+        let class = py.import(module)?.getattr(class)?;
+        Ok(Self { new: py.get_type::<PyTuple>().getattr("__new__")?, class })
+    }
+
+    /// One with these values, in the order of its fields.
+    pub fn make<const N: usize>(&self, values: [Bound<'py, PyAny>; N]) -> PyResult<Bound<'py, PyAny>> {
+        self.new.call1((&self.class, PyTuple::new(self.new.py(), values)?))
     }
 }
 

@@ -2,7 +2,9 @@
 mod arrow;
 mod caps;
 mod convert;
+mod decision;
 mod directives;
+mod division;
 mod errors;
 mod exit;
 mod fork;
@@ -12,7 +14,9 @@ mod item_index;
 mod notes;
 mod onnx;
 mod outline;
+mod parting;
 mod prepared;
+mod questions;
 mod reading;
 mod redact;
 mod seen_lines;
@@ -33,7 +37,11 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
+    use super::decision::Decision;
+    #[pymodule_export]
     use super::directives::directives;
+    #[pymodule_export]
+    use super::division::{Division, divide, mark};
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
@@ -48,9 +56,13 @@ mod _native {
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
-    use super::outline::names;
+    use super::outline::{NameIndex, names, outline_slot, read_outline, write_outline};
     #[pymodule_export]
-    use super::prepared::{Prepared, Selection, divide, embed};
+    use super::parting::Parted;
+    #[pymodule_export]
+    use super::prepared::{Prepared, Selection, embed};
+    #[pymodule_export]
+    use super::questions::{memory_kind, question_share};
     #[pymodule_export]
     use super::reading::{
         Conversation, EntryDraft, as_content, as_dict, as_dicts, broken_rules, codex_kept, codex_line, codex_lines,

@@ -1,11 +1,18 @@
-//! The names in what is left out of a conversation, for Python.
+//! The outline of what is left out of a conversation, for Python: its names, its lines, and where it goes.
+mod name_index;
+mod slot;
+
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use rehydrate_core::conversation::PieceKind;
-use rehydrate_core::conversation::outline;
+use rehydrate_core::conversation::outline::{self, lines};
 use rehydrate_core::error::{Error, Result};
 
-use crate::convert::Text;
+use crate::convert::{NamedTuple, Text};
 use crate::errors::detached;
+
+pub use name_index::NameIndex;
+pub use slot::outline_slot;
 
 /// A name, the last text that has it, the last tool input that has it, and whether people speak of it.
 type Found = (String, usize, Option<usize>, bool);
@@ -34,4 +41,52 @@ pub fn names(
         let found = outline::names(&texts, limit);
         Ok(found.into_iter().map(|name| (name.name, name.last, name.acted, name.spoken)).collect())
     })
+}
+
+/// The lines of as many of these names as fit, the first first; "" if none fits.
+#[pyfunction]
+pub fn write_outline(names: Vec<(Text, Text, Text)>, how: Text, fits: &Bound<'_, PyAny>) -> PyResult<String> {
+    let listed: Vec<lines::Listed<&str>> = names
+        .iter()
+        .map(|(name, heading, reference)| lines::Listed {
+            name: name.as_str(),
+            heading: heading.as_str(),
+            reference: reference.as_str(),
+        })
+        .collect();
+    let (mut low, mut high) = (0, listed.len());
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits.call1((lines::write_lines(&listed[..middle], how.as_str()),))?.is_truthy()? {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    Ok(if low == 0 { String::new() } else { lines::write_lines(&listed[..low], how.as_str()) })
+}
+
+/// The names in the lines of an outline; None for any other text.
+#[pyfunction]
+pub fn read_outline(py: Python<'_>, text: Text) -> PyResult<Option<Vec<Bound<'_, PyAny>>>> {
+    let made = MakeName::new(py)?;
+    let Some(listed) = lines::read_lines(text.as_str()) else { return Ok(None) };
+    listed
+        .iter()
+        .map(|each| made.name(py, [&each.name, &each.heading, &each.reference]))
+        .collect::<PyResult<_>>()
+        .map(Some)
+}
+
+/// Makes `OutlineName`s.
+struct MakeName<'py>(NamedTuple<'py>);
+
+impl<'py> MakeName<'py> {
+    fn new(py: Python<'py>) -> PyResult<Self> {
+        Ok(Self(NamedTuple::of(py, "rehydrate.compact.outline", "OutlineName")?))
+    }
+
+    fn name(&self, py: Python<'py>, values: [&str; 3]) -> PyResult<Bound<'py, PyAny>> {
+        self.0.make(values.map(|value| PyString::new(py, value).into_any()))
+    }
 }

@@ -2,26 +2,27 @@
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rehydrate_core::conversation::Excerpting;
 use rehydrate_core::conversation::Needs;
 use rehydrate_core::conversation::{Conversation, Message, Piece, Unit};
-use rehydrate_core::conversation::{Excerpting, MessagePart};
 use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::Error;
-use rehydrate_core::excerpts::{self, Measure};
 use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
+use rustc_hash::FxHashSet;
 
 use crate::convert::{Text, floats};
+use crate::division::{Division, sliced};
 use crate::errors::detached;
-use crate::reading::{self, Row};
+use crate::reading::{self, Draft, Row, Source};
 use crate::tokens::named;
 
 /// A conversation with its texts counted and analysed.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Prepared {
-    core: rehydrate_core::conversation::Prepared,
+    pub core: rehydrate_core::conversation::Prepared,
 }
 
 #[pymethods]
@@ -104,12 +105,44 @@ impl Prepared {
     fn division(&self, text: usize) -> PyResult<Division> {
         let texts = self.core.divided_texts();
         let found = texts.get(text).ok_or_else(|| PyIndexError::new_err(format!("text {text} of {}", texts.len())))?;
-        Ok(rows_of(&found.division))
+        Ok(Division::of(found.division.clone()))
     }
 
-    /// Per part its message, and for a block its divided text and its place in it; None where parts are messages.
-    fn parts(&self) -> Option<Vec<MessagePart>> {
-        self.core.parts()
+    /// The conversation that was prepared, with its parts as messages: what is divided, block by block, and the rest.
+    fn parts(
+        &self,
+        py: Python<'_>,
+        conversation: Bound<'_, reading::Conversation>,
+    ) -> PyResult<Py<reading::Conversation>> {
+        let Some(parts) = self.core.parts() else { return Ok(conversation.unbind()) };
+        let (of, texts) = (&conversation.get().columns, self.core.divided_texts());
+        let divided: FxHashSet<usize> = texts.iter().map(|text| text.piece).collect();
+        let mut draft = Draft::with_capacity(parts.len());
+        for (position, block) in parts {
+            let row =
+                of.of.rows.get(position).ok_or_else(|| PyIndexError::new_err(format!("no message {position}")))?;
+            let own = of.pieces(position);
+            let start = row.pieces_end - own.len();
+            let pieces = match block {
+                None => {
+                    let rest = own.iter().enumerate().filter(|(number, _)| !divided.contains(&(start + number)));
+                    rest.map(|(_, (text, kind))| (text.clone_ref(py), *kind)).collect()
+                }
+                Some((text, number)) => {
+                    let (source, kind) = &of.all_pieces()[texts[text].piece];
+                    let block = &texts[text].division.blocks[number];
+                    let part = match source {
+                        Source::Replaced(..) => {
+                            Source::of(sliced(&source.to_py(py), block.chars.start, block.chars.end)?)?
+                        }
+                        source => Source::Written(source.as_str()[block.bytes.clone()].into()),
+                    };
+                    vec![(part, *kind)]
+                }
+            };
+            draft.copy_with(py, &of.of, position, pieces);
+        }
+        Py::new(py, reading::Conversation::alone(draft))
     }
 
     /// Components of a vector of the built-in model; None where the conversation was prepared without it.
@@ -216,7 +249,7 @@ impl OwnVectors {
 /// Which units are kept, and every signal behind it.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Selection {
-    core: rehydrate_core::selection::Selection,
+    pub core: rehydrate_core::selection::Selection,
 }
 
 #[pymethods]
@@ -268,34 +301,6 @@ impl Selection {
     fn embedding(&self) -> bool {
         self.core.embedding
     }
-
-    /// Per unit, whether something that a user laid down stands in what is kept of it.
-    #[getter]
-    fn laid_down(&self) -> Vec<bool> {
-        self.core.has_directive.clone()
-    }
-
-    /// The unit pulled in so that a user turn comes first, if that was needed.
-    #[getter]
-    fn leader(&self) -> Option<usize> {
-        self.core.leader
-    }
-
-    /// Per message: structural weight, recency, semantic similarity, coverage, odds, score.
-    fn signals(&self) -> Vec<(f64, f64, f64, f64, f64, f64)> {
-        let row = |(s, &score): (&rehydrate_core::scoring::Signals, &f64)| {
-            (s.structural, s.recency, s.semantic, s.coverage, s.odds, score)
-        };
-        self.core.signals.iter().zip(&self.core.message_scores).map(row).collect()
-    }
-
-    /// Per unit: its best message, its tokens, what keeping it added or would add, and the share of what it mentions that
-    /// nothing kept mentions.
-    fn units(&self) -> Vec<(usize, u32, f64, f64)> {
-        let of = &self.core;
-        let row = |unit| (of.best_message[unit], of.unit_tokens[unit], of.packing.gain[unit], of.unsaid[unit]);
-        (0..of.packing.kept.len()).map(row).collect()
-    }
 }
 
 /// The built-in model's vectors of texts, float32, row after row, and their dimension.
@@ -311,27 +316,6 @@ pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyB
         Ok((rows, model.dim()))
     })?;
     Ok((bytes_of(py, &rows), dim))
-}
-
-/// Its measure, and of each block where it begins and ends in characters, how many of the measure it holds, and the numbers
-/// of its first and last.
-type Division = (&'static str, Vec<(usize, usize, usize, usize, usize)>);
-
-fn rows_of(division: &excerpts::Division) -> Division {
-    let measure = match division.measure {
-        Measure::Lines => "lines",
-        Measure::Elements => "elements",
-        Measure::Members => "members",
-        Measure::Characters => "characters",
-    };
-    let row = |block: &excerpts::Block| (block.chars.start, block.chars.end, block.count, block.first, block.last);
-    (measure, division.blocks.iter().map(row).collect())
-}
-
-/// The blocks of a text that is long enough to be divided.
-#[pyfunction]
-pub fn divide(py: Python<'_>, text: Text) -> PyResult<Option<Division>> {
-    detached(py, || Ok(excerpts::divide(text.as_str()).as_ref().map(rows_of)))
 }
 
 pub fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {

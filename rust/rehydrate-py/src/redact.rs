@@ -1,6 +1,6 @@
 //! Secrets in texts, for Python.
 use pyo3::prelude::*;
-use rehydrate_core::redact;
+use rehydrate_core::redact::{self, Secret};
 
 use crate::convert::Places;
 use crate::errors::detached;
@@ -17,6 +17,14 @@ pub fn secret_kinds() -> Vec<&'static str> {
 /// Where each secret begins and ends, in characters, and its kind's place among all; without the kinds that are `off`.
 #[pyfunction]
 pub fn secrets(py: Python<'_>, text: Places, off: Vec<usize>) -> PyResult<Vec<(usize, usize, usize)>> {
-    let find = || redact::secrets(text.as_str(), &off).iter().map(|it| (it.start, it.end, it.kind)).collect();
-    if text.as_str().len() <= SHORT_BYTES { Ok(find()) } else { detached(py, || Ok(find())) }
+    Ok(found(py, text.as_str(), &off)?.iter().map(|it| (it.start, it.end, it.kind)).collect())
+}
+
+/// The secrets of a text, without the kinds that are `off`.
+pub fn found(py: Python<'_>, text: &str, off: &[usize]) -> PyResult<Vec<Secret>> {
+    if text.len() <= SHORT_BYTES {
+        Ok(redact::secrets(text, off))
+    } else {
+        detached(py, || Ok(redact::secrets(text, off)))
+    }
 }

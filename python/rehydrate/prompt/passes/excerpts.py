@@ -60,7 +60,7 @@ class Blocks(NamedTuple):
         chosen = zip(prepared.divided, selection.kept_blocks(), selection.blocks(), strict=True)
         return {
             piece: cls(
-                Division.of(*prepared.division(text)),
+                prepared.division(text),
                 bytearray(kept),
                 [gain for _, gain in blocks],
             )

@@ -2,6 +2,9 @@
 //!
 //! A name here is a whole run as it was written, a path with all its folders: whoever asks for it again must spell it.
 //! Its worth is that of coverage.rs, so that an outline lists first what a selection would most regret.
+pub mod clean;
+pub mod lines;
+
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

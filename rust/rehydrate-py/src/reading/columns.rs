@@ -58,6 +58,22 @@ impl Columns {
         self.of.rows[first].images > 0 || self.pieces(first).iter().any(says)
     }
 
+    /// The index of the last message of a role.
+    pub fn last_by(&self, role: Role) -> Option<usize> {
+        self.of.rows.iter().rev().find(|row| self.role_of(row) == role).map(|row| row.index)
+    }
+
+    /// The indices of messages with so many calls at least.
+    pub fn indices_with_calls(&self, least: usize) -> impl Iterator<Item = usize> {
+        (0..self.of.rows.len()).filter(move |&at| self.calls(at).len() >= least).map(|at| self.of.rows[at].index)
+    }
+
+    /// The index of the last message of the unit that a message is in.
+    pub fn last_of_unit(&self, at: usize) -> usize {
+        let members = self.units.members(self.units.unit_of()[at]);
+        self.of.rows[members.last().copied().unwrap_or(at)].index
+    }
+
     pub fn role(&self, at: usize) -> Role {
         self.role_of(&self.of.rows[at])
     }
@@ -98,5 +114,10 @@ impl Columns {
 
 /// Whether nothing is left of a text once Python strips it. Four separators are white space to Python alone.
 pub fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c))
+    text.chars().all(is_space)
+}
+
+/// Whether a character is white space to Python.
+pub fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }

@@ -70,6 +70,16 @@ impl Conversation {
         self.all().partition_point(|row| row.index < start)
     }
 
+    pub fn format_name(&self) -> &str {
+        &self.facts.format
+    }
+
+    /// Messages to count: each is a unit by itself, and nothing else is known of them.
+    pub fn alone(draft: Draft) -> Self {
+        let units = Units::single(draft.len());
+        Self::of(Columns { of: draft, units }, Facts::default())
+    }
+
     fn by_themselves(&self, draft: Draft) -> Self {
         let units = Units::single(draft.len());
         let format = self.facts.format.clone();

@@ -175,6 +175,27 @@ impl Draft {
         self.end(Row { role, ..*row });
     }
 
+    /// Append the message at a position of another draft, with other pieces.
+    pub fn copy_with(&mut self, py: Python<'_>, other: &Self, at: usize, pieces: Vec<(Source, PieceKind)>) {
+        let before = self.pieces.len();
+        self.copy(py, other, at);
+        self.pieces.truncate(before);
+        self.pieces.extend(pieces);
+        let pieces_end = self.pieces.len();
+        if let Some(row) = self.rows.last_mut() {
+            row.pieces_end = pieces_end;
+        }
+    }
+
+    /// Make one message of the last ones, so many.
+    pub fn join_last(&mut self, messages: usize) {
+        let first = self.rows.len().saturating_sub(messages);
+        let images = self.rows[first..].iter().fold(0, |images: u32, row| images.saturating_add(row.images));
+        let Some(row) = self.rows.get(first).copied() else { return };
+        self.rows.truncate(first);
+        self.end(Row { images, ..row });
+    }
+
     /// Give the last message this index.
     pub fn end_at(&mut self, index: usize) {
         if let Some(row) = self.rows.last_mut() {

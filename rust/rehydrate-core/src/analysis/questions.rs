@@ -1,0 +1,136 @@
+//! Questions in a text: which of its sentences ask for information, and not only for something to be done.
+use once_cell::race::OnceBox;
+use regex::Regex;
+
+use super::python_re::{as_python_reads, is_space, pattern};
+
+/// Question marks of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic.
+const QUESTION_MARKS: [char; 6] = ['?', '\u{ff1f}', '\u{61f}', '\u{2e2e}', '\u{55e}', '\u{1367}'];
+
+/// Matches a request to do something.
+const REQUEST: &str = r"\b(?: (?: can | could | would | will ) \s (?: you | we ) | please
+    | (?: kannst | könntest | würdest ) \s du | (?: können | könnten | würden ) \s sie | bitte
+    | (?: peux | pourrais ) [\x20\-] tu | (?: pouvez | pourriez ) [\x20\-] vous
+    | puedes? | pod[rí]+as? | por \s favor | pode (?: s | ria | rias )? \s (?: me | tu | você )
+    | puoi | potresti | può | kun \s je | kunt \s u | можешь | можете | мог (?: ла | ли )? \s бы )\b
+    | 请 | 能不能 | 可以 | 帮我 | ください | くれ | もらえ | いただけ
+    | 주세요 | 줄래 | 주시 | 줄 \s 수";
+
+/// Matches a request for information, even inside a request to do something.
+const QUESTION_WORD: &str = r"\b(?: what | which | when | where | who | whom | whose | how | why | tell | remind | recall
+    | was | welche[rsnm]? | wann | wo | wer | wen | wem | wie | warum | wieso
+    | quel (?: le )? s? | quoi | quand | où | comment | combien | pourquoi
+    | qué | cuál (?: es )? | cuándo | dónde | quién | cómo | cuánt[oa]s?
+    | qual | quais | quando | onde | quem | quant[oaie]s? | cosa | quale | dove | perché
+    | wat | welke? | wanneer | waar | wie | hoe | waarom
+    | что | како[йе] | какая | какие | когда | где | кто | как | почему | сколько )\b
+    | 什么 | 哪 | 谁 | 怎么 | 多少 | 几 | 为什么 | 何 | どこ | いつ | 誰 | どの | どれ | なぜ | どう
+    | 무엇 | 뭐 | 어디 | 언제 | 누구 | 어느 | 어떤 | 왜 | 어떻게 | 얼마 | 몇";
+
+struct Patterns {
+    request: Regex,
+    question_word: Regex,
+    /// The same at the beginning of a sentence.
+    question_word_first: Regex,
+}
+
+impl Patterns {
+    fn get() -> &'static Self {
+        static PATTERNS: OnceBox<Patterns> = OnceBox::new();
+        PATTERNS.get_or_init(|| {
+            Box::new(Self {
+                request: pattern(REQUEST),
+                question_word: pattern(QUESTION_WORD),
+                question_word_first: pattern(&format!("^(?:{QUESTION_WORD})")),
+            })
+        })
+    }
+}
+
+/// The share of a text that is in questions, 0 to 1.
+#[must_use]
+pub fn question_share(text: &str) -> f64 {
+    let (mut all, mut asked) = (0_u32, 0_u32);
+    for sentence in sentences(text) {
+        let chars = u32::try_from(sentence.chars().count()).unwrap_or(u32::MAX);
+        all = all.saturating_add(chars);
+        asked = asked.saturating_add(if is_question(sentence) { chars } else { 0 });
+    }
+    f64::from(asked) / f64::from(all.max(1))
+}
+
+/// Whether a sentence asks for information, and not only for something to be done.
+fn is_question(sentence: &str) -> bool {
+    let (patterns, words) = (Patterns::get(), as_python_reads(sentence));
+    if sentence.ends_with(QUESTION_MARKS) {
+        return !patterns.request.is_match(&words) || patterns.question_word.is_match(&words);
+    }
+    !sentence.contains(',') && patterns.question_word_first.is_match(&words)
+}
+
+/// The sentences of a text, without the white space between them: they end at a mark with white space after it, at a mark of
+/// Chinese or Japanese, and at the end of a line.
+fn sentences(text: &str) -> Vec<&str> {
+    let (mut found, mut start, mut before) = (Vec::new(), 0, ' ');
+    for (at, c) in text.char_indices() {
+        if at < start {
+            before = c;
+            continue;
+        }
+        let spaces = |is_one: fn(char) -> bool| text[at..].find(|c| !is_one(c)).map_or(text.len(), |end| at + end);
+        if matches!(before, '.' | '!' | '?' | '\u{61f}') && is_space(u32::from(c)) {
+            found.push(&text[start..at]);
+            start = spaces(|c| is_space(u32::from(c)));
+        } else {
+            if matches!(before, '\u{3002}' | '\u{ff01}' | '\u{ff1f}') {
+                found.push(&text[start..at]);
+                start = at;
+            }
+            if c == '\n' {
+                found.push(&text[start..at]);
+                start = spaces(|c| c == '\n');
+            }
+        }
+        before = c;
+    }
+    found.push(&text[start..]);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_asks_for_information() {
+        for asks in [
+            "Was it 80?",
+            "Can you tell me the port?",
+            "which port was it",
+            "WHICH one?",
+            "什么意思",
+            "cuáles son",
+            "WHİCH",
+        ] {
+            assert!(is_question(asks), "{asks}");
+        }
+        for other in ["Can you fix it?", "When it is fixed, commit.", "Go on.", "", "whichever"] {
+            assert!(!is_question(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn sentences_end_at_marks_and_lines() {
+        assert_eq!(
+            sentences("One. Two?  three\n\nfour。五！six 1.5"),
+            ["One.", "Two?", "three", "four。", "五！", "six 1.5"]
+        );
+        assert_eq!(sentences(""), [""]);
+    }
+
+    #[test]
+    fn a_text_asks_by_the_share_of_its_questions() {
+        assert!((question_share("Which port? I forgot it.") - 11.0 / 23.0).abs() < 1e-12);
+        assert!(question_share("").abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,292 @@
+//! The names in the texts of a conversation, and which of them can still be seen.
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyRecursionError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+use rehydrate_core::conversation::outline::{self, clean};
+use rehydrate_core::conversation::{PieceKind, Role};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::MakeName;
+use super::slot::as_float;
+use crate::convert::{Places, Text, indices_in};
+use crate::errors::detached;
+use crate::reading::{Conversation, Draft, Fields, Source};
+use crate::redact::found;
+
+const RESULTS: &str = "in tool results";
+const ERRORS: &str = "errors";
+const PROPER_NAMES: &str = "spoken of";
+const BY_USER: &str = "said by the user";
+const BY_ASSISTANT: &str = "said by the assistant";
+const BY_OTHERS: &str = "said by others";
+const TOOL_CALLS: &str = "tool calls";
+/// The headings that are no tools.
+const PLACES: [&str; 6] = [RESULTS, ERRORS, PROPER_NAMES, BY_USER, BY_ASSISTANT, BY_OTHERS];
+
+/// The names in the texts of a conversation, and which of them are still visible.
+#[pyclass(module = "rehydrate._native")]
+#[derive(Default)]
+pub struct NameIndex {
+    texts: Vec<Held>,
+    /// The names inside secrets: they are listed nowhere.
+    secret_names: FxHashSet<String>,
+    unit: usize,
+}
+
+/// A text, without its secrets where it is not visible.
+struct Held {
+    text: Source,
+    kind: PieceKind,
+    unit: usize,
+    is_visible: bool,
+    heading: Arc<str>,
+    reference: Arc<str>,
+}
+
+/// An earlier outline: where it was, and its names.
+type Earlier = (f64, Vec<(Text, Text, Text)>);
+
+#[pymethods]
+impl NameIndex {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Add a conversation, unit by unit, of which the messages in `kept` are visible.
+    ///
+    /// `excerpts` maps an index to its message, for those kept in part; `replaced` maps an index to the names of an earlier
+    /// outline. `reference_of` returns by what a dropped unit can be read.
+    #[pyo3(signature = (conversation, kept, reference_of, *, excerpts=None, replaced=None))]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        conversation: &Conversation,
+        kept: &Bound<'_, PyAny>,
+        reference_of: &Bound<'_, PyAny>,
+        excerpts: Option<&Bound<'_, PyAny>>,
+        replaced: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let kept = indices_in(kept)?;
+        let mut cut: FxHashMap<usize, Bound<'_, PyAny>> = FxHashMap::default();
+        for (index, message) in items(excerpts)? {
+            cut.insert(index.extract()?, message);
+        }
+        let read = |(index, names): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((index.extract()?, names.extract()?));
+        let mut earlier = items(replaced)?.into_iter().map(read).collect::<PyResult<Vec<Earlier>>>()?;
+        earlier.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let mut earlier = earlier.into_iter().peekable();
+        let of = &conversation.columns;
+        for unit in 0..of.unit_len() {
+            let members = of.units.members(unit);
+            let Some(first) = members.first().map(|&at| of.of.rows[at].index) else { continue };
+            while let Some((_, names)) = earlier.next_if(|(at, _)| *at < as_float(first)) {
+                self.add_earlier(&names);
+            }
+            self.unit += 1;
+            let reference = if kept.contains(&first) {
+                String::new()
+            } else {
+                reference_of.call1((conversation.units(py)?.get_item(unit)?,))?.extract()?
+            };
+            let reference: Arc<str> = reference.into();
+            for &at in members {
+                let (index, role) = (of.of.rows[at].index, of.role(at));
+                let mut is_visible = kept.contains(&index) || role == Role::System;
+                if let Some(message) = cut.get(&index) {
+                    let mut draft = Draft::default();
+                    draft.take(message.cast::<PyTuple>()?)?;
+                    let spoken_by = draft.rows.first().map_or(role, |row| draft.roles[row.role].role);
+                    self.add_message(py, spoken_by, &draft.pieces, &Arc::from(""), true)?;
+                    is_visible = false;
+                }
+                self.add_message(py, role, of.pieces(at), &reference, is_visible)?;
+            }
+        }
+        earlier.for_each(|(_, names)| self.add_earlier(&names));
+        Ok(())
+    }
+
+    /// Add a text that is visible next to the conversation.
+    fn add_visible(&mut self, text: Bound<'_, PyString>) -> PyResult<()> {
+        self.hold(Source::of(text)?, PieceKind::Text, true, &Arc::from(""), &Arc::from(""));
+        Ok(())
+    }
+
+    /// What is no longer visible, without secrets, by its reference.
+    fn hidden_texts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(py);
+        for held in self.texts.iter().filter(|held| !held.is_visible && !held.reference.is_empty()) {
+            let text = held.text.to_py(py);
+            match found.get_item(&*held.reference)? {
+                Some(texts) => texts.cast::<PyList>()?.append(text)?,
+                None => found.set_item(&*held.reference, [text])?,
+            }
+        }
+        let line_break = PyString::new(py, "\n");
+        for (reference, texts) in &found {
+            found.set_item(reference, line_break.call_method1("join", (texts,))?)?;
+        }
+        Ok(found)
+    }
+
+    /// The names that are no longer visible, the most useful first.
+    fn best<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let names = detached(py, || {
+            // A name inside a secret counts as visible, so that it is never listed.
+            let secret_names: Vec<&str> = self.secret_names.iter().map(String::as_str).collect();
+            let secret_names = secret_names.join("\n");
+            let texts = self.texts.iter().map(|held| outline::Text {
+                text: held.text.as_str(),
+                kind: held.kind,
+                unit: held.unit,
+                shown: held.is_visible,
+            });
+            let hidden = outline::Text { text: &secret_names, kind: PieceKind::Text, unit: self.unit, shown: true };
+            let texts: Vec<_> = texts.chain([hidden]).collect();
+            Ok(outline::names(&texts, limit))
+        })?;
+        let made = MakeName::new(py)?;
+        let name = |found: &outline::Name| {
+            let held = &self.texts[found.acted.unwrap_or(found.last)];
+            let heading = match found {
+                outline::Name { acted: None, name, .. } if clean::is_error(name) => ERRORS,
+                outline::Name { spoken: true, .. } => PROPER_NAMES,
+                _ => &held.heading,
+            };
+            made.name(py, [&found.name, heading, &held.reference])
+        };
+        names.iter().map(name).collect()
+    }
+}
+
+impl NameIndex {
+    fn hold(&mut self, text: Source, kind: PieceKind, is_visible: bool, heading: &Arc<str>, reference: &Arc<str>) {
+        let (heading, reference) = (heading.clone(), reference.clone());
+        self.texts.push(Held { text, kind, unit: self.unit, is_visible, heading, reference });
+    }
+
+    /// Add the names of an earlier outline.
+    fn add_earlier(&mut self, names: &[(Text, Text, Text)]) {
+        self.unit += 1;
+        for (name, heading, reference) in names {
+            let (name, heading) = (name.as_str(), heading.as_str());
+            let (kind, text) = if heading == PROPER_NAMES {
+                // The engine finds one by two uses inside a sentence.
+                (PieceKind::Text, format!("of {name} and {name}"))
+            } else if PLACES.contains(&heading) {
+                (PieceKind::ToolResult, name.to_owned())
+            } else {
+                (PieceKind::ToolInput, name.to_owned())
+            };
+            self.hold(Source::Written(text.into()), kind, false, &heading.into(), &reference.as_str().into());
+        }
+    }
+
+    fn add_message(
+        &mut self,
+        py: Python<'_>,
+        role: Role,
+        pieces: &[(Source, PieceKind)],
+        reference: &Arc<str>,
+        is_visible: bool,
+    ) -> PyResult<()> {
+        let said = match role {
+            Role::User => BY_USER,
+            Role::Assistant => BY_ASSISTANT,
+            _ => BY_OTHERS,
+        };
+        for (text, kind) in pieces.iter().filter(|(text, _)| !text.as_str().is_empty()) {
+            let (heading, clean): (Arc<str>, Source) = match kind {
+                PieceKind::Thinking => continue,
+                PieceKind::ToolInput => {
+                    let (tool, _) = text.as_str().split_once(' ').unwrap_or((text.as_str(), ""));
+                    let heading = clean::heading_of(tool);
+                    let heading = if heading.is_empty() { TOOL_CALLS.into() } else { heading.into() };
+                    (heading, self.clean_input(&text.to_py(py))?)
+                }
+                PieceKind::ToolResult if is_visible => (RESULTS.into(), text.clone_ref(py)),
+                PieceKind::Text if is_visible => (said.into(), text.clone_ref(py)),
+                PieceKind::ToolResult => (RESULTS.into(), self.clean_text(&text.to_py(py))?),
+                PieceKind::Text => (said.into(), self.clean_text(&text.to_py(py))?),
+            };
+            self.hold(clean, *kind, is_visible, &heading, reference);
+        }
+        Ok(())
+    }
+
+    /// The text without secrets.
+    fn clean_text(&mut self, text: &Bound<'_, PyString>) -> PyResult<Source> {
+        let source = Source::of(text.clone())?;
+        let secrets = match &source {
+            Source::Replaced(..) => found(text.py(), text.extract::<Places>()?.as_str(), &[])?,
+            source => found(text.py(), source.as_str(), &[])?,
+        };
+        if secrets.is_empty() {
+            return Ok(source);
+        }
+        Ok(self.without_labels(source.as_str(), &clean::labelled(source.as_str(), &secrets)))
+    }
+
+    /// The values of a call's arguments, one a line, without secrets.
+    ///
+    /// Values, not JSON: the escapes of JSON would become part of the names.
+    fn clean_input(&mut self, input: &Bound<'_, PyString>) -> PyResult<Source> {
+        let py = input.py();
+        let arguments = input.call_method1("partition", (" ",))?.get_item(2)?.cast_into::<PyString>()?;
+        let read = || -> PyResult<_> {
+            let value = py.import("json")?.getattr("loads")?.call1((&arguments,))?;
+            let before = leaves(&value)?;
+            if found(py, arguments.extract::<Places>()?.as_str(), &[])?.is_empty() {
+                return Ok((before, None));
+            }
+            let redactor = py.import("rehydrate.memory.redaction")?.getattr("Redactor")?.call0()?;
+            let after = leaves(&redactor.call_method1("inside", (value,))?)?;
+            Ok((before, Some(after)))
+        };
+        match read() {
+            Ok((before, None)) => Source::of(before),
+            Ok((before, Some(after))) if PyAnyMethods::eq(before.as_any(), &after)? => Source::of(before),
+            Ok((before, Some(after))) => {
+                Ok(self.without_labels(Source::of(before)?.as_str(), Source::of(after)?.as_str()))
+            }
+            Err(error) if error.is_instance_of::<PyValueError>(py) || error.is_instance_of::<PyRecursionError>(py) => {
+                self.clean_text(&arguments)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn without_labels(&mut self, before: &str, after: &str) -> Source {
+        let cleaned = clean::cleaned(before, after);
+        self.secret_names.extend(cleaned.lost);
+        Source::Written(cleaned.text.into())
+    }
+}
+
+/// The items of a mapping, if there is one.
+fn items<'py>(mapping: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    mapping.and_then(Fields::of).map_or(Ok(Vec::new()), Fields::items)
+}
+
+/// The texts and numbers in a JSON value, one a line.
+fn leaves<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    let found = PyList::empty(value.py());
+    let mut open = vec![value.clone()];
+    while let Some(value) = open.pop() {
+        if let Ok(dict) = value.cast::<PyDict>() {
+            let start = open.len();
+            open.extend(dict.iter().map(|(_, value)| value));
+            open[start..].reverse();
+        } else if let Ok(list) = value.cast::<PyList>() {
+            let start = open.len();
+            open.extend(list.iter());
+            open[start..].reverse();
+        } else if !value.is_none() && !value.is_instance_of::<PyBool>() {
+            found.append(value.str()?)?;
+        }
+    }
+    Ok(PyString::new(value.py(), "\n").call_method1("join", (found,))?.cast_into()?)
+}
