@@ -16,7 +16,7 @@
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
 //! times          one time, as people write it
-//! caps, redact   tool results shown in part, secrets in texts
+//! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -34,6 +34,7 @@ pub mod interrupt;
 pub mod notes;
 pub mod packing;
 pub mod redact;
+pub mod rules;
 pub mod scoring;
 pub mod selection;
 #[cfg(feature = "store")]

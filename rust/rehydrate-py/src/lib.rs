@@ -42,8 +42,8 @@ mod _native {
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
     use super::notes::{
-        Subjects, chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted,
-        sentences, summary_lines, whole_sentences,
+        Subjects, chunks, command_subjects, decisions, exit_code, first_error, is_correction, is_refusal, labelled,
+        pasted, sentences, summary_lines, whole_sentences,
     };
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
@@ -53,9 +53,9 @@ mod _native {
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::{
-        Conversation, EntryDraft, as_content, chat_answer, chat_calls, check_no_chat_calls, check_pair, first_telling,
-        line_content, line_is_seen, line_is_users, read_entries, read_places, read_transcript, readable_texts,
-        spoken_lines, transcript_branch,
+        Conversation, EntryDraft, as_content, broken_rules, chat_calls, codex_kept, codex_line, codex_lines,
+        codex_turns_taken_back, first_telling, is_by_server, line_content, line_is_seen, line_is_users, merged_lines,
+        read_entries, read_places, readable_texts, response_item, transcript_branch,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
