@@ -77,6 +77,8 @@ isa = _native.isa
 """This machine's widest instructions that change an int8 model's results."""
 is_correction = _native.is_correction
 """Whether a sentence says that something holds from now on, or instead of another thing."""
+is_refusal = _native.is_refusal
+"""Whether what a writer of summaries returned is the text of an error or a refusal."""
 item_index = _native.ItemIndex
 """An index in memory, for items that are kept elsewhere."""
 kind_of_text = _native.kind_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rehydrate import formats
+from rehydrate import _engine, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
@@ -273,19 +273,6 @@ LEAST_CHARACTERS = 40
 """A shorter text is not a summary of a conversation that was worth one."""
 MAX_MARKED = 20
 
-_NO_SUMMARY = re.compile(
-    r"""\A \W* (?: (?:\w+\.)* \w*(?:Error|Exception)\b | error\b | traceback\b
-    | [45]\d\d\b | HTTP\b
-    | (?:rate \s limit|too \s many \s requests|service \s unavailable|internal \s server)
-    | \{ \s* "(?:error|detail|message)" | <!?(?:doctype|html)
-    | (?:i'm|i \s am) \s (?:sorry|unable|not \s able) | sorry\b
-    | i \s (?:can't|cannot|can \s not|won't)
-    | as \s an \s ai | unfortunately,? \s i \b )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_TOO_MANY = re.compile(r"too many requests|rate.?limit|quota exceeded|overloaded", re.IGNORECASE)
-_SHORT = 400
-"""Characters. A text so short that speaks of limits is an error's."""
 _NAME = re.compile(
     r"""(?<![\w/]) (?: (?<![.~@-]) [\w.~@-]* (?:/[\w.@-]+)+ /?   # paths
     | (?<!-) [A-Za-z_][\w-]* (?:\.\w+)+               # files, dotted names
@@ -306,7 +293,7 @@ def refusal(summary: object) -> str:
     text = summary.strip()
     if not text:
         return "it is empty"
-    if _NO_SUMMARY.search(text) or (len(text) < _SHORT and _TOO_MANY.search(text)):
+    if _engine.is_refusal(text):
         return "it is the text of an error or a refusal"
     if len(text) < LEAST_CHARACTERS:
         return f"it has {len(text)} characters"

@@ -69,7 +69,8 @@ class WallClock:
 
     def days(self, first: date, count: int = 1) -> TimeRange:
         """Return whole days, from midnight to midnight."""
-        return self.between(midnight(first), midnight(first + timedelta(count)))
+        first, end = (datetime.combine(day, time()) for day in (first, first + timedelta(count)))
+        return self.between(first, end)
 
     def back(self, count: int, unit: str) -> datetime:
         """Return the moment ``count`` units ago.
@@ -165,11 +166,6 @@ def zone_of(timezone: tzinfo | str) -> tzinfo:
             f"timezone is of type {type(timezone).__name__}; pass a tzinfo or a name"
         )
     return timezone
-
-
-def midnight(day: date) -> datetime:
-    """Return the start of a day, as a clock time."""
-    return datetime.combine(day, time())
 
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -12,7 +12,7 @@ mod summary;
 
 pub use chunks::{Chunk, chunks};
 pub use commands::{Subject, Use, command_subjects};
-pub use cues::{decisions, is_correction};
+pub use cues::{decisions, is_correction, is_refusal};
 pub use outcomes::{exit_code, first_error};
 pub use pasted::pasted;
 pub use sentences::{labelled, sentences, whole_sentences};

@@ -50,8 +50,8 @@ mod _native {
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
     use super::notes::{
-        Subjects, chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted,
-        sentences, summary_lines, whole_sentences,
+        Subjects, chunks, command_subjects, decisions, exit_code, first_error, is_correction, is_refusal, labelled,
+        pasted, sentences, summary_lines, whole_sentences,
     };
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};

@@ -33,6 +33,12 @@ pub fn is_correction(py: Python<'_>, sentence: Places) -> PyResult<bool> {
     detached(py, || Ok(notes::is_correction(sentence.as_str())))
 }
 
+/// Whether what a writer of summaries returned is the text of an error or a refusal.
+#[pyfunction]
+pub fn is_refusal(py: Python<'_>, text: Places) -> PyResult<bool> {
+    detached(py, || Ok(notes::is_refusal(text.as_str())))
+}
+
 /// The sentences of a text.
 #[pyfunction]
 pub fn sentences(py: Python<'_>, text: Places) -> PyResult<Vec<Place>> {

@@ -1,4 +1,5 @@
-//! The words by which people say what was decided, and what holds from now on instead of another thing.
+//! The words by which people say what was decided and what holds from now on instead of another thing, and models and
+//! servers that they failed.
 //!
 //! What users lay down is found by the table of `analysis/directives/cues.rs`.
 use std::ops::Range;
@@ -21,6 +22,27 @@ pub fn decisions(text: &str) -> Vec<Range<usize>> {
 pub fn is_correction(sentence: &str) -> bool {
     CORRECTION.is_match(sentence)
 }
+
+/// Whether what a writer of summaries returned is the text of an error or a refusal.
+#[must_use]
+pub fn is_refusal(text: &str) -> bool {
+    /// A text so short that speaks of limits is an error's.
+    const SHORT: usize = 400;
+    FAILED.is_match(text) || (text.chars().nth(SHORT - 1).is_none() && TOO_MANY.is_match(text))
+}
+
+static FAILED: Pattern = Pattern::new(
+    concat!(
+        r#"^(?-i:\W)*(?:(?:(?-i:\w)+\.)*(?-i:\w)*(?:error|exception)»|error»|traceback»|[45]\d\d»|http»"#,
+        r#"|(?:rate\slimit|too\smany\srequests|service\sunavailable|internal\sserver)"#,
+        r#"|\{\s*"(?:error|detail|message)"|<!?(?:doctype|html)"#,
+        r#"|(?:i'm|i\sam)\s(?:sorry|unable|not\sable)|sorry»|i\s(?:can't|cannot|can\snot|won't)"#,
+        r#"|as\san\sai|unfortunately,?\si»)"#,
+    ),
+    "",
+);
+
+static TOO_MANY: Pattern = Pattern::new("too many requests|rate.?limit|quota exceeded|overloaded", "");
 
 static DECISION: Pattern = Pattern::new(
     concat!(
@@ -87,5 +109,24 @@ mod tests {
         for text in ["Use tabs.", "insteads", "statthaft", "now"] {
             assert!(!is_correction(text), "{text}");
         }
+    }
+
+    #[test]
+    fn errors_and_refusals_are_not_summaries() {
+        for text in [
+            "429 Too Many Requests",
+            "** openai.APIError: no",
+            "I'm sorry, but",
+            "İ CAN'T",
+            "<!DOCTYPE html>",
+            "{\"error\": 1}",
+            "We hit a rate-limit.",
+        ] {
+            assert!(is_refusal(text), "{text}");
+        }
+        for text in ["We fixed errors.", "4291 rows", "Sorrys", "unfortunately, it"] {
+            assert!(!is_refusal(text), "{text}");
+        }
+        assert!(!is_refusal(&format!("{} rate limit", "x".repeat(400))));
     }
 }
