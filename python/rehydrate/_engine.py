@@ -25,10 +25,12 @@ ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
+Echoes = _native.Echoes
 SeenLines = _native.SeenLines
 
 # The engine's own functions, which need nothing of Python.
 cached_bytes = _native.cached_bytes
+capped_results = _native.capped_results
 clear_cache = _native.clear_cache
 limit_cache = _native.set_cache_limit
 cap_text = _native.cap_text
@@ -53,6 +55,8 @@ item_index = _native.ItemIndex
 """An index in memory, for items that are kept elsewhere."""
 kind_of_text = _native.kind_of
 """The kind of a text that a tool returned, such as "log" or "diff"."""
+long_results = _native.long_results
+result_texts = _native.result_texts
 names = _native.names
 """The best `limit` of the names that no shown text has, the best first: each with the number of the
 last text that has it, of the last tool input that has it, and whether it is a proper name."""

@@ -1,6 +1,6 @@
 """Types of the Rust module; kept true by stubtest."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
@@ -14,9 +14,12 @@ __all__ = [
     "ArrowTable",
     "Conversation",
     "Draft",
+    "Echo",
+    "Echoes",
     "ItemIndex",
     "OnnxModel",
     "Prepared",
+    "RowHashes",
     "SeenLines",
     "Selection",
     "Store",
@@ -27,6 +30,7 @@ __all__ = [
     "before_fork",
     "cached_bytes",
     "cap_text",
+    "capped_results",
     "chat_answer",
     "chat_calls",
     "check_no_chat_calls",
@@ -47,12 +51,14 @@ __all__ = [
     "line_content",
     "line_is_seen",
     "line_is_users",
+    "long_results",
     "names",
     "open_onnx",
     "read_entries",
     "read_places",
     "read_transcript",
     "readable_texts",
+    "result_texts",
     "secret_kinds",
     "secrets",
     "set_alone",
@@ -100,7 +106,9 @@ class Conversation:
     def light(self) -> Conversation: ...
     def light_indices(self, start: int) -> list[int]: ...
     def messages_from(self, start: int) -> tuple[Message, ...]: ...
-    def head(self, at: int) -> tuple[int, str, bool]: ...
+    def shared_ends(self, floats: bool) -> tuple[int | None, int | None]: ...
+    def leading_system(self) -> int: ...
+    def quoting(self, text: str) -> int | None: ...
     def __contains__(self, index: int, /) -> bool: ...
     def first_said(self) -> tuple[int, str] | None: ...
     def repeats_calls(self) -> bool: ...
@@ -500,6 +508,72 @@ class SeenLines:
     # Each run's begin and end, what it is from, the number of its first line there, whether it is
     # all of that, and whether the numbers before the lines may differ.
     def repeats(self, text: str) -> list[tuple[int, int, Any, int, bool, bool]]: ...
+
+# A text of a tool result, and the runs of its lines that an earlier text has.
+@final
+class Echo:
+    @property
+    def path(self) -> _Path: ...
+    @property
+    def text(self) -> str: ...
+    # The id of the call that it answers, and the name of the tool; "" if unknown.
+    @property
+    def call(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    # How many lines an earlier text has.
+    @property
+    def lines(self) -> int: ...
+    # The text with a reference instead of each run; it is kept whole under this handle.
+    def shortened(self, handle: str) -> str: ...
+
+# What the messages of a history are known by.
+@final
+class RowHashes: ...
+
+# Finds what repeats in tool results; the last conversations are remembered.
+@final
+class Echoes:
+    def __new__(cls, least_characters: int) -> Echoes: ...
+    # The echoes of each entry from `start` on that has some, by its position, and what the messages
+    # are known by; `known` are those before. None where these were forgotten: then all must be
+    # looked through. `changed` are the positions of the entries that an earlier pass changed.
+    def find(
+        self,
+        rows: Conversation,
+        start: int,
+        known: RowHashes | None,
+        entries: tuple[Any, ...],
+        places: Callable[[Any, int], Sequence[_Path | None]],
+        changed: set[int],
+        by_row: bool,
+    ) -> tuple[RowHashes | None, list[tuple[int, list[Echo]]]]: ...
+
+# The positions of the entries from `start` on whose results may have more than `least` tokens.
+def long_results(
+    rows: Conversation, start: int, counts: tuple[int, ...], least: int
+) -> list[int]: ...
+
+# What is capped of the results of these entries, by the position of each: path, text, call and
+# tool, the shown part, its kind, the tokens left out. Results of the calls `whole` stay whole.
+def capped_results(
+    rows: Conversation,
+    positions: Sequence[int],
+    entries: tuple[Any, ...],
+    places: Callable[[Any, int], Sequence[_Path | None]],
+    caps: Any,
+    whole: Sequence[str],
+    counter: str,
+    least: int,
+    notice: int,
+) -> list[tuple[int, list[tuple[_Path, str, str, str, str, str, int]]]]: ...
+
+# Of each message the tool and the text of each result that may be shown in part.
+def result_texts(
+    rows: Conversation,
+    entries: list[Any],
+    places: Callable[[Any, int], Sequence[_Path | None]],
+) -> list[list[tuple[str, str]]]: ...
 
 # The batches of anything with the Arrow PyCapsule interface; at least one.
 @final

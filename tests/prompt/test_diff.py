@@ -34,7 +34,8 @@ from tests.strategies import conversations, damaged
 def test_an_ir_does_not_differ_from_itself_or_its_copy(ir: PromptIR):
     assert not ir.diff(ir)
     assert str(ir.diff(ir)).endswith("nothing changed")
-    if ir.history.format != "langchain":
+    # In JSON, LangChain's messages are dicts, and bytes of Converse's are texts.
+    if ir.history.format not in ("langchain", "bedrock"):
         assert not ir.diff(PromptIR.from_dict(ir.to_dict()))
 
 

@@ -14,7 +14,6 @@ mod outline;
 mod prepared;
 mod reading;
 mod redact;
-mod seen_lines;
 mod store;
 mod tokens;
 
@@ -46,14 +45,13 @@ mod _native {
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::{
-        Conversation, EntryDraft, as_content, chat_answer, chat_calls, check_no_chat_calls, check_pair, first_telling,
-        line_content, line_is_seen, line_is_users, read_entries, read_places, read_transcript, readable_texts,
-        spoken_lines, transcript_branch,
+        Conversation, Echo, Echoes, EntryDraft, RowHashes, SeenLines, as_content, capped_results, chat_answer,
+        chat_calls, check_no_chat_calls, check_pair, first_telling, line_content, line_is_seen, line_is_users,
+        long_results, read_entries, read_places, read_transcript, readable_texts, result_texts, spoken_lines,
+        transcript_branch,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
-    #[pymodule_export]
-    use super::seen_lines::SeenLines;
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]
