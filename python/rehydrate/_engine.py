@@ -27,6 +27,7 @@ ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
 Echoes = _native.Echoes
 SeenLines = _native.SeenLines
+ShortenedText = _native.ShortenedText
 
 # The engine's own functions, which need nothing of Python.
 cached_bytes = _native.cached_bytes
@@ -57,6 +58,7 @@ kind_of_text = _native.kind_of
 """The kind of a text that a tool returned, such as "log" or "diff"."""
 long_results = _native.long_results
 result_texts = _native.result_texts
+notice = _native.notice
 names = _native.names
 """The best `limit` of the names that no shown text has, the best first: each with the number of the
 last text that has it, of the last tool input that has it, and whether it is a proper name."""

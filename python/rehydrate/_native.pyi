@@ -14,7 +14,6 @@ __all__ = [
     "ArrowTable",
     "Conversation",
     "Draft",
-    "Echo",
     "Echoes",
     "ItemIndex",
     "OnnxModel",
@@ -22,6 +21,7 @@ __all__ = [
     "RowHashes",
     "SeenLines",
     "Selection",
+    "ShortenedText",
     "Store",
     "__version__",
     "after_fork",
@@ -53,6 +53,7 @@ __all__ = [
     "line_is_users",
     "long_results",
     "names",
+    "notice",
     "open_onnx",
     "read_entries",
     "read_places",
@@ -509,9 +510,9 @@ class SeenLines:
     # all of that, and whether the numbers before the lines may differ.
     def repeats(self, text: str) -> list[tuple[int, int, Any, int, bool, bool]]: ...
 
-# A text of a tool result, and the runs of its lines that an earlier text has.
+# A text of a tool result that is shown in part.
 @final
-class Echo:
+class ShortenedText:
     @property
     def path(self) -> _Path: ...
     @property
@@ -521,11 +522,10 @@ class Echo:
     def call(self) -> str: ...
     @property
     def tool(self) -> str: ...
-    # How many lines an earlier text has.
-    @property
-    def lines(self) -> int: ...
-    # The text with a reference instead of each run; it is kept whole under this handle.
-    def shortened(self, handle: str) -> str: ...
+    # What is shown; the whole is kept under this handle, or, where it is "", nowhere.
+    def shown(self, handle: str) -> str: ...
+    # What was done, in words.
+    def note(self) -> str: ...
 
 # What the messages of a history are known by.
 @final
@@ -547,26 +547,27 @@ class Echoes:
         places: Callable[[Any, int], Sequence[_Path | None]],
         changed: set[int],
         by_row: bool,
-    ) -> tuple[RowHashes | None, list[tuple[int, list[Echo]]]]: ...
+    ) -> tuple[RowHashes | None, list[tuple[int, list[ShortenedText]]]]: ...
 
 # The positions of the entries from `start` on whose results may have more than `least` tokens.
 def long_results(
     rows: Conversation, start: int, counts: tuple[int, ...], least: int
 ) -> list[int]: ...
 
-# What is capped of the results of these entries, by the position of each: path, text, call and
-# tool, the shown part, its kind, the tokens left out. Results of the calls `whole` stay whole.
+# What is capped of the results of these entries, by the `Caps` and by the position of each.
 def capped_results(
     rows: Conversation,
     positions: Sequence[int],
     entries: tuple[Any, ...],
     places: Callable[[Any, int], Sequence[_Path | None]],
     caps: Any,
-    whole: Sequence[str],
     counter: str,
     least: int,
     notice: int,
-) -> list[tuple[int, list[tuple[_Path, str, str, str, str, str, int]]]]: ...
+) -> list[tuple[int, list[ShortenedText]]]: ...
+
+# The notice that so many tokens are missing, and the handle of the whole.
+def notice(omitted: int, handle: str) -> str: ...
 
 # Of each message the tool and the text of each result that may be shown in part.
 def result_texts(

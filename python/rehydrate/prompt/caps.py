@@ -140,16 +140,10 @@ def notice(omitted: int, handle: str = "") -> str:
     >>> print(notice(1_000, "orig_a").splitlines()[-1])
     [kept whole as orig_a]
     """
-    text = (
-        f"\n\n[truncated: {omitted} tokens omitted. "
-        "call again with stricter filters to see specific parts.]"
-    )
-    return f"{text}\n[kept whole as {handle}]" if handle else text
+    return _engine.notice(omitted, handle)
 
 
 NAME = "cap_tool_results"
-_Shown = tuple["Path", str, str, str, str, str, int]
-"""The path of a text, the text, its call and tool; the shown part, its kind, the omitted tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,24 +168,16 @@ class CapToolResults:
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
             start, _ = target.settled_rows(self, ir)
-            for position, results in self._results(ir, start, least):
-                made = []
-                for path, text, call, tool, *shown in results:
-                    capped, handle = Capped._make(shown), ""
-                    if target.originals is not None:
-                        kept = changes.keep(target.originals, text, About(tool, call))
-                        if kept is None:
-                            continue
-                        handle = kept
-                    where = handle or "no originals kept"
-                    note = f"{capped.kind}, {capped.omitted:,} tokens left out, {where}"
-                    made.append(TextChange(path, capped.render(handle), note))
-                changes.add(position, made)
+            for position, texts in self._long_texts(ir, start, least):
+                changes.shorten(position, texts, ir, target)
             target.note_settled(self, ir, changes.first_position(ir))
         return changes.apply(ir)
 
-    def _results(self, ir: PromptIR, start: int, least: int) -> list[tuple[int, list[_Shown]]]:
-        """Return the position of each entry from ``start`` on whose results are capped, and these.
+    def _long_texts(
+        self, ir: PromptIR, start: int, least: int
+    ) -> list[tuple[int, list[_engine.ShortenedText]]]:
+        """Return the position of each entry from ``start`` on whose results are capped, and their
+        capped texts.
 
         Texts that must not change are left out: media, blocks with citations, results of a
         provider's own tools.
@@ -206,7 +192,6 @@ class CapToolResults:
             history.entries,
             formats.FORMATS[history.format].places,
             self.caps,
-            [section.tool_call_id for section in ir.late_bound],
             COUNTER,
             MIN_TOKENS,
             NOTICE_TOKENS,
@@ -219,30 +204,44 @@ cap_tool_results = CapToolResults()
 MAX_HANDLE_CHARS = 128
 
 
-class TextChange(NamedTuple):
-    """The new text at a path in an entry, and a note for the trace."""
-
-    path: Path
-    text: str
-    note: str
-
-
 class TextChanges:
     """The changes of one pass to the entries of a history."""
 
     def __init__(self, pass_name: str) -> None:
         """Start without changes."""
         self._pass_name = pass_name
-        self._by_position: dict[int, Sequence[TextChange]] = {}
+        self._texts: dict[int, dict[Path, str]] = {}
+        """By an entry's position, its new texts by their paths."""
+        self._notes: list[str] = []
         self._degraded: list[str] = []
 
-    def keep(self, originals: Originals, text: str, about: About) -> str | None:
-        """Store the original text and return its handle.
+    def shorten(
+        self,
+        position: int,
+        texts: Sequence[_engine.ShortenedText],
+        ir: PromptIR,
+        target: Target,
+    ) -> None:
+        """Shorten these texts of the entry at this position, and keep the whole of each.
 
-        None: it could not be stored, so it must stay whole in the prompt. `apply` reports that.
+        One that cannot be kept stays whole; `apply` reports that. What the model asked for by
+        `request_context` has a budget of its own, so it stays whole too.
         """
+        late_bound_calls = {section.tool_call_id for section in ir.late_bound}
+        for each in texts:
+            if each.call in late_bound_calls:
+                continue
+            handle = "" if target.originals is None else self._kept(target.originals, each)
+            if handle is not None:
+                self._texts.setdefault(position, {})[each.path] = each.shown(handle)
+                kept = handle or "no originals kept"
+                self._notes.append(f"{ir.history.entry_id(position)} {each.note()}, {kept}")
+
+    def _kept(self, originals: Originals, shortened: _engine.ShortenedText) -> str | None:
+        """Store the whole of a text and return its handle; None where it cannot be stored."""
         try:
-            handle = originals.put(text, about=about)
+            about = About(shortened.tool, shortened.call)
+            handle = originals.put(shortened.text, about=about)
             if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
                 raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
         except Exception as error:
@@ -254,11 +253,6 @@ class TextChanges:
             return None
         return handle
 
-    def add(self, position: int, changes: Sequence[TextChange]) -> None:
-        """Add the changes to the entry at this position."""
-        if changes:
-            self._by_position[position] = changes
-
     def first_position(self, ir: PromptIR) -> int:
         """Return the position of the first entry that changes; after the last one if none does.
 
@@ -266,22 +260,17 @@ class TextChanges:
         """
         if self._degraded:
             return 0
-        return min(self._by_position, default=len(ir.history.entries))
+        return min(self._texts, default=len(ir.history.entries))
 
     def apply(self, ir: PromptIR, notes: Sequence[str] = ()) -> PromptIR:
         """Return the IR with these changes and a trace of them. Changed entries are new objects."""
-        history = ir.history
-        notes = list(notes)
-        ids = []
-        if self._by_position:
+        history, ids = ir.history, [ir.history.entry_id(position) for position in self._texts]
+        if self._texts:
             format_ = formats.FORMATS[history.format]
-            messages = history.messages_from(min(self._by_position))
+            messages = history.messages_from(min(self._texts))
             by_index = {message.index: message for message in messages}
             entries, changed_messages = {}, {}
-            for position, changes in self._by_position.items():
-                ids.append(history.entry_id(position))
-                notes += [f"{ids[-1]} {change.note}" for change in changes]
-                texts = {change.path: change.text for change in changes}
+            for position, texts in self._texts.items():
                 message, entry = by_index[position], history.entries[position]
                 pieces = [
                     piece if path is None else piece._replace(text=texts.get(path, piece.text))
@@ -300,4 +289,5 @@ class TextChanges:
             history = history.with_changed_entries(entries, changed_messages, tokens)
         meta = replace(ir.meta, degraded=(*ir.meta.degraded, *self._degraded))
         after = ir.replace(history=history, meta=meta)
-        return traced(self._pass_name, ir, after, ids, (*notes, *self._degraded))
+        notes = (*notes, *self._notes, *self._degraded)
+        return traced(self._pass_name, ir, after, ids, notes)

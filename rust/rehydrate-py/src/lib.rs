@@ -45,9 +45,9 @@ mod _native {
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::{
-        Conversation, Echo, Echoes, EntryDraft, RowHashes, SeenLines, as_content, capped_results, chat_answer,
+        Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, capped_results, chat_answer,
         chat_calls, check_no_chat_calls, check_pair, first_telling, line_content, line_is_seen, line_is_users,
-        long_results, read_entries, read_places, read_transcript, readable_texts, result_texts, spoken_lines,
+        long_results, notice, read_entries, read_places, read_transcript, readable_texts, result_texts, spoken_lines,
         transcript_branch,
     };
     #[pymodule_export]

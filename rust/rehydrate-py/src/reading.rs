@@ -21,6 +21,7 @@ mod pairs;
 mod readable;
 mod results;
 mod seen_lines;
+mod shortened;
 mod strings;
 mod transcript;
 mod tuples;
@@ -40,7 +41,7 @@ use columns::Columns;
 pub use conversation::Conversation;
 pub use draft::Row;
 use draft::{Draft, Speaker};
-pub use echoes::{Echo, Echoes, RowHashes};
+pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
 use fields::{Fields, python};
@@ -49,6 +50,7 @@ pub use readable::readable_texts;
 use rehydrate_core::conversation::Role;
 pub use results::{capped_results, long_results, result_texts};
 pub use seen_lines::SeenLines;
+pub use shortened::{ShortenedText, notice};
 pub use transcript::{line_content, line_is_seen, line_is_users, read_transcript, spoken_lines};
 
 /// Reads one entry into an empty body.

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from rehydrate import _engine, formats
 from rehydrate.entry_id import EntryId
-from rehydrate.prompt.caps import TextChange, TextChanges
+from rehydrate.prompt.caps import TextChanges
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.ir import PromptIR, Target, traced
-from rehydrate.prompt.originals import About
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
 
@@ -61,8 +60,8 @@ class RemoveEchoes:
 
     def _without_echoes(self, ir: PromptIR, target: Target) -> PromptIR:
         changes = TextChanges(self.name)
-        history, originals = ir.history, target.originals
-        if originals is None:
+        history = ir.history
+        if target.originals is None:
             note = "nothing is removed: there is no place to keep the originals"
             return changes.apply(ir, [note])
         if not history.entries:
@@ -70,23 +69,14 @@ class RemoveEchoes:
         changed_ids = {name for trace in ir.meta.trace for name in trace.changed}
         indices = enumerate(history.indices) if changed_ids else ()
         changed = {n for n, index in indices if EntryId.of(index) in changed_ids}
-        late_bound_calls = {section.tool_call_id for section in ir.late_bound}
         settled, known = (0, None) if changed_ids else target.settled_rows(self, ir)
         places = formats.FORMATS[history.rows.format].places
         rest = history.entries, places, changed, history.is_by_row
         hashes, echoes = self._echoes.find(history.rows_from(settled), settled, known, *rest)
         if hashes is None:
             hashes, echoes = self._echoes.find(history.rows_from(0), 0, None, *rest)
-        for position, own in echoes:
-            made = []
-            for each in own:
-                if each.call in late_bound_calls:
-                    continue
-                handle = changes.keep(originals, each.text, About(each.tool, each.call))
-                if handle is not None:
-                    note = f"{each.lines:,} lines stand above, {handle}"
-                    made.append(TextChange(each.path, each.shortened(handle), note))
-            changes.add(position, made)
+        for position, texts in echoes:
+            changes.shorten(position, texts, ir, target)
         same = min(changes.first_position(ir), min(changed, default=len(history.entries)))
         target.note_settled(self, ir, same, hashes)
         return changes.apply(ir)

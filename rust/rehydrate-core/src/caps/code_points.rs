@@ -110,7 +110,8 @@ fn is_joined(before: u32, after: u32) -> bool {
 }
 
 /// A number with commas between its thousands.
-pub(super) fn grouped(number: i64) -> String {
+#[must_use]
+pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut out = String::from(if number < 0 { "-" } else { "" });
     for (index, digit) in digits.chars().enumerate() {

@@ -17,6 +17,16 @@ pub struct Shown {
     pub omitted: i64,
 }
 
+/// The notice that `omitted` tokens are missing, and the handle of the whole. Nothing ever reads a notice: one that is in a
+/// content is content like any other.
+#[must_use]
+pub fn notice(omitted: i64, handle: &[u8]) -> Vec<u8> {
+    let text =
+        format!("\n\n[truncated: {omitted} tokens omitted. call again with stricter filters to see specific parts.]");
+    let kept = if handle.is_empty() { Vec::new() } else { [b"\n[kept whole as ".as_slice(), handle, b"]"].concat() };
+    [text.into_bytes(), kept].concat()
+}
+
 /// What is shown of a text; nothing of one that fits whole.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedShown(pub Option<Arc<Shown>>);

@@ -4,14 +4,15 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
-use rehydrate_core::caps::{Reference, SeenLines, with_references};
+use pyo3::types::PyTuple;
+use rehydrate_core::caps::SeenLines;
 use rehydrate_core::conversation::PieceKind;
 use rustc_hash::FxHasher;
 
 use super::conversation::Conversation;
 use super::results::{ResultText, ToolNames, is_long, long_strings, source_of};
 use super::seen_lines::{Repeat, Seen};
+use super::shortened::{How, ShortenedText};
 use super::strings::Source;
 use crate::convert::{bytes_of, first_characters, string_of};
 use crate::errors::detached;
@@ -21,56 +22,6 @@ use crate::interned::interned;
 const MAX_CONVERSATIONS: usize = 8;
 /// Characters of a role that are shown.
 const LONGEST_ROLE: usize = 40;
-
-/// A text of a tool result, and the runs of its lines that an earlier text has.
-#[pyclass(frozen, module = "rehydrate._native")]
-pub struct Echo {
-    /// Where the text is in its entry.
-    #[pyo3(get)]
-    path: Py<PyTuple>,
-    #[pyo3(get)]
-    text: Py<PyString>,
-    /// The id of the call that it answers; "" if unknown.
-    #[pyo3(get)]
-    call: Py<PyString>,
-    /// The name of the tool; "" if unknown.
-    #[pyo3(get)]
-    tool: Py<PyString>,
-    repeats: Vec<Repeat>,
-}
-
-#[pymethods]
-impl Echo {
-    /// How many lines an earlier text has.
-    #[getter]
-    fn lines(&self) -> usize {
-        self.repeats.iter().map(|repeat| repeat.lines.len()).sum()
-    }
-
-    /// The text with a reference instead of each run; it is kept whole under this handle.
-    fn shortened<'py>(&self, handle: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-        let py = handle.py();
-        let sources = self.repeats.iter().map(|repeat| Ok(repeat.source.bind(py).cast::<PyString>()?.clone()));
-        let sources = sources.collect::<PyResult<Vec<_>>>()?;
-        let references = self.repeats.iter().zip(&sources).map(|(repeat, source)| {
-            let Repeat { lines, first, is_whole, is_numbered, .. } = repeat;
-            let (lines, source) = (lines.clone(), bytes_of(source)?);
-            PyResult::Ok((lines, source, *first, *is_whole, *is_numbered))
-        });
-        let references = references.collect::<PyResult<Vec<_>>>()?;
-        let references: Vec<_> = references
-            .iter()
-            .map(|(lines, source, first, is_whole, is_numbered)| Reference {
-                lines: lines.clone(),
-                source,
-                first: *first,
-                is_whole: *is_whole,
-                is_numbered: *is_numbered,
-            })
-            .collect();
-        string_of(py, &with_references(&bytes_of(self.text.bind(py))?, &references, &bytes_of(handle)?))
-    }
-}
 
 /// What the messages of a history are known by.
 #[pyclass(frozen, module = "rehydrate._native")]
@@ -83,7 +34,7 @@ struct Reading {
     tools: ToolNames,
     hashes: Vec<u64>,
     /// How many lines were seen before each message, and the message's echoes.
-    rows: Vec<(u32, Vec<Py<Echo>>)>,
+    rows: Vec<(u32, Vec<Py<ShortenedText>>)>,
 }
 
 impl Reading {
@@ -100,8 +51,9 @@ impl Reading {
     /// A conversation of the first messages of this one, so many.
     fn beginning(&self, py: Python<'_>, count: usize) -> Self {
         let lines = self.rows.get(count).map_or(self.seen.count(), |(lines, _)| *lines);
-        let row =
-            |(lines, echoes): &(u32, Vec<Py<Echo>>)| (*lines, echoes.iter().map(|echo| echo.clone_ref(py)).collect());
+        let row = |(lines, echoes): &(u32, Vec<Py<ShortenedText>>)| {
+            (*lines, echoes.iter().map(|echo| echo.clone_ref(py)).collect())
+        };
         Self {
             format: self.format.clone(),
             seen: self.seen.beginning(lines),
@@ -188,12 +140,8 @@ impl Looked<'_, '_> {
                     let empty = interned!(py, "");
                     let (call, tool) = result.map_or((empty, empty), |each| (&each.call, &each.tool));
                     let source = string_of(py, &source_of("result", call, tool)?)?;
-                    if let Some(ResultText { path, text, call, tool, .. }) = result
-                        && !found.is_empty()
-                    {
-                        let (path, text) = (path.clone().unbind(), text.clone().unbind());
-                        let (call, tool) = (call.clone().unbind(), tool.clone().unbind());
-                        echoes.push(Py::new(py, Echo { path, text, call, tool, repeats: found })?);
+                    if let Some(result) = result.filter(|_| !found.is_empty()) {
+                        echoes.push(Py::new(py, ShortenedText::of(result, How::Repeats(found)))?);
                     }
                     // A reference must not lead to a text that was cut.
                     if !self.changed.contains(&index) {
@@ -214,7 +162,7 @@ impl Looked<'_, '_> {
 }
 
 /// The echoes of an entry, by its position.
-type Found = Vec<(usize, Vec<Py<Echo>>)>;
+type Found = Vec<(usize, Vec<Py<ShortenedText>>)>;
 
 /// Finds what repeats in tool results; the last conversations are remembered.
 #[pyclass(frozen, module = "rehydrate._native")]

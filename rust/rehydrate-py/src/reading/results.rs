@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::columns::Columns;
 use super::conversation::Conversation;
 use super::fields::{Fields, is_list, python};
+use super::shortened::{How, ShortenedText};
 use super::strings::Source;
 use crate::convert::{bytes_of, first_characters, string_of};
 use crate::errors::detached;
@@ -167,19 +168,8 @@ pub fn long_results(
     Ok(found)
 }
 
-/// A text that is capped: its path, the text, its call and tool, the shown part, its kind, and the tokens that are left out.
-type CappedText<'py> = (
-    Bound<'py, PyTuple>,
-    Bound<'py, PyString>,
-    Bound<'py, PyString>,
-    Bound<'py, PyString>,
-    Bound<'py, PyString>,
-    &'static str,
-    i64,
-);
-
 /// What is capped of the results of these entries, by the `Caps`. The texts of one result share its limit, but each has at
-/// least `least` tokens of it, and `notice` of these are left for its notice. Results of the calls `whole` stay whole.
+/// least `least` tokens of it, and `notice` of these are left for its notice.
 #[expect(clippy::too_many_arguments, reason = "how results are capped")]
 #[pyfunction]
 pub fn capped_results<'py>(
@@ -189,12 +179,10 @@ pub fn capped_results<'py>(
     entries: &Bound<'py, PyTuple>,
     places: &Bound<'py, PyAny>,
     caps: &Bound<'py, PyAny>,
-    whole: Vec<Bound<'py, PyString>>,
     counter: &str,
     least: i64,
     notice: i64,
-) -> PyResult<Vec<(usize, Vec<CappedText<'py>>)>> {
-    let whole = whole.iter().map(|call| bytes_of(call)).collect::<PyResult<HashSet<_>>>()?;
+) -> PyResult<Vec<(usize, Vec<ShortenedText>)>> {
     let mut capper = Capper { py, caps, counter: detached(py, || named(counter))?, least, notice };
     let (mut tools, mut read, mut found) = (ToolNames::default(), 0, Vec::new());
     for position in positions {
@@ -206,9 +194,7 @@ pub fn capped_results<'py>(
         let texts = ResultText::all(&rows.columns, at, &entries.get_item(position)?, places, &tools)?;
         let mut capped = Vec::new();
         for result in texts.chunk_by(|one, other| one.call.as_any().eq(&other.call).unwrap_or(false)) {
-            if !whole.contains(&bytes_of(&result[0].call)?) {
-                capper.cap(result, &mut capped)?;
-            }
+            capper.cap(result, &mut capped)?;
         }
         if !capped.is_empty() {
             found.push((position, capped));
@@ -228,7 +214,7 @@ struct Capper<'a, 'py> {
 
 impl<'py> Capper<'_, 'py> {
     /// Cap the texts of one result.
-    fn cap(&mut self, result: &[ResultText<'py>], capped: &mut Vec<CappedText<'py>>) -> PyResult<()> {
+    fn cap(&mut self, result: &[ResultText<'py>], capped: &mut Vec<ShortenedText>) -> PyResult<()> {
         let (py, caps) = (self.py, self.caps);
         let limit: Option<i64> = caps.call_method1(interned!(py, "tokens"), (&result[0].tool,))?.extract()?;
         let Some(limit) = limit else { return Ok(()) };
@@ -253,15 +239,7 @@ impl<'py> Capper<'_, 'py> {
             let (text, tool): (&[u8], &str) = (&bytes, &tool);
             let options = Options { counter: self.counter, limit: share, notice: self.notice, tool, rows, log_lines };
             let Some(shown) = detached(py, || Ok::<_, Error>(Engine::shared().cap(text, &options)))? else { continue };
-            capped.push((
-                each.path.clone(),
-                each.text.clone(),
-                each.call.clone(),
-                each.tool.clone(),
-                string_of(py, &shown.body)?,
-                shown.kind.name(),
-                shown.omitted,
-            ));
+            capped.push(ShortenedText::of(each, How::Capped(shown)));
         }
         Ok(())
     }
