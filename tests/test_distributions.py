@@ -80,11 +80,10 @@ def test_a_module_of_another_distribution_names_the_extra_that_brings_it():
     assert MissingFinder.find_spec("batch") is None
 
 
-WITHOUT = """
+WITHOUT = f"""
 import sys
 from importlib.machinery import PathFinder
-import rehydrate
-from rehydrate._distributions import HOMES
+HOMES = {set(HOMES)}
 
 class Hides(PathFinder):
     @classmethod
@@ -92,6 +91,7 @@ class Hides(PathFinder):
         return None if name in HOMES else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Hides
+import rehydrate
 """
 """A Python that has the core alone."""
 
@@ -111,6 +111,7 @@ def without_others(script: str) -> subprocess.CompletedProcess[str]:
     [
         (["eval", "x.jsonl", "--json"], "lab"),
         (["batch", "--help"], "lab"),
+        (["lint", "x.jsonl"], "lab"),
         (["claude", "install"], "hosts"),
         (["rpc"], "hosts"),
         (["compact", str(ROOT / "examples/session.jsonl"), "--html", "x.html"], "lab"),
@@ -126,13 +127,26 @@ def test_a_command_that_is_not_installed_ends_with_2_and_the_extra(arguments, ex
 def test_the_core_alone_helps_diagnoses_and_imports_nothing_of_the_others():
     done = without_others(
         "from rehydrate import cli; code = cli.main(['doctor'])\n"
-        "assert not set(HOMES) & set(sys.modules), set(HOMES) & set(sys.modules)\n"
+        "assert not HOMES & set(sys.modules), HOMES & set(sys.modules)\n"
         "sys.exit(code)"
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "without rehydrate[hosts]" in done.stdout
     helped = without_others("from rehydrate import cli; cli.main(['--help'])")
-    assert helped.stdout.count("not installed: pip install") == 6
+    assert helped.stdout.count("not installed: pip install") == 9
+
+
+def test_a_front_of_the_core_alone_lists_what_is_here_and_says_what_brings_the_rest():
+    done = without_others(
+        "from rehydrate import *; import rehydrate.agent as agent\n"
+        "gone = {'lint', 'simulate', 'Telemetry', 'AnthropicModel', 'mcp_tools'}\n"
+        "assert gone.isdisjoint([*rehydrate.__all__, *agent.__all__, *rehydrate.cost.__all__])\n"
+        "made = lambda: agent.model_of('openai:x')\n"
+        "for use in (lambda: rehydrate.lint, lambda: agent.Telemetry, made):\n"
+        "    try: use()\n"
+        "    except rehydrate.errors.MissingPackageError as missing: print(missing.name)"
+    )
+    assert done.stdout.split() == ["rehydrate[lab]", *2 * ["rehydrate[hosts]"]], done.stderr
 
 
 def test_every_module_has_a_home_and_every_command_is_a_module():

@@ -44,7 +44,6 @@ CONTEXTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"budget": 1000}, ["budget is of type int", "Budget(soft_tokens=...)"]),
     ({"provider": "openai"}, ["'openai'", "did you mean 'openai_chat' or 'openai_responses'?"]),
     ({"provider": "claude"}, ["'claude'", "'anthropic'"]),
-    ({"provider": None}, ["provider is None", "'anthropic'"]),
     ({"model": 3}, ["model is of type int", "name"]),
     ({"thinking": "strip"}, ["thinking is 'strip'", "'auto'", "'keep'"]),
     ({"system": 3}, ["type int", "texts or Sections"]),

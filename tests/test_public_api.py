@@ -248,6 +248,7 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.errors.UnknownHandleError: KeyError,
         rehydrate.errors.OriginalGoneError: rehydrate.errors.UnknownHandleError,
         rehydrate.errors.OriginalsFullError: ValueError,
+        rehydrate.errors.OtherNamespaceError: ValueError,
         rehydrate.errors.StoreError: RuntimeError,
         rehydrate.errors.StoreBusyError: rehydrate.errors.StoreError,
         rehydrate.errors.StoreClosedError: rehydrate.errors.StoreError,
@@ -275,6 +276,7 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         )
     raised = {error for name, error in vars(rehydrate.errors).items() if name.endswith("Error")}
     assert raised == {rehydrate.RehydrateError, *tree}
+    assert {error.__name__ for error in raised} == {*rehydrate.errors.__all__} - {"Violation"}
 
 
 def test_importing_the_package_loads_nothing_but_itself_and_the_standard_library():

@@ -44,7 +44,10 @@ sys.exit(loaded < int(sys.argv[1]))
 
 REFUSED = """
 from rehydrate.errors import MissingPackageError
-for module, extra in (("testing", "lab"), ("integrations.litellm", "hosts"), ("rpc", "hosts")):
+for module, extra in (
+    *(("testing", "lab"), ("linting", "lab")),
+    *(("integrations.litellm", "hosts"), ("rpc", "hosts"), ("agent.anthropic", "hosts")),
+):
     try:
         __import__(f"rehydrate.{module}")
     except MissingPackageError as missing:
@@ -63,6 +66,19 @@ from rehydrate import Context, Interpreter
 from rehydrate.testing import ScriptedModel, call
 model = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
 print(Interpreter(model).run(Context(), "Which berth is free?").answer)
+"""
+
+AGENT = """
+from rehydrate.agent import Telemetry, model_of
+from rehydrate.errors import MissingPackageError
+uses = {"openai": lambda: model_of("openai:gpt-5.4"), "telemetry": Telemetry}
+for extra, use in uses.items():
+    try:
+        use()
+    except MissingPackageError as missing:
+        assert missing.name == f"rehydrate[{extra}]", missing
+    else:
+        raise AssertionError(f"{extra} is not installed")
 """
 
 NO_SERVER = """
@@ -133,6 +149,7 @@ def core(env: Environment) -> None:
     env.command("doctor")
     env.command("--help", says="not installed: pip install 'rehydrate[lab]'")
     env.command("eval", SESSION, "--json", code=2, says="rehydrate[lab]")
+    env.command("lint", SESSION, code=2, says="rehydrate[lab]")
     env.command("mcp", code=2, says="rehydrate[hosts]")
     env.command("compact", SESSION, "--html", "page.html", code=2, says="rehydrate[lab]")
     env.command("compact", SESSION, "-o", "small.jsonl")
@@ -143,14 +160,17 @@ def core(env: Environment) -> None:
 def hosts(env: Environment) -> None:
     """Use JSON-RPC and the hooks, which need no host's own package."""
     env.command("rpc", given=RPC, says="compact_context")
+    env.script(AGENT)
     env.command("claude", "status", code=1, says="hooks: none")
     env.command("claude", "install", "--yes")
     env.command("claude", "status", says="a hook works: yes")
 
 
 def lab(env: Environment) -> None:
-    """Measure the example, write its pages, run a scripted model."""
+    """Measure and lint the example, write its pages, run a scripted model."""
     env.command("eval", SESSION, "--json", "--cuts", "3", "--ratios", "0.4")
+    env.command("lint", SESSION, "--fail-on", "never", says="findings")
+    env.command("inspect", SESSION, "-o", "prompt.html")
     env.command("compact", SESSION, "--html", "page.html")
     env.script(SCRIPTED)
 

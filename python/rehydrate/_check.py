@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 from rehydrate.errors import InvalidArgumentError
 
 __all__ = [
-    "check_callable",
     "check_choice",
     "check_known",
     "check_list",
@@ -88,17 +87,6 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     raise InvalidArgumentError(
         f"{name} is {value!r}; {meant}choose one of {', '.join(map(repr, words))}"
     )
-
-
-def check_callable(name: str, value: object, remedy: str) -> None:
-    """Refuse a value that cannot be called.
-
-    >>> check_callable("clock", 3, "pass a function")
-    Traceback (most recent call last):
-    rehydrate.errors.InvalidArgumentError: clock is of type int; pass a function
-    """
-    if not callable(value):
-        raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; {remedy}")
 
 
 def check_whole(

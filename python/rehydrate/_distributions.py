@@ -7,18 +7,29 @@ What belongs where is in their pyproject.toml; a test compares this table with t
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 HOMES = {
     "rehydrate.integrations": "hosts",
     "rehydrate.rpc": "hosts",
     "rehydrate.cli.hosts": "hosts",
     "rehydrate.cli.proxy": "hosts",
+    "rehydrate.agent.anthropic": "hosts",
+    "rehydrate.agent.mcp": "hosts",
+    "rehydrate.agent.openai": "hosts",
+    "rehydrate.agent.sdk": "hosts",
+    "rehydrate.agent.sdk_answers": "hosts",
+    "rehydrate.agent.telemetry": "hosts",
     "rehydrate.batch": "lab",
+    "rehydrate.cost.simulation": "lab",
+    "rehydrate.linting": "lab",
     "rehydrate.page": "lab",
     "rehydrate.retention": "lab",
     "rehydrate.testing": "lab",
     "rehydrate.cli.batch": "lab",
     "rehydrate.cli.eval": "lab",
+    "rehydrate.cli.inspect": "lab",
+    "rehydrate.cli.model": "lab",
     "rehydrate.memory.postgres": "postgres",
 }
 """The extra of `rehydrate` that brings a module."""
@@ -37,3 +48,11 @@ class MissingFinder:
 
 
 sys.meta_path.append(MissingFinder)
+
+
+def is_here(module: str) -> bool:
+    """Return whether a module is installed, as far as another distribution may bring it."""
+    try:
+        return module not in HOMES or find_spec(module) is not None
+    except ImportError:
+        return False

@@ -34,16 +34,26 @@ cached_bytes = _native.cached_bytes
 capped_results = _native.capped_results
 clear_cache = _native.clear_cache
 limit_cache = _native.set_cache_limit
+chunks = _native.chunks
+"""The chunks of a text: where the headings above each are, and where it is itself."""
+command_subjects = _native.command_subjects
+"""What a shell command is about: what is done, and with what."""
 cap_text = _native.cap_text
 """The shown part of a text, its kind, and the tokens left out; None if it fits whole. It has at
 most `limit` tokens, of which `notice` are left for a notice."""
 counts = _native.counts
+decisions = _native.decisions
+"""Where the sentences of a text are that say what was decided."""
 divide = _native.divide
 """The measure and the blocks of a text that is long enough to be divided. Each block has its begin
 and end in characters, its share of the measure, and the numbers of its first and last line."""
+exit_code = _native.exit_code
+"""The code that a command's result says it exited with; None where it says none."""
 fair_share = _native.fair_share
 """The size to which the largest of some sizes must be cut so that all fit: of [10, 200, 300] in 210
 it is 100."""
+first_error = _native.first_error
+"""Where the first line about an error is."""
 handles = _native.handles
 """The handles of sources and texts, the same in every store."""
 json_parts = _native.json_parts
@@ -52,6 +62,8 @@ json_parts = _native.json_parts
 where it is nested too deeply."""
 isa = _native.isa
 """This machine's widest instructions that change an int8 model's results."""
+is_correction = _native.is_correction
+"""Whether a sentence says that something holds from now on, or instead of another thing."""
 item_index = _native.ItemIndex
 """An index in memory, for items that are kept elsewhere."""
 kind_of_text = _native.kind_of
@@ -59,18 +71,29 @@ kind_of_text = _native.kind_of
 long_results = _native.long_results
 result_texts = _native.result_texts
 notice = _native.notice
+labelled = _native.labelled
+"""Where the parts of a text are that are under a label in capitals."""
 names = _native.names
 """The best `limit` of the names that no shown text has, the best first: each with the number of the
 last text that has it, of the last tool input that has it, and whether it is a proper name."""
+pasted = _native.pasted
+"""The parts of a text that its author did not say: in fences, in tags, quoted lines."""
 secret_kinds = _native.secret_kinds
 """The names of all kinds of secrets; the more exact ones come first."""
 secrets = _native.secrets
 """The start, the end and the kind, a place in `secret_kinds`, of each secret in a text but those of
 the kinds that are `off`."""
+sentences = _native.sentences
+"""Where the sentences of a text are."""
 set_alone = _native.set_alone
 """Has this thread compute without a helper thread, or with one again; returns how it was before."""
 snippets = _native.snippets
 """Where the part of each text that a query is about begins and ends, in characters."""
+summary_lines = _native.summary_lines
+"""What a summary of ours says, line by line: the place of each line's heading, its kind, where its
+text is, and where the words are that say what was done with a file. None for any other text."""
+whole_sentences = _native.whole_sentences
+"""Where the sentences are that a part of a text is in."""
 
 VERSION = _native.__version__
 """Version of the package, for rooms that may not import its front."""

@@ -15,6 +15,8 @@ from itertools import pairwise
 from types import CodeType
 from typing import Any
 
+from rehydrate._distributions import is_here
+
 Front = tuple[list[str], Callable[[], list[str]], Callable[[str], Any]]
 
 
@@ -22,10 +24,11 @@ def front(package: str, *, rooms: str = "") -> Front:
     """Return ``__all__``, ``__dir__`` and ``__getattr__`` of the package that calls.
 
     It offers what its code imports as ``from rehydrate.module import X as X``. ``rooms`` names
-    packages below it, separated by blanks, that load as attributes but are not listed.
+    packages below it, separated by blanks, that load as attributes but are not listed. A name of a
+    distribution that is not installed is not listed either: to use it says which extra brings it.
     """
     homes = dict(_imported(sys._getframe(1).f_code))
-    offered = sorted(homes)
+    offered = sorted(name for name, module in homes.items() if is_here(module))
 
     def load(name: str) -> Any:
         if name in homes:

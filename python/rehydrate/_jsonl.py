@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
@@ -22,27 +23,39 @@ def new_draft(target: Path) -> Path:
     return draft
 
 
+@contextmanager
+def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
+    """Give a draft to write, which takes the place of `path` when it is whole and on the disk.
+
+    With `keeps_mode` it gets the mode of the file that was there.
+    """
+    draft = new_draft(path)
+    try:
+        yield draft
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
+        if keeps_mode and path.exists():
+            shutil.copymode(path, draft)
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
 def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
     """Write the lines to the file, all or none, and return how many there are.
 
     Raises InvalidArgumentError where it cannot be written.
     """
     target = Path(path)
-    unfinished: Path | None = None
     count = 0
     try:
-        unfinished = new_draft(target)
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        with whole_file(target) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
             for line in lines:
                 file.write(f"{line}\n")
                 count += 1
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(target)
     except OSError as error:
-        if unfinished is not None:
-            with suppress(OSError):
-                unfinished.unlink()
         raise InvalidArgumentError(
             f"{target} cannot be written: {error.strerror}; choose another path"
         ) from error

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
+from rehydrate.errors import Violation
 from rehydrate.messages import Message, Unit
 
 __all__ = [
@@ -28,47 +29,62 @@ __all__ = [
     "as_content",
     "before_exit",
     "before_fork",
+    "broken_rules",
     "cached_bytes",
     "cap_text",
     "capped_results",
-    "chat_answer",
     "chat_calls",
-    "check_no_chat_calls",
-    "check_pair",
+    "chunks",
     "clear_cache",
     "close_onnx",
+    "codex_kept",
+    "codex_line",
+    "codex_lines",
+    "codex_turns_taken_back",
+    "command_subjects",
     "count",
     "counts",
+    "decisions",
     "directives",
     "divide",
     "embed",
+    "exit_code",
     "fair_share",
+    "first_error",
     "first_telling",
     "handles",
+    "is_by_server",
+    "is_correction",
     "isa",
     "json_parts",
     "kind_of",
+    "labelled",
     "line_content",
     "line_is_seen",
     "line_is_users",
     "long_results",
+    "merged_lines",
     "names",
     "notice",
     "open_onnx",
+    "pasted",
     "read_entries",
     "read_places",
-    "read_transcript",
     "readable_texts",
+    "response_item",
     "result_texts",
     "secret_kinds",
     "secrets",
+    "sentences",
     "set_alone",
     "set_cache_limit",
     "snippets",
-    "spoken_lines",
+    "summary_lines",
     "transcript_branch",
+    "whole_sentences",
 ]
 
+_Place = tuple[int, int]
 _Division = tuple[str, list[tuple[int, int, int, int, int]]]
 
 __version__: str
@@ -639,28 +655,45 @@ def divide(text: str) -> _Division | None: ...
 
 # Where each sentence by which a user lays something down begins and ends, in characters, its
 # strength (2 to 6), whether words in it do so by themselves, and the words of its subject.
+def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
+def command_subjects(command: str) -> list[tuple[str, str]]: ...
+def decisions(text: str) -> list[_Place]: ...
+def exit_code(text: str) -> int | None: ...
+def first_error(text: str) -> _Place | None: ...
+def is_correction(sentence: str) -> bool: ...
+def labelled(text: str) -> list[_Place]: ...
+def pasted(text: str) -> list[_Place]: ...
+def sentences(text: str) -> list[_Place]: ...
+def summary_lines(text: str) -> list[tuple[int, str, _Place, list[_Place]]] | None: ...
+def whole_sentences(text: str, start: int, end: int) -> _Place: ...
 def directives(text: str) -> list[tuple[int, int, int, bool, list[int]]]: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
 def read_places(format: str, entry: Mapping[str, Any], index: int) -> list[_Path | None]: ...  # noqa: A002
-def read_transcript(entries: Sequence[Any]) -> Conversation: ...
+def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  # noqa: A002
 
-# Each line: index, role, content, id of its message, the line itself; and whether they are in the
-# order of the conversation.
-def spoken_lines(
+# Each message, and the indices of its lines.
+def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
+
+# An item's type, its role, the id of its call, and of the call that it answers.
+def response_item(raw: object, index: int) -> tuple[str, str, str | None, str | None]: ...
+def is_by_server(output: Mapping[str, Any]) -> bool: ...
+
+# A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
+def codex_line(
+    entry: Mapping[str, Any], index: int
+) -> tuple[int, Mapping[str, Any], tuple[str, ...], bool] | None: ...
+def codex_lines(
     entries: Sequence[Any],
-) -> tuple[list[tuple[int, str, Any, str | None, Mapping[str, Any]]], bool]: ...
+) -> list[tuple[int, Mapping[str, Any], tuple[str, ...], bool]]: ...
+def codex_kept(turns: Sequence[bool], taken_back: Sequence[int]) -> list[bool]: ...
+def codex_turns_taken_back(entry: Mapping[str, Any]) -> int: ...
 def line_is_seen(entry: Mapping[str, Any]) -> bool: ...
 def line_content(entry: Mapping[str, Any]) -> Any: ...
 def line_is_users(entry: Mapping[str, Any]) -> bool: ...
 def as_content(entry: Mapping[str, Any], index: int) -> Any: ...
-def check_pair(
-    block: Mapping[str, Any], index: int, part: str, *, whose: str | None = None
-) -> None: ...
-def check_no_chat_calls(entry: Mapping[str, Any], index: int) -> None: ...
 def chat_calls(entry: Mapping[str, Any], index: int) -> list[str | None]: ...
-def chat_answer(entry: Mapping[str, Any]) -> str | None: ...
 def readable_texts(value: object) -> list[str]: ...
 
 _Path = tuple[str | int, ...]

@@ -4,35 +4,37 @@
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
+    |   |-- OtherNamespaceError        a call on a bound memory that names another namespace
     |   |-- UnreadableIRError          a PromptIR that is not JSON, or JSON that is not a PromptIR
-    |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
+    |   `-- UnreadableSessionError     FileError: a file that holds no session, or cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is not a message
     |   `-- UnknownBlockError          a call or a result that no format can pair
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
     |-- EmbedderError                  RuntimeError: an embedder that gave no vector at all
-    |-- ModelError                     RuntimeError: a model, or the library that runs it
     |-- BudgetExceededError            ValueError: a prompt or a job with no room in its budget
     |-- UnknownHandleError             KeyError: a memory that its namespace does not hold
     |   `-- OriginalGoneError          the original of a shortened text, removed to make room
     |-- OriginalsFullError             ValueError: a text larger than the limit for originals
-    |-- StoreError                     RuntimeError: a memory's file that cannot be used
-    |   |-- StoreBusyError             others kept it locked for too long
-    |   |-- StoreFullError             no room left on the disk
-    |   |-- StoreReadOnlyError         a write to a read-only store
-    |   |-- StoreClosedError           a call after `close()`
-    |   |-- StoreCorruptError          the file is damaged
-    |   |-- NotAStoreError             the file is something else
-    |   |-- NewerStoreError            written by a later version of this package
-    |   `-- PurgeIncompleteError       a purge that left files behind
+    |-- UnknownThreadError             LookupError: a thread that its namespace does not have
+    |-- FileError                      a file or folder that cannot be used
+    |   |-- ModelError                 RuntimeError: a model, or the library that runs it
+    |   `-- StoreError                 RuntimeError: a memory's file that cannot be used
+    |       |-- StoreBusyError         others kept it locked for too long
+    |       |-- StoreFullError         no room left on the disk
+    |       |-- StoreReadOnlyError     a write to a read-only store
+    |       |-- StoreClosedError       a call after `close()`
+    |       |-- StoreCorruptError      the file is damaged
+    |       |-- StoreConflictError     another process wrote to the thread
+    |       |-- NotAStoreError         the file is something else
+    |       |-- NewerStoreError        written by a later version of this package
+    |       `-- PurgeIncompleteError   a purge that left files behind
     |-- ProviderError                  RuntimeError: a model's provider that gave no answer
     |   |-- ContextOverflowError       the prompt is longer than the model's window
     |   |-- RateLimitError             too many requests, or too many tokens, for now
     |   |-- ProviderUnavailableError   it is down, overloaded, or did not answer in time
     |   `-- RequestRefusedError        it will never accept this request
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
-
-FileError is a base too: ModelError and UnreadableSessionError name a file.
 
 Errors keep their values as attributes, so that a program can act on them without parsing text.
 They survive pickling, so that they cross a process boundary whole.
@@ -59,6 +61,7 @@ __all__ = [
     "NotAStoreError",
     "OriginalGoneError",
     "OriginalsFullError",
+    "OtherNamespaceError",
     "ProviderError",
     "ProviderUnavailableError",
     "PurgeIncompleteError",
@@ -67,6 +70,7 @@ __all__ = [
     "RequestRefusedError",
     "StoreBusyError",
     "StoreClosedError",
+    "StoreConflictError",
     "StoreCorruptError",
     "StoreError",
     "StoreFullError",
@@ -74,6 +78,7 @@ __all__ = [
     "UnknownBlockError",
     "UnknownFormatError",
     "UnknownHandleError",
+    "UnknownThreadError",
     "UnreadableIRError",
     "UnreadableSessionError",
     "Violation",
@@ -106,7 +111,9 @@ class RehydrateError(Exception):
         return self._message.format(self=self) if self._message else super().__str__()
 
 
-class _Placed(Exception):  # noqa: N818  a part of the errors that name a file
+class FileError(RehydrateError):
+    """The base of errors about a file or folder: ``path``, the ``problem`` and the ``remedy``."""
+
     _message = "{self.path}: {self.problem}; {self.remedy}"
 
     def __init__(self, path: object, problem: str, remedy: str) -> None:
@@ -115,10 +122,6 @@ class _Placed(Exception):  # noqa: N818  a part of the errors that name a file
         self.problem = problem
         self.remedy = remedy
         super().__init__(self.path, problem, remedy)
-
-
-class FileError(_Placed, RehydrateError):
-    """The base of errors about a file or folder: ``path``, the ``problem`` and the ``remedy``."""
 
 
 class InvalidArgumentError(RehydrateError, ValueError):
@@ -154,9 +157,26 @@ class MissingNamespaceError(InvalidArgumentError):
         '{self.args[0]} names no namespace; pass namespace=, or bind one: memory.within("alice")'
     )
 
-    def __init__(self, operation: str) -> None:
-        """Take the name of the operation."""
-        super().__init__(operation)
+
+class OtherNamespaceError(InvalidArgumentError):
+    """A call on a memory that is bound to one namespace, for another one.
+
+    >>> print(OtherNamespaceError("search", "bob", "alice"))
+    search is for the namespace 'bob', and this memory is bound to 'alice'; leave namespace= out, \
+or call it on a memory without a namespace of its own
+    """
+
+    _message = (
+        "{self.args[0]} is for the namespace {self.namespace!r}, and this memory is bound to "
+        "{self.bound!r}; leave namespace= out, or call it on a memory without a namespace of its "
+        "own"
+    )
+
+    def __init__(self, operation: str, namespace: str, bound: str) -> None:
+        """Take the name of the operation, the namespace that was passed, and its own."""
+        super().__init__(operation, namespace, bound)
+        self.namespace = namespace
+        self.bound = bound
 
 
 class UnreadableIRError(InvalidArgumentError):
@@ -397,7 +417,7 @@ class OriginalsFullError(RehydrateError, ValueError):
         self.max_bytes = max_bytes
 
 
-class StoreError(_Placed, RehydrateError, RuntimeError):
+class StoreError(FileError, RuntimeError):
     """A memory's file that cannot be used; `path` is the file.
 
     >>> print(StoreBusyError("/m.db", "locked by another process for 30 s", "try again"))

@@ -9,6 +9,7 @@ Named tuples, not dataclasses: they are made by the thousand, in C.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Literal, NamedTuple, get_args
@@ -150,6 +151,35 @@ line means depends on other lines."""
 
 
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
+
+_NAMES: tuple[tuple[re.Pattern[str], Provider], ...] = (
+    (
+        re.compile(
+            r"arn:aws[\w-]*:bedrock:"
+            r"|([a-z-]+\.)?(ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\."
+        ),
+        "bedrock",
+    ),
+    (re.compile(r"(.*/)?claude-"), "anthropic"),
+    (re.compile(r"(.*/)?(ft:)?(chatgpt|codex|gemini|gpt|o\d)\b"), "openai_chat"),
+)
+
+
+def provider_of(model: str) -> Provider | None:
+    """Return the provider that a model's name suggests; None for a name that suggests none.
+
+    An id or an ARN of Bedrock's means Converse; Gemini is asked by its OpenAI-compatible API.
+
+    >>> provider_of("gpt-5.1"), provider_of("us.anthropic.claude-opus-4-6-v1"), provider_of("my-7b")
+    ('openai_chat', 'bedrock', None)
+    """
+    return next((to for pattern, to in _NAMES if pattern.match(model.lower())), None)
+
+
+def own_provider(format: str) -> Provider | None:  # noqa: A002  the field's word
+    """Return the provider whose messages a format holds; None where several take them."""
+    return PROVIDER_OF.get(format) or next((one for one in PROVIDERS if one == format), None)
+
 
 SYSTEM_APART: frozenset[str] = frozenset({"anthropic", "bedrock"})
 """The providers whose requests have the system prompt in a field of its own, and whose messages

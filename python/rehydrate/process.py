@@ -91,7 +91,8 @@ def warm_up(
         ("agent", _warm_agent),
     ]
     parts += [(f"sdk {name}", partial(import_module, name)) for name in _checked_sdks(sdks)]
-    parts += [(f"model {model.name}", partial(_warm_model, model)) for model in models]
+    # A client of an SDK has something to load.
+    parts += [(f"model {model.name}", getattr(model, "load", lambda: None)) for model in models]
     for number, memory in enumerate(memories):
         parts.append((f"memory {memory.namespace or number}", partial(_warm_memory, memory)))
     started = time.perf_counter()
@@ -114,12 +115,10 @@ async def awarm_up(
     models = list(models)
     work = partial(warm_up, models=models, memories=memories, sdks=sdks, embedder=embedder)
     warmed = await hand_over(work, None)
-    from rehydrate.agent.sdk import SdkModel
-
     failed = {part.name for part in warmed.failed}
     for model in models:
-        if isinstance(model, SdkModel) and f"model {model.name}" not in failed:
-            await model.aload()
+        if f"model {model.name}" not in failed and (load := getattr(model, "aload", None)):
+            await load()
     return warmed
 
 
@@ -205,13 +204,6 @@ class _ModelOfOneCall:
         call = ToolCall("anthropic", "toolu_1", "request_context", {"query": "berth"})
         block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {"query": "berth"}}
         return Reply(({"role": "assistant", "content": [block]},), "", (call,), stop="calls")
-
-
-def _warm_model(model: Model) -> None:
-    from rehydrate.agent.sdk import SdkModel
-
-    if isinstance(model, SdkModel):  # other models have nothing to load
-        model.load()
 
 
 def _warm_memory(memory: Memory) -> None:

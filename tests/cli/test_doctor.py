@@ -166,6 +166,27 @@ def test_an_unknown_command_is_one_line(run):
     assert b"'compact'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "where", "meant"),
+    [
+        (["comapct", "chat.json"], "rehydrate", "compact"),
+        (["memory", "serch", "ports"], "rehydrate memory", "search"),
+        (["memory", "list", "--oldestfirst"], "rehydrate memory list", "--oldest-first"),
+        (["compact", "chat.json", "--budgt=3k"], "rehydrate compact", "--budget"),
+        (["compact", "chat.json", "--scoring", "balanc"], "rehydrate compact", "balanced"),
+        (["compact", "chat.json", "more.json"], "rehydrate compact", None),
+    ],
+)
+def test_a_mistyped_word_is_answered_with_the_nearest(run, arguments, where, meant):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith(f"{where}: ")
+    asked = f"did you mean {meant}? " if meant else ""
+    assert line.endswith(f"{asked}(see {where} --help)")
+    assert ("did you mean" in line) is bool(meant)
+
+
 def test_a_panic_of_the_core_asks_for_a_report(monkeypatch, capfd):
     def panic(_options):
         raise InternalError("pack.rs:1: oh")

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate._jsonl import new_draft
-from rehydrate.batch import parts
+from rehydrate._jsonl import new_draft, whole_file
 from rehydrate.cli import terminal as writing
 from rehydrate.cli.terminal import PIPE_WIDTH, Progress, Terminal, display_width, pad
 from rehydrate.context import Context, Threads
@@ -275,7 +274,7 @@ def test_a_file_is_written_through_no_link_and_for_its_owner_alone(tmp_path: Pat
     for name in (f".rehydrate-{os.getpid()}.tmp", f".{target.name}-{os.getpid()}.tmp"):
         (tmp_path / name).symlink_to(victim)
     writing._write_file(target, b"<p>")
-    with parts.whole_file(tmp_path / "part") as draft:
+    with whole_file(tmp_path / "part") as draft:
         assert draft.stat().st_mode & 0o777 == 0o600
         draft.write_bytes(b"x")
     assert target.read_bytes() == b"<p>"

@@ -7,13 +7,12 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import formats
+from rehydrate import _engine, formats
 from rehydrate.context import BackgroundCompaction, Context, ContextStore
 from rehydrate.context.context_store.proposals import (
     MAX_PROPOSALS,
     ProposalRequest,
     Refusal,
-    pasted,
     read_answer,
 )
 from rehydrate.errors import InvalidArgumentError
@@ -147,10 +146,10 @@ def test_thinking_is_no_source():
 
 def test_what_an_author_did_not_say_is_known():
     text = "Look:\n```\nnever push\n```\nand <a>this</a>, <b>that\n> quoted\nsaid"
-    assert [text[start:end] for start, end in pasted(text)] == [
+    assert [text[start:end] for start, end in _engine.pasted(text)] == [
         "```\nnever push\n", "<a>this</a>", "> quoted",
     ]  # fmt: skip
-    assert pasted("```\nopen") == [(0, 8)] and pasted("plain") == []
+    assert _engine.pasted("```\nopen") == [(0, 8)] and _engine.pasted("plain") == []
 
 
 # Quotes

@@ -412,7 +412,8 @@ def test_arguments_are_checked(where):
             Context(threads=threads)
         Context(threads=threads, thread="t", provider="openai_chat").add(user("Hello."))
         with pytest.raises(InvalidArgumentError, match="format='openai_chat'"):
-            Context(threads=threads, thread="t")
+            Context(threads=threads, thread="t", provider="anthropic")
+        assert Context(threads=threads, thread="t").provider == "openai_chat"
         moved = Context(threads=threads, thread="t", format="openai_chat")
         assert moved.prompt().messages
     with pytest.raises(InvalidArgumentError, match="durability"):

@@ -9,13 +9,12 @@ from rehydrate.formats._reading import (
     Path,
     as_entry,
     as_role,
-    check_no_chat_calls,
     compact_json,
     tool_input_text,
     wrong_content,
 )
 from rehydrate.messages import PieceKind
-from tests.formats.blocks_twin import Draft, as_content
+from tests.formats.blocks_twin import Draft, as_content, check_no_chat_calls
 
 _RESULT = PieceKind.TOOL_RESULT
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rehydrate.errors import UnknownBlockError, Violation
+from rehydrate.errors import InvalidMessageError, UnknownBlockError
 from rehydrate.formats._reading import (
     Path,
     Places,
@@ -35,6 +35,7 @@ __all__ = [
     "Draft",
     "Notes",
     "as_content",
+    "check_no_chat_calls",
     "check_pair",
     "has_only_results",
     "is_anthropic",
@@ -231,13 +232,6 @@ class Draft:
                 place = f"{part}[{number}]"
                 self.add_block(as_entry(block, self.index, place), kind, here, place)
 
-    def misplaced_pairs(self) -> Iterator[Violation]:
-        """Yield a violation where blocks of the content are calls or results, as Anthropic has
-        them: no other provider takes them there."""
-        if self.has_pair:
-            what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'"
-            yield Violation(self.index, "misplaced_block", what)
-
     def add_block(
         self, block: Mapping[str, Any], kind: PieceKind, path: Path, part: str = ""
     ) -> None:
@@ -406,6 +400,16 @@ def _letters(name: str) -> str:
 def _name_of(block: Mapping[str, Any]) -> str:
     """Return the type of a block, or its first key where it has none."""
     return type_of(block) or str(next(iter(block), ""))
+
+
+def check_no_chat_calls(entry: Mapping[str, Any], index: int) -> None:
+    """Raise InvalidMessageError for a message with OpenAI chat's calls or results, which pair with
+    no block."""
+    for key in ("tool_calls", "tool_call_id", "function_call"):
+        if entry.get(key):
+            remedy = "pass format='openai_chat', or convert it to blocks"
+            expected = "no call of OpenAI chat's"
+            raise InvalidMessageError(index, key, entry[key], expected, remedy)
 
 
 def as_content(entry: Mapping[str, Any], index: int) -> object:

@@ -12,7 +12,6 @@ from rehydrate.formats._reading import (
     as_entry,
     as_list,
     as_role,
-    check_no_chat_calls,
     tool_input_text,
     transcript_branch,
 )
@@ -20,7 +19,14 @@ from rehydrate.formats.openai_chat import function_id, state_blocks
 from rehydrate.formats.thinking import THINKING_BLOCKS, is_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from tests.formats import bedrock_twin
-from tests.formats.blocks_twin import Draft, Notes, as_content, has_only_results, readable_texts
+from tests.formats.blocks_twin import (
+    Draft,
+    Notes,
+    as_content,
+    check_no_chat_calls,
+    has_only_results,
+    readable_texts,
+)
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
@@ -227,10 +233,23 @@ def _plain_content(entry: Mapping[str, Any], index: int, kind: PieceKind) -> Dra
     return draft
 
 
-def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[claude_code._Line], list[int]]:
+class Line(NamedTuple):
+    index: int  # type: ignore[assignment]
+    role: str
+    content: object
+    message_id: str | None
+    entry: Mapping[str, Any]
+
+
+def _is_whitespace(block: Mapping[str, Any]) -> bool:
+    text = block.get("text")
+    return block.get("type") == "text" and isinstance(text, str) and text.isspace()
+
+
+def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
     """Return the lines of the conversation in its order, and the indices of all others."""
-    lines: list[claude_code._Line] = []
-    sidechain: list[claude_code._Line] = []
+    lines: list[Line] = []
+    sidechain: list[Line] = []
     ignored: list[int] = []
     seen: set[object] = set()
     for index, raw in enumerate(entries):
@@ -260,7 +279,7 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[claude_code._Line], 
         message_id = message.get("id") if role == "assistant" and message is not None else None
         if not isinstance(message_id, str):
             message_id = None
-        line = claude_code._Line(index, role, content, message_id, entry)
+        line = Line(index, role, content, message_id, entry)
         # The SDK's stream names the subagent's call where the file has isSidechain.
         is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
         (sidechain if is_sidechain else lines).append(line)
@@ -268,9 +287,7 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[claude_code._Line], 
         lines, sidechain = sidechain, []
     ignored += [line.index for line in sidechain]
     branch = transcript_branch(list(entries))
-    if branch is None:
-        lines = claude_code._calls_first(lines)
-    else:
+    if branch is not None:
         by_index = {line.index: line for line in lines}
         lines = [by_index.pop(index) for index in branch if index in by_index]
         ignored += by_index
@@ -283,7 +300,7 @@ def is_empty(content: object) -> bool:
     if isinstance(content, str):
         return content.isspace()
     return isinstance(content, list) and all(
-        isinstance(block, Mapping) and claude_code._is_whitespace(block) for block in content
+        isinstance(block, Mapping) and _is_whitespace(block) for block in content
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from rehydrate import Context, compact_context, count_tokens, lint, validate
 from rehydrate._native import transcript_branch
 from rehydrate.formats import parse
-from rehydrate.formats.claude_code import merged_lines
+from rehydrate.formats._reading import merged_lines
 from rehydrate.retention import read_session
 from tests.formats.reading_twin import branch
 
@@ -56,7 +56,7 @@ def queued(uuid: str, parent: str | None, prompt: Any, **more: Any) -> Line:
 def names(lines: list[Line], *, sent: bool = False) -> list[str]:
     """Return the uuids of the conversation's lines, in the order of the file or as sent."""
     if sent:
-        sources = [source for each in merged_lines(lines) for source in each.sources]
+        sources = [source for _, places in merged_lines(lines) for source in places]
         return [lines[index]["uuid"] for index in sources]
     return [lines[message.index]["uuid"] for message in parse(lines, "claude_code").messages]
 
@@ -468,7 +468,7 @@ def test_another_message_between_a_call_and_its_result_comes_behind_them():
     rows += [("", result("a")), ("", result("c")), ("", result("b")), ("z", text("Done."))]
     lines = [asked, *(said(n, *row) for n, row in enumerate(rows, 1))]
     assert validate(lines, "claude_code") == []
-    merged = [each.message for each in merged_lines(lines)]
+    merged = [message for message, _ in merged_lines(lines)]
     assert [each["role"] for each in merged] == ["user", *["assistant", "user"] * 2, "assistant"]
     assert [block["id"] for block in merged[1]["content"]] == ["a", "b"]
     assert merged[3]["content"] == [text("So."), call("c")]

@@ -15,7 +15,7 @@ from claude_agent_sdk import ClaudeSDKClient, ResultMessage
 
 from rehydrate.integrations.proxy import Shortener
 from tests.integrations import claude_cli, harbour
-from tests.integrations.test_proxy import sent_lists, served
+from tests.integrations.proxied import sent_lists, served
 from tests.provider import Call, ScriptedReply, StrictProvider
 
 pytestmark = pytest.mark.skipif(not claude_cli.IS_THERE, reason="no bundled Claude Code")

@@ -19,6 +19,7 @@ from rehydrate.errors import (
     EmbedderError,
     InvalidArgumentError,
     MissingNamespaceError,
+    OtherNamespaceError,
     UnknownHandleError,
 )
 from rehydrate.memory import Link, MemoryItem, MemoryLimits, MemoryStore, Redaction, Vectors
@@ -66,11 +67,22 @@ def test_every_call_names_a_namespace(opened: Any):
             call()
 
 
-def test_a_bound_memory_means_its_namespace_and_another_only_when_told(opened: Any):
+def test_a_memory_within_a_namespace_refuses_any_other_and_one_opened_with_it_does_not(opened: Any):
     memory = opened()
     alice = memory.within("alice")
-    alice.add("hers")
-    alice.add("his", namespace="bob")
+    alice.add("hers", namespace="alice")
+    for refused in (
+        lambda: alice.add("his", namespace="bob"),
+        lambda: alice.search("his", namespace="bob"),
+        lambda: alice.rebuild(namespace="bob"),
+        lambda: alice.within("bob"),
+    ):
+        with pytest.raises(OtherNamespaceError) as caught:
+            refused()
+        assert (caught.value.namespace, caught.value.bound) == ("bob", "alice")
+    assert alice.within("alice").rebuild() == 1
+    opened(namespace="carol").within("dora").add("theirs")
+    memory.add("his", namespace="bob")
     assert [item.text for item in alice.list()] == ["hers"]
     assert [item.text for item in memory.list(namespace="bob")] == ["his"]
     assert memory.namespaces() == ["alice", "bob"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from types import SimpleNamespace
@@ -56,14 +57,13 @@ def test_a_provider_that_is_unknown_is_refused():
         LoadMemory.definition("gemini")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_note_is_loaded_whole_by_its_name(tool: LoadMemory, provider: str):
-    for name in ("notes/decisions.md", "decisions.md"):
+def test_a_note_is_loaded_whole_by_its_name(tool: LoadMemory):
+    for provider, name in itertools.product(PROVIDERS, ["notes/decisions.md", "decisions.md"]):
         asked = call(provider, {"name": name})
         assert tool.handles(asked)
         result = tool.handle(asked)
         assert said(result) == "Staging listens on 8443.\n\nNames are in snake case."
-    assert "id_1" in result.values()
+        assert "id_1" in result.values()
 
 
 def test_the_results_make_valid_conversations(tool: LoadMemory):
@@ -105,10 +105,8 @@ def test_nothing_found_is_an_answer_and_no_error(tool: LoadMemory):
     assert "is_error" not in result
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_what_a_model_got_wrong_it_can_read(tool: LoadMemory):
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({}, 'send one of "name" and "query"'),
         ({"name": "a", "query": "b"}, 'send one of "name" and "query"'),
         ({"path": "decisions.md"}, "there is no 'path'"),
@@ -116,17 +114,13 @@ def test_nothing_found_is_an_answer_and_no_error(tool: LoadMemory):
         ({"name": "nowhere.md"}, "memory holds no note 'nowhere.md'; its notes are notes/archive"),
         ({"name": "mem_" + "0" * 26}, "it was forgotten, or mistyped"),
         ({"name": "mem_typo"}, "load_memory: "),
-    ],
-)
-def test_what_a_model_got_wrong_it_can_read(
-    tool: LoadMemory, provider: str, arguments: Any, says: str
-):
-    assert says in said(tool.handle(call(provider, arguments)))
+    ]
+    for provider, (arguments, says) in itertools.product(PROVIDERS, wrong):
+        assert says in said(tool.handle(call(provider, arguments))), (provider, arguments)
 
 
-@pytest.mark.parametrize("arguments", ["{", "[]", "null", "", '"x"'])
-def test_arguments_that_are_no_object_are_answered(tool: LoadMemory, arguments: str):
-    for provider in PROVIDERS[1:]:
+def test_arguments_that_are_no_object_are_answered(tool: LoadMemory):
+    for provider, arguments in itertools.product(PROVIDERS[1:], ["{", "[]", "null", "", '"x"']):
         assert said(tool.handle(call(provider, arguments))).startswith("load_memory: ")
 
 

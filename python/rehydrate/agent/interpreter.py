@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -181,7 +182,7 @@ class Interpreter:
                 f"context is of type {type(context).__name__}; pass a rehydrate.Context"
             )
         provider = self._agent.model.provider
-        if (context.provider, context.format) != (provider, provider):
+        if not context.goes_to(provider):
             raise InvalidArgumentError(
                 f"the context's provider is {context.provider!r} and its format "
                 f"{context.format!r}, the model's provider is {provider!r}; make it with "
@@ -273,17 +274,15 @@ def model_of(name: str, **options: Any) -> SdkModel:
     >>> model_of("openai_chat:qwen3", base_url="http://localhost:11434/v1")
     OpenAIChatModel('qwen3')
     """
-    from rehydrate.agent.anthropic import AnthropicModel
-    from rehydrate.agent.openai import OpenAIChatModel, OpenAIResponsesModel
-
-    kinds: dict[str, type[SdkModel]] = {
-        "anthropic": AnthropicModel,
-        "openai": OpenAIResponsesModel,
-        "openai_chat": OpenAIChatModel,
+    kinds = {
+        "anthropic": "AnthropicModel",
+        "openai": "OpenAIResponsesModel",
+        "openai_chat": "OpenAIChatModel",
     }
     api, colon, model = name.partition(":")
-    kind = kinds.get(api)
-    if kind is None or not colon or not model:
+    if api not in kinds or not colon or not model:
         names = ", ".join(f"'{each}:...'" for each in kinds)
         raise InvalidArgumentError(f"model is {name!r}; choose one of {names}")
-    return kind(model, **options)
+    agent = import_module("rehydrate.agent")  # its clients are of another distribution
+    made: SdkModel = getattr(agent, kinds[api])(model, **options)
+    return made

@@ -166,7 +166,8 @@ class TurnLoop:
 
     def _begin(self) -> None:
         """Name the model, offer the tools and add the user's message; in a worker thread."""
-        self._context.name_model(self._agent.model.name)
+        model = self._agent.model
+        self._context.name_model(model.name, provider=model.provider)
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
             # One for all turns: it keeps what was found and had no room.

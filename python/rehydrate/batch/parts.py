@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._jsonl import new_draft
+from rehydrate._jsonl import whole_file
 from rehydrate.batch.inputs import MANIFEST, Rows
 from rehydrate.errors import FileError, InvalidArgumentError
 
@@ -214,21 +212,6 @@ def _groups(parts: Iterable[Path], empty: pa.Table) -> Iterator[pa.Table]:
         size += table.nbytes
     if held:
         yield pa.concat_tables(held).combine_chunks()
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Give a file to write, which takes the place of `path` when it is whole and on the disk."""
-    draft = new_draft(path)
-    try:
-        yield draft
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
 
 
 def _digest(value: Any) -> str:

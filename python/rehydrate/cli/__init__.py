@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -79,9 +81,21 @@ def _discard_output() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a mistake in one line; argparse would print the whole usage before it."""
+    """Reports a mistake in one line, with what may be meant; argparse would print the whole usage
+    before it."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what this command does not know here, where its own options are known."""
+        options, rest = super().parse_known_args(args, namespace)
+        if rest:
+            near = _nearest(rest[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+        return options, rest
 
     def error(self, message: str) -> NoReturn:
+        """Print the line and leave."""
+        if wrong := _NO_CHOICE.search(message):
+            message += _nearest(wrong[1], re.findall(r"[\w-]+", wrong[2]))
         say(f"{self.prog}: {message} (see {self.prog} --help)")
         raise SystemExit(USAGE)
 
@@ -89,6 +103,13 @@ class _Parser(argparse.ArgumentParser):
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a broken pipe is still caught
         super().exit(status, message)
+
+
+_NO_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
+
+
+def _nearest(wrong: str, known: Iterable[str]) -> str:
+    return "".join(f"; did you mean {one}?" for one in get_close_matches(wrong, known, n=1))
 
 
 def _parser() -> argparse.ArgumentParser:

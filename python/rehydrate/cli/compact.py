@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compact(document: Document, options: argparse.Namespace) -> Compaction:
+def _compact(document: Document, options: argparse.Namespace) -> Compaction[Any]:
     from rehydrate.compact.api import compact_context
 
     named = options.archive or ()
@@ -134,7 +134,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
         )
 
 
-def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> None:
+def _check(document: Document, compaction: Compaction[Any], kept: Sequence[int]) -> None:
     """Refuse to write what a provider would refuse; if the input was no better, warn only."""
     from rehydrate.formats import validate
 
@@ -168,7 +168,9 @@ def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> N
         )
 
 
-def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
+def _write_page(
+    document: Document, compaction: Compaction[Any], options: argparse.Namespace
+) -> None:
     side_by_side = import_module("rehydrate.page").side_by_side  # of another distribution
     page = side_by_side(document.entries, compaction, query=options.query, title=_title(document))
     stats = compaction.stats
@@ -185,7 +187,7 @@ def _title(document: Document) -> str:
     return f"{document.name} (left as it is, not counted: {', '.join(document.around)})"
 
 
-def _tokens_before(document: Document, compaction: Compaction) -> str:
+def _tokens_before(document: Document, compaction: Compaction[Any]) -> str:
     """Return a sentence on what is before a transcript's last compaction; "" without one."""
     from rehydrate import formats
 
@@ -199,7 +201,7 @@ def _tokens_before(document: Document, compaction: Compaction) -> str:
     return f"{before:,} of the tokens are before the last compaction (line {line:,})"
 
 
-def _print_summary(compaction: Compaction) -> None:
+def _print_summary(compaction: Compaction[Any]) -> None:
     stats = compaction.stats
     parts = (
         f"{stats.stripped_tokens:,} tokens of thinking left out, " if stats.stripped else "",

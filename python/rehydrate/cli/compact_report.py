@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rehydrate.cli.terminal import GAP, Terminal, aligned, display_width, pad
 from rehydrate.compact.result import Compaction, UnitReport, block_runs
@@ -65,7 +65,7 @@ class Report(NamedTuple):
     """One compaction, its input, and how to show it."""
 
     name: str
-    compaction: Compaction
+    compaction: Compaction[Any]
     has_query: bool
     terminal: Terminal
     top: int | None = None

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._document import Document, document_of
@@ -163,7 +162,8 @@ def run_inspect(options: argparse.Namespace) -> int:
     if options.json:
         write(_ir(prompt).to_json(indent=2) + "\n")
     if options.output:
-        inspector_page = import_module("rehydrate.page").inspector_page  # of another distribution
+        from rehydrate.page import inspector_page
+
         what = f"the prompt of {name}, {_ir(prompt).tokens:,} tokens"
         write(inspector_page(prompt, units=units, title=name), page, what=what)
     if not (options.json or options.output):

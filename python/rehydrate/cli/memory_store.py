@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from rehydrate._text import is_utf8
-from rehydrate.cli.options import group, names_of, number, option
+from rehydrate.cli.options import group, names_of, number, option, read_input
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
@@ -180,21 +180,17 @@ def checked_text(name: str, text: str) -> str:
     return text
 
 
-def read_text(name: str = "standard input") -> str:
+def read_text() -> str:
     """Read all of standard input, byte for byte."""
-    if sys.stdin is None:
-        raise Failure("standard input is closed; pass the text as an argument")
-    if sys.stdin.isatty():
-        say("reading standard input; end it with Ctrl-D")
     try:
-        return sys.stdin.buffer.read().decode()
+        return read_input("pass the text as an argument").decode()
     except UnicodeDecodeError as error:
         raise Failure(
-            f"{name} is not UTF-8: byte {error.start} begins no character; convert it, for "
+            f"standard input is not UTF-8: byte {error.start} begins no character; convert it, for "
             "example with iconv -f LATIN1 -t UTF-8"
         ) from None
     except OSError as error:
-        raise Failure(f"{name} cannot be read: {error.strerror}") from None
+        raise Failure(f"standard input cannot be read: {error.strerror}") from None
 
 
 def _model(name: str) -> str:

@@ -103,7 +103,7 @@ def number(least: float, most: float, refusal: str, parse: Callable[[str], float
     def parsed(text: str) -> float:
         try:
             value = parse(text.strip())
-        except ValueError:
+        except (ValueError, OverflowError):
             value = math.nan
         if not least <= value <= most:
             raise argparse.ArgumentTypeError(f"{text!r} {refusal}")
@@ -121,36 +121,25 @@ whole = whole_number(1, 10_000, "is no number from 1 to 10,000")
 """Parses a number from 1 up."""
 
 
-def tokens(text: str, least: int = 0) -> int:
-    """Parse a number of tokens, from `least` up."""
-    digits = text.strip().lower().replace(",", "").replace("_", "")
-    try:
-        count = float(digits[:-1]) * 1_000 if digits.endswith("k") else float(int(digits))
-    except ValueError:
-        count = -1.0
-    if not least <= count < 1e15:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of tokens; pass a whole number such as 20000 or 20k"
-        )
-    return int(count)
+def _count(text: str) -> int:
+    digits = text.lower().replace(",", "").replace("_", "")
+    return int(float(digits[:-1]) * 1_000) if digits.endswith("k") else int(digits)
 
 
-def some_tokens(text: str) -> int:
-    """Parse a number of tokens, from 1 up."""
-    return tokens(text, 1)
+_NO_COUNT = "is no number of tokens; pass a whole number such as 20000 or 20k"
+tokens = number(0, 1e15, _NO_COUNT, _count)
+"""Parses a number of tokens."""
+some_tokens = number(1, 1e15, _NO_COUNT, _count)
+"""Parses a number of tokens, from 1 up."""
+_share = number(
+    *(math.ulp(0), 1, f"is no share of the tokens; pass {MIN_RATIO} to 1, such as 0.4 or 40%"),
+    lambda text: float(text[:-1]) / 100 if text.endswith("%") else float(text),
+)
 
 
 def ratio(text: str) -> float:
     """Parse a share of the tokens, a number or a percentage; one too small is raised."""
-    digits = text.strip()
-    try:
-        share = float(digits[:-1]) / 100 if digits.endswith("%") else float(digits)
-    except ValueError:
-        share = math.nan
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no share of the tokens; pass {MIN_RATIO} to 1, such as 0.4 or 40%"
-        )
+    share: float = _share(text)
     if share < MIN_RATIO:
         say(f"note: --ratio {text} is raised to {MIN_RATIO}; for less, use --budget")
     return share
@@ -224,8 +213,14 @@ def _of_compact(names: str, name: str, **how: Any) -> Option:
 _RATIO = OPTIONS["target_ratio"].default
 SIZE = (
     one_of(
-        option("--ratio R", "share of the tokens to keep, such as 0.3 or 40%%", ratio, _RATIO),
-        option("--budget N", "tokens to keep instead, such as 20000 or 20k", tokens),
+        option(
+            *("--ratio R", "share of the tokens to keep, such as 0.3 or 40%%", ratio, _RATIO),
+            dest="target_ratio",
+        ),
+        option(
+            *("--budget N", "tokens to keep instead, such as 20000 or 20k", tokens),
+            dest="budget_tokens",
+        ),
     ),
     _of_compact("--query TEXT", "query"),
 )
@@ -246,14 +241,12 @@ JUDGING = (
         option("--no-embedding", "compare words only, without the built-in model"),
     ),
 )
-_PASSED_AS = {"target_ratio": "ratio", "budget_tokens": "budget"}
 
 
 def compact_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `compact_context` that a command passes on."""
     given = vars(options) | ({"embedder": None} if options.no_embedding else {})
-    names = CompactOptions.__annotations__
-    return {name: given[_PASSED_AS.get(name, name)] for name in names}
+    return {name: given[name] for name in CompactOptions.__annotations__}
 
 
 def read(path: str) -> Document:
@@ -282,13 +275,18 @@ def text_of(path: str) -> tuple[str, str]:
     return name, decoded(_bytes(path), name)
 
 
+def read_input(instead: str = "name a file") -> bytes:
+    """Read all of standard input; `instead` is the remedy where it is closed."""
+    if sys.stdin is None:
+        raise Failure(f"standard input is closed; {instead}")
+    if sys.stdin.isatty():
+        say("reading standard input; end it with Ctrl-D")
+    return sys.stdin.buffer.read()
+
+
 def _bytes(path: str) -> bytes:
     if path == "-":
-        if sys.stdin is None:
-            raise Failure("standard input is closed; name a file")
-        if sys.stdin.isatty():
-            say("reading standard input; end it with Ctrl-D")
-        return sys.stdin.buffer.read()
+        return read_input()
     file = Path(path)
     try:
         return file.read_bytes()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import codecs
 import os
 import re
-import shutil
-import stat
 import sys
 import unicodedata
 from argparse import Namespace
@@ -14,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
-from rehydrate._jsonl import new_draft
+from rehydrate._jsonl import whole_file
 from rehydrate._text import as_json
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ class Terminal(NamedTuple):
             is_terminal = False
         encoding = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
         return cls(
-            width=_width(stream, is_terminal, environ),
+            width=_width(stream, environ),
             colour=colour == "always" or (colour == "auto" and _wants_colour(is_terminal, environ)),
             unicode=_GLYPHS.encode(encoding, "replace").decode(encoding) == _GLYPHS,
             encoding=encoding,
@@ -226,16 +224,14 @@ def _plain(character: str) -> str:
     return character
 
 
-def _width(stream: IO[Any], is_terminal: bool, environ: Mapping[str, str]) -> int:
+def _width(stream: IO[Any], environ: Mapping[str, str]) -> int:
     columns = environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)
-    if is_terminal:
-        try:
-            return os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
-        except (OSError, ValueError):
-            return shutil.get_terminal_size((80, 24)).columns
-    return PIPE_WIDTH
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
+    except (AttributeError, OSError, ValueError):  # no stream, or one that is not of a terminal
+        return PIPE_WIDTH
 
 
 def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
@@ -310,16 +306,9 @@ def _write_file(path: Path, data: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(data)  # a device or a pipe
         return
-    target = path.resolve()  # replace the target of a link, not the link
-    draft = new_draft(target)
-    try:
+    # Replaces the target of a link, not the link.
+    with whole_file(path.resolve(), keeps_mode=True) as draft:
         draft.write_bytes(data)
-        if target.exists():
-            draft.chmod(stat.S_IMODE(target.stat().st_mode))
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def _write_out(data: bytes) -> None:

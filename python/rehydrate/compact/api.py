@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.compact.options import checked_arguments
 from rehydrate.compact.pipeline import compact
-from rehydrate.compact.result import Compaction
+from rehydrate.compact.result import Compaction, M
 
 if TYPE_CHECKING:
     from rehydrate._engine import CounterName
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def compact_context(
-    messages: Sequence[Any],
+    messages: Sequence[M],
     query: str | None = None,
     target_ratio: float = 0.4,
     *,
@@ -43,7 +43,7 @@ def compact_context(
     timeout: float | None = None,
     archive: bool | Archive = False,
     outline: OutlineSize = False,
-) -> Compaction:
+) -> Compaction[M]:
     """Keep the messages that matter most within a token budget, byte for byte.
 
     ``messages`` is a conversation in one of eight formats: ``"anthropic"``, ``"openai_chat"``,

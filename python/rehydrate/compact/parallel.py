@@ -220,7 +220,7 @@ class PartedReasons:
         )
 
 
-def parted_of(compaction: Compaction) -> Parted | None:
+def parted_of(compaction: Compaction[Any]) -> Parted | None:
     """Return how the calls of a compaction's messages were parted; None if they were not."""
     reasons = compaction._reasons
     return reasons.parted if isinstance(reasons, PartedReasons) else None

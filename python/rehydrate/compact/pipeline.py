@@ -17,7 +17,7 @@ from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.outline import Outline, OutlinePlan
 from rehydrate.compact.parallel import Parted, PartedReasons
 from rehydrate.compact.report import Decision, Report
-from rehydrate.compact.result import Compaction, NovelMemories, Reasons, Stats
+from rehydrate.compact.result import Compaction, M, NovelMemories, Reasons, Stats
 from rehydrate.compact.scoring import WeightedQuery, weighted_query
 from rehydrate.compact.signals import (
     COVERED,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rehydrate.compact.archive import ArchiveWriter
 
 
-def compact(messages: Sequence[Any], arguments: Arguments, started: float) -> Compaction:
+def compact(messages: Sequence[M], arguments: Arguments, started: float) -> Compaction[M]:
     """Return the compaction of these messages; `started` is an instant of ``time.perf_counter``."""
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     source = _read(messages, arguments)

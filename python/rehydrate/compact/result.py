@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rehydrate.formats._foreign import as_dicts
 
@@ -236,14 +236,17 @@ class SettledReasons(NamedTuple):
     explanation: Explanation
 
 
-class Compaction:
+M = TypeVar("M")
+
+
+class Compaction(Generic[M]):
     """The result of ``compact_context``. It can be pickled and copied."""
 
     __slots__ = ("_reasons", "indices", "messages", "outline", "replaced", "stats")
 
     def __init__(
         self,
-        messages: list[Any],
+        messages: list[M],
         indices: Sequence[int],
         stats: Stats,
         reasons: Reasons,

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate import formats
-from rehydrate._check import check_callable, check_choice, check_share, check_timeout
+from rehydrate._check import check_choice, check_methods, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text
 from rehydrate.context.context_store.operations import Operation
@@ -40,7 +40,7 @@ from rehydrate.context.writers import (
     writer_of,
 )
 from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
-from rehydrate.cost.simulation import worth_compacting
+from rehydrate.cost.worth import worth_compacting
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
 from rehydrate.prompt.ir import PromptIR, ProviderSummary
@@ -130,7 +130,9 @@ class BackgroundCompaction:
         for name in ("wait", "expected_turns", "cold_after"):
             check_timeout(f"background: {name}", getattr(self, name))
         if self.on_event is not None:
-            check_callable("background: on_event", self.on_event, "pass a function of one event")
+            check_methods(
+                "background: on_event", self.on_event, "__call__", "pass a function of one event"
+            )
 
 
 class _SummaryJob(Job):

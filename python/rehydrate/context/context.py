@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpack
 
 from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
@@ -30,9 +30,9 @@ from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats import FORMATS
+from rehydrate.formats import FORMATS, provider_shown
 from rehydrate.formats._reading import user_message
-from rehydrate.messages import Provider, problems_of
+from rehydrate.messages import PROVIDERS, Provider, own_provider, problems_of, provider_of
 from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target
 from rehydrate.prompt.originals import HeldOriginals, Originals
@@ -41,8 +41,36 @@ from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
 
 if TYPE_CHECKING:
+    from rehydrate.compact.options import Granularity
     from rehydrate.context.threads import Durability, Threads
+    from rehydrate.messages import FormatName
     from rehydrate.prompt.sources import Given
+
+
+class PromptOptions(TypedDict, total=False):
+    """The options of `Context` that say how its prompts are made."""
+
+    provider: Provider | None
+    model: str
+    thinking: Literal["auto", "keep"]
+    granularity: Granularity
+    system: str | Section | Sequence[str | Section] | None
+    tools: Iterable[Any]
+    budget: Budget
+    strategy: ContextStrategy
+    passes: Sequence[Pass] | None
+    originals: Originals | None
+    embedder: Any
+    timeout: float | None
+    outline: OutlineSize
+    clock: Callable[[], float]
+    background: BackgroundCompaction | None
+
+
+class OpenOptions(PromptOptions, total=False):
+    """The options of `Context.open` besides those of the store."""
+
+    format: FormatName | Literal[""]
 
 
 class Context(ContextFacts, Closing):
@@ -57,11 +85,14 @@ class Context(ContextFacts, Closing):
     the whole. With ``granularity="message"`` it drops whole messages only. Nothing that was added
     is lost: `history` has all of it.
 
-    ``provider`` is "anthropic", "openai_chat", "openai_responses" or "bedrock"; ``format`` that of
-    the entries that are added, the provider's own unless named. ``sources`` are asked once a user
-    turn: a `Memory`, the path of a document or folder, a function, or a list of these. Crossing the
-    budget's soft limit compacts; a prompt over its hard limit raises BudgetExceededError, and so
-    does a job over its limit, where one is set. `budget` may be changed at any time.
+    ``provider`` is "anthropic", "openai_chat", "openai_responses" or "bedrock". Unless named it
+    follows from the first entry that only one of them takes, or from the ``model``'s name (a "gpt"
+    gets "openai_chat"), or else it is "anthropic"; the first prompt settles it. ``format`` is that
+    of the entries that are added, the provider's own unless named. ``sources`` are asked once a
+    user turn: a `Memory`, the path of a document or folder, a function, or a list of these.
+    Crossing the budget's soft limit compacts; a prompt over its hard limit raises
+    BudgetExceededError, and so does a job over its limit, where one is set. `budget` may be changed
+    at any time.
 
     With ``outline=True``, or a size in tokens or as a share of the prompt, each compaction lists
     the names in what it dropped, at the first gap: files, identifiers and ids. With a `ContextJIT`
@@ -94,17 +125,17 @@ class Context(ContextFacts, Closing):
         self,
         sources: Given = (),
         *,
-        provider: Provider = "anthropic",
+        provider: Provider | None = None,
         model: str = "",
-        thinking: str = "auto",
-        granularity: str = "excerpt",
+        thinking: Literal["auto", "keep"] = "auto",
+        granularity: Granularity = "excerpt",
         system: str | Section | Sequence[str | Section] | None = None,
         tools: Iterable[Any] = (),
         budget: Budget = Budget(),  # noqa: B008  it is frozen
         strategy: ContextStrategy = ContextStrategy(),  # noqa: B008
         namespace: str = "",
         thread: str = "",
-        format: str = "",  # noqa: A002  the field's word
+        format: FormatName | Literal[""] = "",  # noqa: A002  the field's word
         passes: Sequence[Pass] | None = None,
         originals: Originals | None = None,
         embedder: Any = "auto",
@@ -119,8 +150,12 @@ class Context(ContextFacts, Closing):
         ``clock`` returns seconds since 1970, the time of what is added. With ``threads`` it raises
         InvalidArgumentError for a thread whose entries are in another format, and StoreError.
         """
+        check_type("model", model, str, "pass the model's name, or leave it out")
+        asked, named = format or provider or "", provider
+        if named is None:
+            named = own_provider(format) or provider_of(model) or "anthropic"
         target = Target(
-            provider,
+            named,
             model,
             originals,
             thinking=thinking,
@@ -134,12 +169,17 @@ class Context(ContextFacts, Closing):
         check_system(system)
         check_working(passes, originals, timeout, clock)
         self._clock = clock
-        stored, records, where = Stored(format or provider), 0, ""
+        stored, records, where = Stored(asked or target.provider), 0, ""
         if threads is not None:
             if not thread:
                 raise InvalidArgumentError("thread is empty; name the conversation to be stored")
             where = threads.namespace_for(namespace, "Context")
-            stored, records = read_stored(threads.native, where, thread, stored.format)
+            stored, records = read_stored(
+                threads.native, where, thread, stored.format, is_asked_for=bool(asked)
+            )
+            if records and not asked:
+                target = replace(target, provider=stored.provider or target.provider)
+        self._follows = not asked and not records
         render_cache = RenderCache()
         self._thread = stored.thread(render_cache)
         kept: Originals = HeldOriginals() if originals is None else originals
@@ -192,7 +232,9 @@ class Context(ContextFacts, Closing):
         """Be about this thread; nothing of the context was used yet."""
         builder = self._builder
         self._thread = thread
-        self._model_view = ModelView(thread, builder.target.provider, lambda: builder.budget)
+        self._model_view = ModelView(
+            thread, lambda: builder.target.provider, lambda: builder.budget
+        )
 
     @classmethod
     def open(
@@ -203,7 +245,7 @@ class Context(ContextFacts, Closing):
         thread: str,
         namespace: str,
         durability: Durability = "entry",
-        **options: Any,
+        **options: Unpack[OpenOptions],
     ) -> Self:
         """Open a stored conversation, or begin it: `Context` with a `Threads` store of its own.
 
@@ -239,7 +281,7 @@ class Context(ContextFacts, Closing):
         thread: str,
         namespace: str,
         durability: Durability = "entry",
-        **options: Any,
+        **options: Unpack[OpenOptions],
     ) -> Self:
         """`open` for asyncio and trio, with the same arguments, result and errors."""
         named = partial(cls.open, thread=thread, namespace=namespace, durability=durability)
@@ -289,14 +331,31 @@ class Context(ContextFacts, Closing):
         with self._thread.change():
             if at is not None:
                 check_type("at", at, datetime, "pass a datetime, or leave it out for now")
-            self._thread.entries.extend(entries, self._clock() if at is None else at.timestamp())
+            shown = None
+            if self._is_open:
+                is_named = provider_of(self._builder.target.model) is not None
+                shown = provider_shown(entries, by_hints=not is_named)
+            seconds = self._clock() if at is None else at.timestamp()
+            self._thread.entries.extend(entries, seconds, shown or "")
+            if shown is not None:
+                self._follows = False
+                self._builder.go_to(shown)
 
-    def name_model(self, name: str) -> None:
+    def name_model(self, name: str, *, provider: Provider | None = None) -> None:
         """Say which model the next prompts go to: its rules hold for thinking, where the context
-        was made without a ``model``. An `Interpreter` does it by itself."""
+        was made without a ``model``, and so does its provider, while none is settled. An
+        `Interpreter` does it by itself."""
         check_type("name", name, str, "pass the model's name")
+        if provider is not None:
+            check_choice("provider", provider, PROVIDERS)
         with self._thread.lock:
-            self._builder.name_model(name)
+            builder = self._builder
+            suggested = provider or (None if builder.has_own_model else provider_of(name))
+            if suggested is not None and self._is_open:
+                self._thread.entries.become(suggested)
+                builder.go_to(suggested)
+                self._follows = provider is None
+            builder.name_model(name)
 
     def offer(self, tools: Iterable[Any], *, handler: ToolHandler | None = None) -> None:
         """Offer the model these tools too, in any provider's shape.

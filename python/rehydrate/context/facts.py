@@ -69,6 +69,8 @@ class ContextUsage(NamedTuple):
 class ContextFacts:
     """The read side of a `Context`; its budget alone can be set."""
 
+    _follows: bool
+    """Whether nothing has said so far which provider it is for."""
     _thread: Thread
     _builder: PromptBuilder
     _model_view: ModelView
@@ -129,6 +131,17 @@ class ContextFacts:
     def provider(self) -> Provider:
         """The provider its prompts are compiled for."""
         return self._builder.target.provider
+
+    def goes_to(self, provider: str) -> bool:
+        """Return whether this provider takes its prompts, or may still become its provider."""
+        return self._is_open or self.provider == self.format == provider
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the provider may still follow from an entry or a model."""
+        thread = self._thread
+        is_written = thread.log is not None and thread.log.records > 0
+        return self._follows and thread.state.ir is None and not is_written
 
     @property
     def format(self) -> str:

@@ -79,21 +79,36 @@ class Entries:
         """Return the number of entries."""
         return len(self._entries)
 
-    def extend(self, entries: Sequence[Any], at: float) -> None:
+    def extend(self, entries: Sequence[Any], at: float, format: str = "") -> None:  # noqa: A002
         """Add all entries or none; raises InvalidMessageError for what is not a message.
 
-        ``at`` is their time in seconds since 1970, unless they have one of their own.
+        ``at`` is their time in seconds since 1970, unless they have one of their own. With
+        ``format`` all that was added becomes that of this format too.
         """
-        self._extend(entries, None, at)
+        self._extend(entries, None, at, format or self.format)
 
-    def _extend(self, entries: Sequence[Any], tokens: Sequence[int] | None, at: float) -> None:
+    def become(self, format: str) -> None:  # noqa: A002  the field's word
+        """Read what was added as entries of this format; raises InvalidMessageError."""
+        stored = [self.stored_at(index) for index in range(len(self))]
+        self.__init__(format)  # type: ignore[misc]
+        self.restore(stored)
+
+    def _extend(
+        self,
+        entries: Sequence[Any],
+        tokens: Sequence[int] | None,
+        at: float,
+        format: str,  # noqa: A002  the field's word
+    ) -> None:
         added = tuple(as_sequence(entries))
         try:
-            read, dicts = formats.read(added, self.format)
+            read, dicts = formats.read(added, format)
         except InvalidMessageError:
-            formats.check_own(added, self.format)  # it may name the provider whose entry it is
+            formats.check_own(added, format)  # it may name the provider whose entry it is
             raise
-        formats.check_own(dicts, self.format)
+        formats.check_own(dicts, format)
+        if format != self.format:
+            self.become(format)
         counted = entry_tokens(read, len(added)) if tokens is None else tokens
         start = len(self._entries)
         self._turns += [start + each.index for each in read.messages if each.is_user_turn]
@@ -108,7 +123,8 @@ class Entries:
         """Start with entries that were added before, by another process; they are not counted
         again."""
         if stored:
-            self._extend([each.entry for each in stored], [each.tokens for each in stored], 0.0)
+            tokens = [each.tokens for each in stored]
+            self._extend([each.entry for each in stored], tokens, 0.0, self.format)
             self._times = array("d", [each.time for each in stored])
 
     def back_to(self, length: int) -> None:

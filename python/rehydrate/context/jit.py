@@ -31,7 +31,7 @@ from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.tools import LoadMemory
-from rehydrate.messages import PROVIDERS, Provider
+from rehydrate.messages import Provider
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import Budget
 
@@ -323,13 +323,11 @@ class ThreadReader(Reader):
         """
         where = threads.namespace_for(namespace, "ThreadReader")
         stored = threads.stored_thread(thread, namespace, "ThreadReader")
-        provider: Provider = stored.format if stored.format in PROVIDERS else "anthropic"
         unseen = stored.unseen_thread()
         if before is not None:
             unseen.remainders.take(before._thread.remainders)
         context = Context(
             sources,
-            provider=provider,
             format=stored.format,
             namespace=where,
             originals=EntryOriginals(unseen.entries, stored.originals),

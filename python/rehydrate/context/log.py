@@ -93,13 +93,17 @@ class Log:
         self._saved_remainders = set(thread.remainders.kept)
         self._originals = originals
         self._clock = clock
-        self._header = None if records else header(thread.entries.format)
         self._rows: list[tuple[int, float, str]] = []
         """The last records that were to be written."""
         self.is_closed = False
         self._doubt: LogMark | None = None
         """Where the thread is, after a call that failed or was interrupted: the store may have
         more."""
+
+    @property
+    def records(self) -> int:
+        """How many are written."""
+        return self.mark[0]
 
     @property
     def mark(self) -> LogMark:
@@ -115,7 +119,8 @@ class Log:
         self._settle_doubt()
         (_, saved), now = self._mark, self._clock()
         entries, state, waiting, store = thread.entries, thread.state, thread.waiting, thread.store
-        records = [] if self._header is None else [self._header]
+        begun = [] if self.records else [header(entries.format)]
+        records = [*begun]
         for index in range(saved.entries, len(entries)):
             entry, at, tokens = entries.stored_at(index)
             content = {"entry": plain(entry, f"history[{index}]"), "tokens": tokens}
@@ -137,7 +142,7 @@ class Log:
         if operations:
             content = {"operations": operations, "seen": store.seen}
             records.append(Record(Kind.OPERATIONS, now, content))
-        if len(records) == (self._header is not None):
+        if len(records) == len(begun):
             return
         self._mark = self._append(records), Snapshot.of(thread)
         if self._originals is not None:
@@ -184,7 +189,6 @@ class Log:
         if has > records:
             since = self.store.records(self.namespace, self.name, start=records)
             if has == known or since == self._rows:
-                self._header = None
                 self._mark = has, was
                 undo = Record(Kind.UNDO, self._clock(), {"to": max(records, 1)})
                 mark = self._append([undo]), was
@@ -196,7 +200,6 @@ class Log:
         self._rows = [record.row for record in records]
         number = self._mark[0]
         self.store.append_records(self.namespace, self.name, number, self._rows)
-        self._header = None
         return number + len(records)
 
 

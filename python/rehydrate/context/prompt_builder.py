@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._check import check_callable, check_list, check_methods, check_timeout
+from rehydrate._check import check_list, check_methods, check_timeout
 from rehydrate._text import FreeNames
 from rehydrate.context.history import PromptState
 from rehydrate.context.thread import Thread
@@ -31,6 +31,7 @@ from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items, with_items
 
 if TYPE_CHECKING:
+    from rehydrate.messages import Provider
     from rehydrate.prompt.ir import CompiledPrompt, Pass
     from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
@@ -79,6 +80,10 @@ class PromptBuilder:
     def limit(self, budget: Budget) -> None:
         """Set the limits of the prompts to come."""
         self.request = replace(self.request, budget=budget)
+
+    def go_to(self, provider: Provider) -> None:
+        """Compile for this provider."""
+        self.target = replace(self.target, provider=provider)
 
     def name_model(self, name: str) -> None:
         """Say which model the prompts go to, where the context was made without one."""
@@ -360,9 +365,11 @@ def check_working(passes: Any, originals: Any, timeout: Any, clock: Any) -> None
     if passes is not None:
         check_list("passes", passes, "pass a list of functions")
         for step in passes:
-            check_callable("a pass", step, "pass a function (ir, target) -> ir")
+            check_methods("a pass", step, "__call__", "pass a function (ir, target) -> ir")
     if originals is not None:
         remedy = "pass what has put and get, as HeldOriginals and MemoryOriginals have"
         check_methods("originals", originals, "put get", remedy)
     check_timeout("timeout", timeout)
-    check_callable("clock", clock, "pass a function that gives seconds since 1970, as time.time")
+    check_methods(
+        "clock", clock, "__call__", "pass a function that gives seconds since 1970, as time.time"
+    )

@@ -113,7 +113,7 @@ class Retriever:
         ]
         log = view.thread.log
         if log is not None:
-            others = OtherConversations(log, context.format)
+            others = OtherConversations(log, view.thread.entries)
             sources.append(
                 conversation(
                     others.entries,
@@ -260,14 +260,14 @@ class OtherConversations:
     Threads whose entries are in another format are left out.
     """
 
-    def __init__(self, log: Log, format: str) -> None:  # noqa: A002  the field's word
-        """Read nothing yet; the log is that of the thread that asks."""
+    def __init__(self, log: Log, own: Entries) -> None:
+        """Read nothing yet; log and entries are those of the thread that asks."""
         self._log = log
-        self._format = format
+        self._own = own
         self._lock = ForkSafeLock()
         self._found: Sequence[_Row] = ()
         self._threads: dict[str, tuple[_Row, Stored]] = {}
-        self._read: tuple[History, list[datetime]] = (History(format=format), [])
+        self._read: tuple[History, list[datetime]] = (History(format=own.format), [])
         self._places: list[str] = []
 
     def entries(self) -> tuple[History, Sequence[datetime]]:
@@ -303,10 +303,10 @@ class OtherConversations:
                 before = row, Stored.of(records)
             self._threads[name] = before
             thread = before[1]
-            if thread.format == self._format:
+            if thread.format == self._own.format:
                 said += thread.entries
                 places += [f"{name} #{number}" for number in range(len(thread.entries))]
-        entries = Entries(self._format)
+        entries = Entries(self._own.format)
         entries.restore(said)
         times = [datetime.fromtimestamp(each.time, UTC) for each in said]
         self._places = places

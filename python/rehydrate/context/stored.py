@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import ContextStore, text_at
@@ -13,6 +13,7 @@ from rehydrate.context.log import COUNTS, LISTS, Remainders, digest_of
 from rehydrate.context.records import VERSION, Kind, Record, effective, reading, records_of
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError, UnreadableIRError
+from rehydrate.messages import FormatName, Provider, own_provider
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Target
@@ -35,15 +36,18 @@ def read_stored(
     store: ThreadStore,
     namespace: str,
     name: str,
-    format: str,  # noqa: A002  the field's word
+    format: FormatName,  # noqa: A002  the field's word
+    *,
+    is_asked_for: bool,
 ) -> tuple[Stored, int]:
     """Return a thread, an empty one where there is none, and how many records it has.
 
-    Raises InvalidArgumentError where its entries are in another format, and StoreError.
+    Raises InvalidArgumentError where its entries are in another format than was asked for, and
+    StoreError.
     """
     records = records_of(store, namespace, name)
     stored = Stored.of(effective(records)) if records else Stored(format)
-    if stored.format != format:
+    if is_asked_for and stored.format != format:
         raise InvalidArgumentError(
             f"thread {name!r} has entries in the format {stored.format!r}, not {format!r}; "
             f"pass format={stored.format!r}"
@@ -55,7 +59,7 @@ def read_stored(
 class Stored:
     """A thread as its records tell it."""
 
-    format: str
+    format: FormatName
     entries: list[StoredEntry] = field(default_factory=list)
     state: dict[str, Any] | None = None
     """The last state, whole."""
@@ -115,6 +119,13 @@ class Stored:
         self.state = state
         if isinstance(content["sent"], dict):
             self.sent = state
+
+    @property
+    def provider(self) -> Provider | None:
+        """The provider of its last prompt, else of its entries; None where these are no one's."""
+        if self.sent is not None:
+            return cast("Provider", self.sent["sent"]["provider"])
+        return own_provider(self.format)
 
     # Threads
 

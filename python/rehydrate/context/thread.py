@@ -285,7 +285,9 @@ class ModelView:
     One for each `Context`; any number of threads may use it.
     """
 
-    def __init__(self, thread: Thread, provider: Provider, budget: Callable[[], Budget]) -> None:
+    def __init__(
+        self, thread: Thread, provider: Callable[[], Provider], budget: Callable[[], Budget]
+    ) -> None:
         """Read and extend this thread, within the budget of its next prompt."""
         self.thread = thread
         self._provider = provider
@@ -349,14 +351,14 @@ class ModelView:
             return self._room_tokens()
 
     def _room_tokens(self) -> int:
-        thread, budget = self.thread, self._budget()
+        thread, budget, provider = self.thread, self._budget(), self._provider()
         state, words = thread.state, ANSWER_WORDS_TOKENS * len(thread.waiting)
         waiting = sum(map(late_tokens, thread.waiting_sections)) + words
         added = thread.entries.tokens_since(state.seen) + waiting
         shown = 0 if state.ir is None else prompt_tokens(state.ir)
         used = shown + added + _REPLY_RESERVE_TOKENS
-        soft = room(budget.soft_tokens, self._provider) - used
-        hard = room(budget.hard_tokens, self._provider) - used
+        soft = room(budget.soft_tokens, provider) - used
+        hard = room(budget.hard_tokens, provider) - used
         # The calls of one step share it.
         least = budget.soft_tokens // _LEAST_SHARE - waiting
         left = max(soft, min(hard, least))

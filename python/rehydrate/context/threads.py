@@ -129,7 +129,7 @@ class Threads(Closing):
 
     def namespace_for(self, namespace: str | None, call: str) -> str:
         """Return the namespace of a call; raises MissingNamespaceError."""
-        return resolve_namespace(call, namespace or None, self._namespace)
+        return resolve_namespace(call, namespace or self._namespace, None)
 
     def list(self, *, namespace: str | None = None) -> builtins.list[StoredThreadInfo]:
         """Return the threads of a namespace, the last changed first."""

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     )
     from rehydrate.cost.simulation import (
         Simulation as Simulation,
-        Worth as Worth,
         simulate as simulate,
+    )
+    from rehydrate.cost.worth import (
+        Worth as Worth,
         worth_compacting as worth_compacting,
     )
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, price_of
-from rehydrate.cost.simulation import segments_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
 
@@ -24,6 +23,21 @@ _WORDS: dict[str, str] = {
     "replaced": "{place} was replaced",
     "other model": "the model is another, and each has a cache of its own",
 }
+
+
+MAX_BREAKPOINTS = 4
+"""The marks that a provider's cache takes in a prompt."""
+
+
+def segments_of(prompt: CompiledPrompt | Sequence[Segment]) -> Sequence[Segment]:
+    """Return a prompt's segments, in the order in which they are read."""
+    if isinstance(prompt, CompiledPrompt):
+        return prompt.segments
+    if isinstance(prompt, (list, tuple)) and all(isinstance(each, Segment) for each in prompt):
+        return prompt
+    raise InvalidArgumentError(
+        f"a prompt is of type {type(prompt).__name__}; pass a CompiledPrompt, or a list of Segments"
+    )
 
 
 class Break(NamedTuple):

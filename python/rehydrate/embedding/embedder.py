@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._check import check_callable, check_whole
+from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import CancelledError
 from rehydrate._text import OwnMessageError, safe_error_text
@@ -211,7 +211,7 @@ class Embedder:
     ) -> None:
         """Take the function and its limits; `clock` returns seconds, for tests."""
         remedy = "pass a callable of list[str] -> array of shape (texts, dimensions)"
-        check_callable("Embedder: function", function, remedy)
+        check_methods("Embedder: function", function, "__call__", remedy)
         for name, whole in (
             ("batch_size", batch_size),
             ("max_batch_chars", max_batch_chars),

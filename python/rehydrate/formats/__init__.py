@@ -1,7 +1,7 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
 A format is a module with a `NAME` and pure functions, registered in `FORMATS`. Class `Format` says
-what each function does: `detect`, `parse`, `validate`, `places`, `replace`, `inputs`, `signed`,
+what each function does: `detect`, `parse`, `places`, `replace`, `inputs`, `signed`,
 `without_thinking`.
 """
 
@@ -25,10 +25,12 @@ from rehydrate.formats import (
 from rehydrate.formats._foreign import as_dicts
 from rehydrate.formats._reading import (
     HINT,
+    NONE,
     PROOF,
     Path,
     Places,
     as_sequence,
+    broken_rules,
     first_telling,
     type_of,
 )
@@ -36,7 +38,7 @@ from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
-from rehydrate.messages import PROVIDER_OF, Conversation, FormatName
+from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, FormatName, Provider
 
 __all__ = [
     "FORMATS",
@@ -63,9 +65,6 @@ class Format(Protocol):
 
     def parse(self, entries: Sequence[Any], /) -> Conversation:
         """Read the list into a `Conversation`, grouped into units."""
-
-    def validate(self, entries: Sequence[Any], /) -> list[Violation]:
-        """Return every provider rule that the list breaks, ordered by index."""
 
     def places(self, entry: Any, index: int, /) -> Places:
         """Return the path of each text that `parse` reads; None where it must not change."""
@@ -110,14 +109,21 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     'plain'
     """
     entries = as_dicts(as_sequence(messages))
-    found = _detected(entries)
+    found, _ = _detected(entries)
     if found == plain.NAME:
         _foreign.check_roles(entries)
-        plain.validate(entries)
+        broken_rules(found, entries)  # raises for calls that no format can pair
     return cast("FormatName", found)
 
 
-def _detected(entries: Sequence[Any]) -> str:
+def provider_shown(entries: Sequence[Any], *, by_hints: bool) -> Provider | None:
+    """Return the provider that entries in its own format show; hints of one may count too."""
+    name, evidence = _detected(as_dicts(entries))
+    provider = next((one for one in PROVIDERS if one == name), None)
+    return provider if by_hints or evidence == PROOF else None
+
+
+def _detected(entries: Sequence[Any]) -> tuple[str, int]:
     hinted: str | None = None
     formats = list(FORMATS.items())
     position = first_telling(entries, 0)
@@ -125,16 +131,16 @@ def _detected(entries: Sequence[Any]) -> str:
         entry = entries[position]
         if not isinstance(entry, Mapping):
             if langchain.detect(entry) == PROOF:
-                return langchain.NAME
+                return langchain.NAME, PROOF
         else:
             for name, candidate in formats:
                 evidence = candidate.detect(entry)
                 if evidence == PROOF:
-                    return name
+                    return name, PROOF
                 if evidence == HINT and hinted is None:
                     hinted = name
         position = first_telling(entries, position + 1)
-    return hinted or plain.NAME
+    return (plain.NAME, NONE) if hinted is None else (hinted, HINT)
 
 
 def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noqa: A002
@@ -255,11 +261,15 @@ as it was sent, or after a gap in the thinking |
         messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)
     entries = as_dicts(as_sequence(messages if sent is None else entries_of(messages)))
     module = _format(entries, format)
-    found = module.validate(entries)
+    found = _broken_rules(entries, module.NAME)
     if sent is None or not thinking_model(model, module.NAME, entries).refuses_changed_prefix:
         return found
     as_sequence(entries_of(sent))
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
+
+
+def _broken_rules(entries: Sequence[Any], name: str) -> list[Violation]:
+    return langchain.validate(entries) if name == langchain.NAME else broken_rules(name, entries)
 
 
 def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
@@ -316,7 +326,7 @@ converted for its provider, or add it in the provider's own shape
     entries = as_dicts(entries)
     own = _format(entries, format)
     detectors = {name: module.detect for name, module in FORMATS.items()}
-    _foreign.check_own(entries, own.NAME, detectors, own.validate)
+    _foreign.check_own(entries, own.NAME, detectors, _broken_rules)
 
 
 def _request_as_dicts(messages: Any) -> Any:
@@ -328,7 +338,7 @@ def _request_as_dicts(messages: Any) -> Any:
 
 def _format(entries: Sequence[Any], name: str) -> Format:
     if name == "auto":
-        name = _detected(entries)
+        name, _ = _detected(entries)
     try:
         return FORMATS[name]
     # TypeError: the name passed is not hashable

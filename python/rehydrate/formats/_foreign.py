@@ -35,7 +35,7 @@ _shown.maxstring = 14
 _KNOWN = "'system', 'user', 'assistant' or 'tool'"
 
 Detect = Callable[[Mapping[str, Any]], int]
-Validate = Callable[[Sequence[Any]], list[Violation]]
+Validate = Callable[[Sequence[Any], str], list[Violation]]
 
 
 def check_own(
@@ -58,7 +58,7 @@ def check_own(
         role = entry.get("role")
         if role is None or (isinstance(role, str) and role in _ROLES):
             continue
-        if any(violation.rule == "unknown_role" for violation in validate([entry])):
+        if any(violation.rule == "unknown_role" for violation in validate([entry], name)):
             raise _unknown_role(index, role)
 
 

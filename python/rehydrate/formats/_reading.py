@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
 from typing import Any
@@ -11,40 +11,46 @@ from typing import Any
 from rehydrate._native import (
     Draft,
     as_content,
-    chat_answer,
+    broken_rules,
     chat_calls,
-    check_no_chat_calls,
-    check_pair,
+    codex_kept,
+    codex_line,
+    codex_lines,
+    codex_turns_taken_back,
     first_telling,
+    is_by_server,
     line_content,
     line_is_seen,
     line_is_users,
+    merged_lines,
     read_entries,
     read_places,
-    read_transcript,
     readable_texts,
-    spoken_lines,
+    response_item,
     transcript_branch,
 )
-from rehydrate.errors import InvalidMessageError, Violation
-from rehydrate.messages import PieceKind, normal_role
+from rehydrate.errors import InvalidMessageError
+from rehydrate.messages import normal_role
 
 __all__ = [  # and all that is defined here
     "Draft",
     "as_content",
-    "chat_answer",
+    "broken_rules",
     "chat_calls",
-    "check_no_chat_calls",
-    "check_pair",
+    "codex_kept",
+    "codex_line",
+    "codex_lines",
+    "codex_turns_taken_back",
     "first_telling",
+    "is_by_server",
     "line_content",
     "line_is_seen",
     "line_is_users",
+    "merged_lines",
     "read_entries",
     "read_places",
-    "read_transcript",
     "readable_texts",
-    "spoken_lines",
+    "response_item",
     "transcript_branch",
 ]
 
@@ -185,16 +191,6 @@ def is_call(kind: str) -> bool:
     return kind in CALLS or kind.endswith("_tool_use")
 
 
-def misplaced_pairs(entry: Mapping[str, Any], index: int) -> Iterator[Violation]:
-    """Yield a violation where blocks of a content are calls or results, as Anthropic has them: no
-    other provider takes them there."""
-    draft = Draft(index)
-    draft.add_content(as_content(entry, index), PieceKind.TEXT, ("content",))
-    if draft.has_pair:
-        what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'"
-        yield Violation(index, "misplaced_block", what)
-
-
 def as_list(value: object, index: int, part: str) -> Sequence[Any]:
     """Return a list inside an entry; raises InvalidMessageError for anything else."""
     if isinstance(value, (list, tuple)):
@@ -272,34 +268,6 @@ def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
     for step, below in inner.items():
         copy[step] = replace_texts(copy[step], below)
     return tuple(copy) if isinstance(entry, tuple) else copy
-
-
-class Ledger:
-    """The call ids made and answered so far; the validators pair calls and results with it."""
-
-    __slots__ = ("_answered", "_unanswered")
-
-    def __init__(self) -> None:
-        self._unanswered: dict[str, int] = {}
-        self._answered: set[str] = set()
-
-    def call(self, call: str) -> bool:
-        """Record a call; return whether its id was called before."""
-        is_repeated = call in self._unanswered
-        self._unanswered[call] = self._unanswered.get(call, 0) + 1
-        return is_repeated
-
-    def answer(self, answer: str) -> bool:
-        """Record a result; return whether it is one too many for its id."""
-        if self._unanswered.get(answer):
-            self._unanswered[answer] -= 1
-            self._answered.add(answer)
-            return False
-        return answer in self._answered
-
-    def knows(self, call: object) -> bool:
-        """Return whether this id was called."""
-        return isinstance(call, str) and call in self._unanswered
 
 
 def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noqa: A002

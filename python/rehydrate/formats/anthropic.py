@@ -12,10 +12,9 @@ both are one unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     CALLS,
     HINT,
@@ -24,18 +23,12 @@ from rehydrate.formats._reading import (
     Draft,
     Path,
     Places,
-    as_content,
-    as_entry,
     as_role,
-    check_no_chat_calls,
-    check_pair,
     is_call,
     read_entries,
     replace_texts,
     type_of,
-    wrong_content,
 )
-from rehydrate.formats.anthropic_rules import Spoken, broken_rules, system_rules
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.neutral import (
     Call,
@@ -87,38 +80,6 @@ def detect(entry: Mapping[str, Any]) -> int:
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Anthropic messages; raises InvalidMessageError for an entry that is no message."""
     return read_entries(NAME, entries)
-
-
-def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return every rule of the Messages API that these messages break."""
-    messages: list[Spoken] = []
-    for index, raw in enumerate(entries):
-        entry = as_entry(raw, index)
-        role = as_role(entry, index)
-        as_content(entry, index)
-        check_no_chat_calls(entry, index)
-        blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
-        messages.append(Spoken(index, role, blocks, entry.get("content") is None))
-    rules = broken_rules([each for each in messages if each.role != "system"])
-    return sorted([*system_rules(messages), *rules], key=lambda violation: violation.index)
-
-
-def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
-    """Yield a content as blocks: a string is one text block, an empty one none."""
-    if isinstance(content, str):
-        if content:
-            yield {"type": "text", "text": content}
-    elif isinstance(content, (list, tuple)):
-        for part_index, block in enumerate(content):
-            if isinstance(block, str):
-                yield {"type": "text", "text": block}
-                continue
-            part = f"content[{part_index}]"
-            found = as_entry(block, index, part)
-            check_pair(found, index, part)
-            yield found
-    elif content is not None:
-        raise wrong_content(content, index)
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:

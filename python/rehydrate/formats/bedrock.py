@@ -4,8 +4,7 @@ User and assistant alternate, so an assistant's message and the one after it are
 both go, the rest alternates still. A `system` entry at the beginning is for the `system` field.
 The blocks are those of botocore's service model (1.44.8, 2026-11).
 
-The rules are Anthropic's for calls, results, texts and marks, which Converse shares (most of its
-models are Claudes), and those of Converse alone. `request` joins messages of one role in a row.
+`request` joins messages of one role in a row.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ from operator import is_
 from typing import Any
 
 from rehydrate._text import as_base64
-from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     HINT,
     NONE,
     PROOF,
     Places,
-    as_entry,
     as_role,
     compact_json,
     is_call,
@@ -36,7 +33,6 @@ from rehydrate.formats._reading import (
     type_of,
 )
 from rehydrate.formats.anthropic import THOUGHT_ONLY
-from rehydrate.formats.anthropic_rules import Spoken, broken_rules, system_rules
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.neutral import (
     Call,
@@ -63,9 +59,6 @@ _KEYS = (
     *("guardContent", "citationsContent", "searchResult", "toolAddition", "toolRemoval"),
 )
 _PROOFS = frozenset(_KEYS) - {"text", "json", "document", *_MEDIA} | {"cachePoint"}
-_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
-_DOCUMENT_NAME = re.compile(r"(?!.*\s\s)[a-zA-Z0-9\s()\[\]-]{1,200}", re.ASCII)
-_MOST_DOCUMENTS = 5
 _IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _DOCUMENTS = {
@@ -80,12 +73,6 @@ _DOCUMENTS = {
     "text/markdown": "md",
 }
 _MEDIA_TYPES = {kind: media_type for media_type, kind in _DOCUMENTS.items()}
-_OWN_WORDS = {
-    "tool_use": "toolUse",
-    "tool_result": "toolResult",
-    "cache_control": "cachePoint",
-    "thinking block": "reasoningContent block",
-}
 
 
 def detect(entry: Mapping[str, Any]) -> int:
@@ -112,48 +99,6 @@ def parse(entries: Sequence[Any]) -> Conversation:
     return read_entries(NAME, entries)
 
 
-def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return every rule of the Converse API that these messages break."""
-    found: list[Violation] = []
-    messages: list[Spoken] = []
-    documents: list[str] = []
-    before = ""
-    parse(entries)  # raises what the reader raises
-    for index, raw in enumerate(entries):
-        entry = as_entry(raw, index)
-        role, content = as_role(entry, index), entry.get("content")
-        if isinstance(content, str):
-            what = "content is a string, it must be a list of blocks"
-            found.append(Violation(index, "text_content", what))
-        elif any(isinstance(block, str) for block in content or ()):
-            what = "a block of the content is a string, it must have the key text"
-            found.append(Violation(index, "text_content", what))
-        blocks = _blocks(content)
-        found += [each for block in blocks for each in _block_rules(index, block, role)]
-        found += _document_rules(index, blocks, documents)
-        if not blocks and role == "assistant":
-            found.append(Violation(index, "empty_content", "the content is empty"))
-        # "A conversation must alternate between user and assistant roles" is the API's error
-        # (https://github.com/agentgateway/agentgateway/pull/1358, 2026-03).
-        if role == before and role in ("user", "assistant"):
-            what = f"two messages of the {role}'s in a row; join them"
-            found.append(Violation(index, "roles_not_alternating", what))
-        before = before if role == "system" else role
-        spoken = [(index, block) for block in as_anthropic(entry, for_rules=True)["content"]]
-        messages.append(Spoken(index, role, spoken, content is None))
-    shared = broken_rules([each for each in messages if each.role != "system"])
-    found += [_in_own_words(each) for each in (*system_rules(messages), *shared)]
-    # An empty content of the assistant's is found by both.
-    return sorted(dict.fromkeys(found), key=lambda violation: violation.index)
-
-
-def _in_own_words(violation: Violation) -> Violation:
-    message = violation.message
-    for word, own in _OWN_WORDS.items():
-        message = message.replace(word, own)
-    return violation._replace(message=message)
-
-
 def _blocks(content: object) -> list[Mapping[str, Any]]:
     """Return a content as blocks: a string is one text."""
     blocks = [content] if isinstance(content, str) and content else content
@@ -169,76 +114,18 @@ def _key(block: Mapping[str, Any]) -> str:
     return next((key for key in _KEYS if block.get(key) is not None), "")
 
 
-def _block_rules(index: int, block: Mapping[str, Any], role: str) -> Iterator[Violation]:
-    key = _key(block)
-    value = block.get(key)
-    if len(block) != 1 or type_of(block) or (key in ("", "json") and "cachePoint" not in block):
-        # botocore refuses a union with no member, or several, before anything is sent.
-        what = f"a block has the keys {sorted(map(str, block))[:5]}, it must have one of Converse's"
-        yield Violation(index, "unknown_block", what)
-    if key in _MEDIA and role == "assistant":
-        # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html (2026-11)
-        what = (
-            f"a block of the kind {key} is in a message of the assistant's: send it in the user's"
-        )
-        yield Violation(index, "misplaced_block", what)
-    if key not in ("toolUse", "toolResult") or not isinstance(value, Mapping):
-        return
-    call = value.get("toolUseId")
-    if isinstance(call, str) and not _ID.fullmatch(call):
-        what = f"the id of a {key} must be 1 to 64 letters, digits or any of _.:-"
-        yield Violation(index, "invalid_id", what)
-    if key == "toolResult" and value.get("status") == "error" and not value.get("content"):
-        # https://github.com/aws-samples/sample-multi-agent-orchestration-chat-on-agentcore/issues/15
-        what = f"the result of '{call}' is an error without a content"
-        yield Violation(index, "empty_error_result", what)
-
-
-def _document_rules(
-    index: int, blocks: Sequence[Mapping[str, Any]], names: list[str]
-) -> Iterator[Violation]:
-    """Yield what is wrong with the documents of a message; ``names`` are those so far.
-
-    https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html and
-    API_runtime_Message.html (2026-11); names and number:
-    https://github.com/aws-samples/generative-ai-use-cases/issues/1685 (2026-08).
-    """
-    documents = [block["document"] for block in blocks if _key(block) == "document"]
-    if documents and not any(_key(block) == "text" for block in blocks):
-        what = "a message with a document has no text next to it"
-        yield Violation(index, "document_without_text", what)
-    for document in documents:
-        name = document.get("name") if isinstance(document, Mapping) else None
-        if not isinstance(name, str) or not _DOCUMENT_NAME.fullmatch(name):
-            what = "the name of a document must be letters, digits, single blanks, - () []"
-            yield Violation(index, "document_name", what)
-            continue
-        if name in names:
-            what = f"a second document of the name '{name}'"
-            yield Violation(index, "duplicate_document_name", what)
-        names.append(name)
-        if len(names) > _MOST_DOCUMENTS:
-            what = f"document number {len(names)}, at most {_MOST_DOCUMENTS} are allowed"
-            yield Violation(index, "too_many_documents", what)
-
-
-def as_anthropic(entry: Mapping[str, Any], *, for_rules: bool = False) -> dict[str, Any]:
-    """Return a message as one of Anthropic's, of which the rules and the conversion are.
-
-    ``for_rules`` leaves out the bytes of media, and blank texts are empty: "text content blocks
-    must contain non-whitespace text" (2026-07, https://github.com/NousResearch/hermes-agent/pull/61318).
+def as_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as one of Anthropic's, of which the conversion is.
 
     >>> as_anthropic({"role": "user", "content": [{"text": "hi"}, {"cachePoint": {}}]})["content"]
     [{'type': 'text', 'text': 'hi', 'cache_control': {}}]
     """
     role, content = entry.get("role"), entry.get("content")
-    made = _as_anthropic(_blocks(content), role == "assistant", for_rules)
+    made = _as_anthropic(_blocks(content), role == "assistant")
     return {"role": role, "content": made}
 
 
-def _as_anthropic(
-    blocks: Iterable[Mapping[str, Any]], is_assistant: bool, for_rules: bool
-) -> list[dict[str, Any]]:
+def _as_anthropic(blocks: Iterable[Mapping[str, Any]], is_assistant: bool) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for block in blocks:
         if not type_of(block) and (mark := block.get("cachePoint")) is not None:
@@ -248,20 +135,17 @@ def _as_anthropic(
         key = _key(block)
         value = block.get(key)
         if key == "text":
-            is_blank = for_rules and isinstance(value, str) and not value.strip()
-            made.append({"type": "text", "text": "" if is_blank else value})
+            made.append({"type": "text", "text": value})
         elif key == "json":
             made.append({"type": "text", "text": compact_json(value)})
         elif isinstance(value, Mapping):
-            made.append(_one_as_anthropic(key, value, is_assistant, for_rules))
+            made.append(_one_as_anthropic(key, value, is_assistant))
         else:
             made.append({"type": key} if key else dict(block))
     return made
 
 
-def _one_as_anthropic(
-    key: str, value: Mapping[str, Any], is_assistant: bool, for_rules: bool
-) -> dict[str, Any]:
+def _one_as_anthropic(key: str, value: Mapping[str, Any], is_assistant: bool) -> dict[str, Any]:
     if key == "toolUse":
         kind = "server_tool_use" if value.get("type") == "server_tool_use" else "tool_use"
         call = {"type": kind, "id": value.get("toolUseId"), "name": value.get("name", "")}
@@ -270,29 +154,29 @@ def _one_as_anthropic(
         kind = "server_tool_result" if is_assistant and "type" in value else "tool_result"
         content: Any = value.get("content")
         if content is not None:
-            content = _as_anthropic(_blocks(content), is_assistant, for_rules)
+            content = _as_anthropic(_blocks(content), is_assistant)
         is_error = {"is_error": True} if value.get("status") == "error" else {}
         return {"type": kind, "tool_use_id": value.get("toolUseId"), "content": content, **is_error}
     if key == "reasoningContent":
         return {"type": "redacted_thinking"}
     if key in _MEDIA or key == "document":
         name = {"title": value["name"]} if isinstance(value.get("name"), str) else {}
-        return {"type": key, **name, "source": _source(key, value, for_rules)}
+        return {"type": key, **name, "source": _source(key, value)}
     texts = readable_texts(value)
     return {"type": "text", "text": "\n".join(texts)} if texts else {"type": key}
 
 
-def _source(key: str, value: Mapping[str, Any], for_rules: bool) -> dict[str, Any]:
+def _source(key: str, value: Mapping[str, Any]) -> dict[str, Any]:
     source, kind = value.get("source"), value.get("format")
     if not isinstance(source, Mapping):
         return {}
     if isinstance(source.get("text"), str):
         return {"type": "text", "media_type": "text/plain", "data": source["text"]}
     if isinstance(source.get("content"), (list, tuple)):
-        content = _as_anthropic(_blocks(source["content"]), is_assistant=False, for_rules=for_rules)
+        content = _as_anthropic(_blocks(source["content"]), is_assistant=False)
         return {"type": "content", "content": content}
     data = source.get("bytes")
-    if not isinstance(data, (bytes, bytearray, str)) or for_rules:
+    if not isinstance(data, (bytes, bytearray, str)):
         return {}  # in S3, where other providers have no access
     media_type = _MEDIA_TYPES.get(str(kind)) or f"{key}/{kind}"
     data = data if isinstance(data, str) else as_base64(data)

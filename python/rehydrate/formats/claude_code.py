@@ -22,12 +22,9 @@ notification) are user messages that the model sees, but no turns of the user.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
@@ -35,14 +32,11 @@ from rehydrate.formats._reading import (
     line_content,
     line_is_seen,
     line_is_users,
-    read_transcript,
+    read_entries,
     replace_texts,
-    spoken_lines,
     transcript_branch,
-    type_of,
 )
-from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in
-from rehydrate.formats.anthropic_rules import Spoken, broken_rules
+from rehydrate.formats.anthropic import inputs_in, places_in
 from rehydrate.formats.calls import Inputs, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation
@@ -52,14 +46,6 @@ replace = replace_texts
 
 _SPEAKERS = frozenset({"user", "assistant"})
 _TRANSCRIPT_KEYS = frozenset({"uuid", "sessionId", "session_id", "messageId", "leafUuid"})
-
-
-class _Line(NamedTuple):
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    role: str
-    content: object
-    message_id: str | None
-    entry: Mapping[str, Any]
 
 
 def detect(entry: Mapping[str, Any]) -> int:
@@ -73,38 +59,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
-    return read_transcript(entries)
-
-
-def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return every rule of the Messages API that the merged lines break, by index of the line.
-
-    Lines are merged as Claude Code merges them when it sends: blocks of one message id together,
-    consecutive user lines together with their results first, whitespace-only texts left out.
-    """
-    lines = _lines_of(entries)
-    spoken: list[Spoken] = []
-    by_id: dict[str, Spoken] = {}
-    for line in lines:
-        merged: Spoken | None = None
-        if line.role == "user":
-            merged = spoken[-1] if spoken and spoken[-1].role == "user" else None
-        elif line.message_id is not None:
-            merged = by_id.get(line.message_id)
-        if merged is None:
-            merged = Spoken(line.index, line.role, [])
-            spoken.append(merged)
-            if line.message_id is not None:
-                by_id[line.message_id] = merged
-        merged.blocks.extend(
-            (line.index, block)
-            for block in iter_blocks(line.content, line.index)
-            if not _is_whitespace(block)
-        )
-    for message in spoken:
-        if message.role == "user":
-            message.blocks.sort(key=_is_no_result)
-    return broken_rules([message for message in spoken if message.blocks])
+    return read_entries(NAME, entries)
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
@@ -137,79 +92,6 @@ def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if rest is content:
         return entry
     return None if rest is Nothing else {**entry, "message": {**message, "content": rest}}
-
-
-def _lines_of(entries: Sequence[Any]) -> list[_Line]:
-    """Return the lines of the conversation in its order."""
-    found, is_ordered = spoken_lines(entries)
-    lines = list(map(_Line._make, found))
-    return lines if is_ordered else _calls_first(lines)
-
-
-def _calls_first(lines: Sequence[_Line]) -> list[_Line]:
-    """Return the lines in their order, but none with a result before the message of its call, and
-    no other message of the assistant's between a call and its result.
-
-    The first line stays the first: units begin in the order of the file.
-    """
-    blocks = [list(iter_blocks(line.content, line.index)) for line in lines]
-    answers = [
-        [call for each in found if (call := _id_of(each, "tool_result", "tool_use_id"))]
-        for found in blocks
-    ]
-    calls: dict[object, list[str]] = {}  # of each message that is not placed yet
-    for line, found in zip(lines, blocks, strict=True):
-        if line.role == "assistant":
-            ids = [_id_of(block, "tool_use", "id") for block in found]
-            calls.setdefault(_message_of(line), []).extend([each for each in ids if each])
-    later = {call for made in calls.values() for call in made}
-    to_come = Counter(chain(*answers))  # results that are not placed yet
-    waiting: set[str] = set()  # calls that are placed, with a result to come
-    held: dict[str, list[int]] = {}
-    put_off: deque[int] = deque()  # lines of messages that wait until no call does
-    placed: list[_Line] = []
-
-    def place(number: int) -> None:
-        """Place a line, or hold it until its next call is there."""
-        own, is_user = answers[number], lines[number].role == "user"
-        waits = next((each for each in own if each in later), None)
-        if waits is not None and placed and is_user:
-            held.setdefault(waits, []).append(number)
-            return
-        placed.append(lines[number])
-        to_come.subtract(own)
-        waiting.difference_update([call for call in own if to_come[call] <= 0])
-
-    def come_to(number: int) -> None:
-        """Place a line, and what was held for it."""
-        place(number)
-        if lines[number].role == "assistant":
-            made = calls.pop(_message_of(lines[number]), [])
-            later.difference_update(made)
-            waiting.update([call for call in made if to_come[call] > 0])
-            for late in [late for call in made for late in held.pop(call, ())]:
-                place(late)
-
-    for number, line in enumerate(lines):
-        if waiting and line.role == "assistant" and _message_of(line) in calls:
-            put_off.append(number)
-            continue
-        come_to(number)
-        while put_off and not waiting:
-            come_to(put_off.popleft())
-    for number in put_off:
-        come_to(number)
-    return placed
-
-
-def _message_of(line: _Line) -> object:
-    """Return what the lines of one message have in common."""
-    return line.index if line.message_id is None else line.message_id
-
-
-def _id_of(block: Any, kind: str, key: str) -> str | None:
-    found = block.get(key) if isinstance(block, Mapping) and type_of(block) == kind else None
-    return found if isinstance(found, str) else None
 
 
 def taken_back(entries: Sequence[Any]) -> frozenset[int]:
@@ -257,87 +139,3 @@ is_of_the_user = line_is_users
 def _path_of(entry: Mapping[str, Any]) -> tuple[str, str]:
     is_queued = entry.get("type") == "attachment"
     return ("attachment", "prompt") if is_queued else ("message", "content")
-
-
-def _is_whitespace(block: Mapping[str, Any]) -> bool:
-    text = block.get("text")
-    return block.get("type") == "text" and isinstance(text, str) and text.isspace()
-
-
-def _is_no_result(numbered: tuple[int, Mapping[str, Any]]) -> bool:
-    return numbered[1].get("type") != "tool_result"
-
-
-class Merged(NamedTuple):
-    """A message, and the indices of its lines."""
-
-    message: dict[str, Any]
-    sources: tuple[int, ...]
-
-
-def merged_lines(entries: Sequence[Any]) -> list[Merged]:
-    """Merge the lines into messages; their blocks are the same objects as in the transcript.
-
-    The lines of one message id become one assistant message. Of neighbouring user lines all results
-    come first, in one message; other user content follows line by line, so that a line added later
-    changes no message before it.
-    """
-    lines = _lines_of(entries)
-    turns: list[_Turn] = []
-    by_id: dict[str, _Turn] = {}
-    for line in lines:
-        turn = by_id.get(line.message_id) if line.message_id is not None else None
-        if turn is None and line.role == "user" and turns and turns[-1].role == "user":
-            turn = turns[-1]
-        if turn is None:
-            turn = _Turn(line.role, [])
-            turns.append(turn)
-            if line.message_id is not None:
-                by_id[line.message_id] = turn
-        turn.lines.append((line.index, line.content))
-    return [message for turn in turns for message in turn.messages()]
-
-
-class _Turn(NamedTuple):
-    """Consecutive lines of one role: indices and contents."""
-
-    role: str
-    lines: list[tuple[int, object]]
-
-    def messages(self) -> list[Merged]:
-        """Return one assistant message; for the user the results, then the rest line by line."""
-        if self.role == "assistant":
-            return _merged("assistant", [(n, list(_blocks(said, n))) for n, said in self.lines])
-        answers: list[tuple[int, list[Any]]] = []
-        spoken: list[Merged] = []
-        for index, content in self.lines:
-            if isinstance(content, str):
-                spoken.append(Merged({"role": "user", "content": content}, (index,)))
-                continue
-            blocks = list(_blocks(content, index))
-            results = [block for block in blocks if _is_result(block)]
-            if results:
-                answers.append((index, results))
-            rest = [block for block in blocks if not _is_result(block)]
-            spoken += _merged("user", [(index, rest)])
-        return _merged("user", answers) + spoken
-
-
-def _merged(role: str, parts: Sequence[tuple[int, list[Any]]]) -> list[Merged]:
-    content = [block for _, blocks in parts for block in blocks]
-    sources = tuple([index for index, _ in parts])
-    return [Merged({"role": role, "content": content}, sources)] if content else []
-
-
-def _blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
-    """Return the blocks of a content without blank ones, which are not sent."""
-    return (block for block in iter_blocks(content, index) if not _is_blank(block))
-
-
-def _is_result(block: Any) -> bool:
-    return isinstance(block, Mapping) and block.get("type") == "tool_result"
-
-
-def _is_blank(block: Mapping[str, Any]) -> bool:
-    text = block.get("text")
-    return block.get("type") == "text" and isinstance(text, str) and not text.strip()

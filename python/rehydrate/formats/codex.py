@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import openai_responses
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
     STATE_BLOCKS,
     Places,
-    as_entry,
+    codex_kept,
+    codex_line,
+    codex_lines,
+    codex_turns_taken_back,
+    read_entries,
     replace_texts,
     type_of,
 )
@@ -31,13 +34,7 @@ NAME = "codex"
 replace = replace_texts
 
 _LINES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-_UNSEEN = frozenset({"ghost_snapshot", "other"})
-_WRITTEN = (
-    *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions"),
-    *("<INSTRUCTIONS>", "<turn_aborted>", "<skill>", "<user_shell_command>"),
-    *("<subagent_notification>", "<permissions instructions>", "<collaboration_mode>"),
-)
-"""Beginnings of what Codex writes in the user's name."""
+kept, turns_taken_back = codex_kept, codex_turns_taken_back
 
 
 class Line(NamedTuple):
@@ -47,17 +44,11 @@ class Line(NamedTuple):
     item: Mapping[str, Any]
     path: tuple[str, ...]
     """Where the item is in its line."""
-
-    @property
-    def is_turn(self) -> bool:
-        """Whether the user wrote it, and not Codex in the user's name."""
-        item = self.item
-        if self.path == _SUMMARY or item.get("role") != "user":
-            return False
-        return any(text and not text.startswith(_WRITTEN) for text in _texts(item))
+    is_turn: bool
+    """Whether the user wrote it, and not Codex in the user's name."""
 
 
-_ITEM, _SUMMARY = ("payload",), ("payload", "message")
+_SUMMARY = ("payload", "message")
 
 
 def detect(entry: Mapping[str, Any]) -> int:
@@ -74,16 +65,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read the lines of a rollout; raises InvalidMessageError for an entry that is no line."""
-    lines = spoken_lines(entries)
-    found = {line.index for line in lines}
-    ignored = [index for index in range(len(entries)) if index not in found]
-    numbered = [(line.index, line.item, line.is_turn) for line in lines]
-    return openai_responses.read_items(NAME, numbered, ignored)
-
-
-def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return every rule of the Responses API that the items break, by index of the line."""
-    return openai_responses.broken_rules_of([line[:2] for line in spoken_lines(entries)])
+    return read_entries(NAME, entries)
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
@@ -91,7 +73,8 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     line = line_of(entry, index)
     assert line is not None
     if line.path == _SUMMARY:
-        return [_SUMMARY] if _texts(line.item) else []
+        is_said = any(isinstance(part.get("text"), str) for part in line.item["content"])
+        return [_SUMMARY] if is_said else []
     found = openai_responses.places(line.item, index)
     return [None if path is None else (*line.path, *path) for path in found]
 
@@ -130,30 +113,7 @@ def spoken_lines(entries: Sequence[Any]) -> list[Line]:
 
     Raises InvalidMessageError for an entry that is no line of a rollout.
     """
-    read = [as_entry(raw, index) for index, raw in enumerate(entries)]
-    lines = [line_of(entry, index) for index, entry in enumerate(read)]
-    turns = [line is not None and line.is_turn for line in lines]
-    is_kept = kept(turns, [turns_taken_back(entry) for entry in read])
-    return [line for line, keep in zip(lines, is_kept, strict=True) if keep and line is not None]
-
-
-def kept(turns: Sequence[bool], taken_back: Sequence[int]) -> list[bool]:
-    """Return whether each line is still there: some are turns of the user's, others take back so
-    many turns, with all behind them.
-
-    >>> kept([True, False, True, False, False], [0, 0, 0, 0, 1])
-    [True, True, False, False, True]
-    """
-    is_kept = [True] * len(turns)
-    open_turns: list[int] = []
-    for index, (is_turn, taken) in enumerate(zip(turns, taken_back, strict=True)):
-        if is_turn:
-            open_turns.append(index)
-        elif taken and open_turns:
-            start = open_turns[-taken:][0]
-            is_kept[start:index] = [False] * (index - start)
-            del open_turns[-taken:]
-    return is_kept
+    return list(map(Line._make, codex_lines(entries)))
 
 
 def line_of(entry: Mapping[str, Any], index: int) -> Line | None:
@@ -161,19 +121,8 @@ def line_of(entry: Mapping[str, Any], index: int) -> Line | None:
 
     Raises InvalidMessageError for an entry that is no line of a rollout.
     """
-    kind, payload = type_of(entry), entry.get("payload")
-    if not isinstance(payload, Mapping):
-        if kind in _LINES:
-            remedy = f"a '{kind}' line needs its payload; leave the line out"
-            raise InvalidMessageError(index, "payload", payload, "a mapping", remedy)
-        if not kind and "role" not in entry:
-            return None  # the first line of an old rollout, or a note on its state
-        return None if kind in _UNSEEN else Line(index, entry, ())
-    if kind == "response_item":
-        return None if type_of(payload) in _UNSEEN else Line(index, payload, _ITEM)
-    if kind == "compacted":
-        return Line(index, {"role": "user", "content": _summary(payload)}, _SUMMARY)
-    return None
+    line = codex_line(entry, index)
+    return line and Line(*line)
 
 
 def taken_back(entries: Sequence[Any]) -> frozenset[int]:
@@ -205,31 +154,3 @@ def items_of(entries: Sequence[Any]) -> Iterator[tuple[int, Any]]:
                 yield line.index, part
             else:
                 yield line.index, {"role": "user", "content": part["text"]}
-
-
-def turns_taken_back(entry: Mapping[str, Any]) -> int:
-    """Return how many turns of the user's a line takes back."""
-    payload = entry.get("payload")
-    if type_of(entry) != "event_msg" or not isinstance(payload, Mapping):
-        return 0
-    count = payload.get("num_turns") if type_of(payload) == "thread_rolled_back" else 0
-    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 0
-
-
-def _summary(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the content of Codex' summary: its words, and the state that the provider keeps."""
-    text = payload.get("message")
-    content: list[Mapping[str, Any]] = []
-    if isinstance(text, str) and text:
-        content.append({"type": "input_text", "text": text})
-    history = payload.get("replacement_history")
-    items = history if isinstance(history, (list, tuple)) else ()
-    states = [item for item in items if isinstance(item, Mapping) and type_of(item) in STATE_BLOCKS]
-    return [*content, *states]
-
-
-def _texts(item: Mapping[str, Any]) -> list[str]:
-    content = item.get("content")
-    parts = content if isinstance(content, (list, tuple)) else [content]
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
-    return [text for text in texts if isinstance(text, str)]

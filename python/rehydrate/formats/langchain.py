@@ -29,6 +29,7 @@ from rehydrate.formats._reading import (
     as_parts,
     as_role,
     as_sequence,
+    broken_rules,
     is_langchain_message,
     json_object,
     replace_texts,
@@ -94,7 +95,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
             indices.append(index)
     return [
         violation._replace(index=indices[violation.index])
-        for violation in openai_chat.validate(sent)
+        for violation in broken_rules(openai_chat.NAME, sent)
     ]
 
 

@@ -14,19 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     HINT,
     NONE,
     PROOF,
-    Ledger,
     Path,
     Places,
-    as_entry,
     as_role,
-    chat_answer,
     chat_calls,
-    misplaced_pairs,
     read_entries,
     read_places,
     replace_texts,
@@ -53,7 +48,6 @@ _NATIVE_KEYS = (
     *("tool_calls", "tool_call_id", "tool_call_ids", "function_call", "audio", "refusal"),
 )
 _NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file", "document_url"})
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 # Thoughts, and what gateways add to prove a thought to the provider.
 _THINKING_KEYS = frozenset(
     {"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"}
@@ -80,45 +74,6 @@ def detect(entry: Mapping[str, Any]) -> int:
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read OpenAI chat messages; raises InvalidMessageError for an entry that is no message."""
     return read_entries(NAME, entries)
-
-
-def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return every rule of the chat completions API that these messages break."""
-    found: list[Violation] = []
-    ledger = Ledger()
-    waiting: dict[str, int] = {}  # the calls of the assistant message that tool messages follow
-    nameless: dict[str | None, str] = {}  # those without an id, and their tools
-    for index, raw in enumerate(entries):
-        entry = as_entry(raw, index)
-        role = as_role(entry, index)
-        found += misplaced_pairs(entry, index)
-        if entry["role"] not in _ROLES:
-            what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
-            found.append(Violation(index, "unknown_role", what))
-        if role == "tool":
-            answer = chat_answer(entry) or named_call(nameless, entry)
-            nameless.pop(answer, None)
-            found += _tool_message_rules(index, entry, answer, ledger, waiting)
-            continue
-        found += _unanswered(waiting)
-        waiting = {}
-        made = chat_calls(entry, index)
-        nameless = _nameless_calls(index, entry, made)
-        found += _content_rules(index, entry, bool(made))
-        for call in [
-            *filter(None, made),
-            *nameless,
-            *([None] * (made.count(None) - len(nameless))),
-        ]:
-            if call is None:
-                found.append(Violation(index, "missing_id", "a tool call has no id"))
-                continue
-            ledger.call(call)
-            if call in waiting:
-                what = f"tool call id '{call}' stands twice in one message"
-                found.append(Violation(index, "duplicate_id", what))
-            waiting[call] = index
-    return sorted(found, key=lambda violation: violation.index)
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
@@ -181,19 +136,6 @@ def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any]
     return kept
 
 
-def _nameless_calls(
-    index: int, entry: Mapping[str, Any], made: Sequence[str | None]
-) -> dict[str | None, str]:
-    """Return Ollama's calls in a message, by an id that no provider makes, and their tools."""
-    found: dict[str | None, str] = {}
-    for number, (call, said) in enumerate(zip(made, entry.get("tool_calls") or (), strict=False)):
-        function = said.get("function")
-        arguments = function.get("arguments") if isinstance(function, Mapping) else None
-        if call is None and isinstance(function, Mapping) and isinstance(arguments, Mapping):
-            found[f"ollama:{index}:{number}"] = str(function.get("name"))
-    return found
-
-
 def named_call(waiting: Mapping[str | None, str], entry: Mapping[str, Any]) -> str | None:
     """Return the call that a tool message without an id answers: the first that waits for the tool
     it names, else the first of all; None where none waits.
@@ -203,52 +145,6 @@ def named_call(waiting: Mapping[str | None, str], entry: Mapping[str, Any]) -> s
     """
     tool = entry.get("tool_name") or entry.get("name")
     return next((call for call in waiting if waiting[call] == tool), next(iter(waiting), None))
-
-
-def _tool_message_rules(
-    index: int,
-    entry: Mapping[str, Any],
-    answer: str | None,
-    ledger: Ledger,
-    waiting: dict[str, int],
-) -> list[Violation]:
-    found = []
-    if answer is None:
-        what = "a tool message has no tool_call_id"
-        found.append(Violation(index, "tool_message_without_call", what))
-    elif ledger.answer(answer):
-        what = f"a second tool message for '{answer}'"
-        found.append(Violation(index, "duplicate_result", what))
-    elif waiting.pop(answer, None) is None:
-        what = f"no tool call '{answer}' in the assistant message that this one follows"
-        found.append(Violation(index, "tool_message_without_call", what))
-    if entry.get("content") is None:
-        what = "the content of a tool message is null"
-        found.append(Violation(index, "null_content_without_calls", what))
-    return found
-
-
-def _content_rules(index: int, entry: Mapping[str, Any], calls: bool) -> list[Violation]:
-    found = []
-    if entry.get("tool_calls") == []:
-        what = "tool_calls is an empty list; leave it out"
-        found.append(Violation(index, "empty_tool_calls", what))
-    speaks_otherwise = calls or entry.get("refusal") or entry.get("audio")
-    if entry.get("content") is None and not speaks_otherwise:
-        what = "content is null, which only an assistant message with tool calls may have"
-        found.append(Violation(index, "null_content_without_calls", what))
-    return found
-
-
-def _unanswered(waiting: Mapping[str, int]) -> list[Violation]:
-    return [
-        Violation(
-            index,
-            "unanswered_tool_call",
-            f"tool call '{call}' has no tool message directly after its message",
-        )
-        for call, index in waiting.items()
-    ]
 
 
 def function_id(name: str) -> str:

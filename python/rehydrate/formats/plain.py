@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate.errors import Violation
 from rehydrate.formats._reading import (
     NONE,
     Places,
-    as_entry,
-    as_role,
-    misplaced_pairs,
     read_entries,
     read_places,
     replace_texts,
@@ -27,8 +23,6 @@ from rehydrate.messages import Conversation
 NAME = "plain"
 replace = replace_texts
 
-_ROLES = frozenset({"system", "user", "assistant", "tool"})
-
 
 def detect(_entry: Mapping[str, Any]) -> int:
     """Return NONE: plain is the format if no entry shows another one."""
@@ -38,20 +32,6 @@ def detect(_entry: Mapping[str, Any]) -> int:
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read role/content messages; raises InvalidMessageError for an entry that is no message."""
     return read_entries(NAME, entries)
-
-
-def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return what every provider refuses: a null content, an unknown role, blocks of calls."""
-    found: list[Violation] = []
-    for index, raw in enumerate(entries):
-        entry = as_entry(raw, index)
-        if as_role(entry, index) not in _ROLES:
-            what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
-            found.append(Violation(index, "unknown_role", what))
-        found += misplaced_pairs(entry, index)
-        if entry.get("content") is None:
-            found.append(Violation(index, "null_content_without_calls", "content is null"))
-    return found
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:

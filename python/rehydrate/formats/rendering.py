@@ -14,9 +14,7 @@ from rehydrate.formats import (
     openai_chat,
     openai_responses,
 )
-from rehydrate.formats._reading import readable_texts, type_of
-from rehydrate.formats.anthropic_rules import can_be_followed_by_system
-from rehydrate.formats.claude_code import merged_lines
+from rehydrate.formats._reading import merged_lines, readable_texts, type_of
 from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
 from rehydrate.formats.translation import Lost, notes_on, read
 from rehydrate.messages import SYSTEM_APART, Provider, normal_role
@@ -233,11 +231,13 @@ def _role_of(sent: RenderedMessage) -> str:
 
 
 def _takes_system(sent: RenderedMessage) -> bool:
-    """Return whether a system message may follow this one."""
-    content = sent.message.get("content")
+    """Return whether a system message may follow: the user's message, or a server tool's result."""
+    content, role = sent.message.get("content"), _role_of(sent)
+    if role != "assistant":
+        return role == "user"
     blocks = content if isinstance(content, (list, tuple)) else ()
-    found = [(0, block) for block in blocks if isinstance(block, Mapping)]
-    return can_be_followed_by_system(_role_of(sent), found)
+    kinds = [type_of(block) for block in blocks if isinstance(block, Mapping)]
+    return bool(kinds) and kinds[-1].endswith("_tool_result")
 
 
 _MOVED = "a system message is sent where the API takes one, which is not its place:"

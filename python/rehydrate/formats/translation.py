@@ -9,13 +9,18 @@ from typing import Any, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import bedrock
-from rehydrate.formats._reading import as_parts, json_object, readable_texts, type_of
-from rehydrate.formats.claude_code import merged_lines
+from rehydrate.formats._reading import (
+    as_parts,
+    is_by_server,
+    json_object,
+    merged_lines,
+    readable_texts,
+    type_of,
+)
 from rehydrate.formats.codex import items_of
 from rehydrate.formats.langchain import langchain_to_openai
 from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
 from rehydrate.formats.openai_chat import function_id, named_call
-from rehydrate.formats.openai_responses_rules import is_by_server
 from rehydrate.messages import normal_role
 
 _TEXTS = frozenset({"text", "input_text", "output_text", "text-plain", "summary_text"})
@@ -146,8 +151,7 @@ def _anthropic(
 
 def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
     merged = merged_lines(entries)
-    messages, sources = [each.message for each in merged], [each.sources for each in merged]
-    return _anthropic(reader, messages, sources)
+    return _anthropic(reader, [message for message, _ in merged], [places for _, places in merged])
 
 
 def _bedrock(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:

@@ -15,12 +15,12 @@ from dataclasses import replace
 from functools import partial
 from operator import eq
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate._text import safe_error_text
-from rehydrate.context.context import Context
+from rehydrate.context.context import Context, PromptOptions
 from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.context.prompt_builder import own_passes
@@ -38,16 +38,10 @@ from rehydrate.integrations.signatures import shows_options
 from rehydrate.messages import Provider
 from rehydrate.prompt.caps import Caps, CapToolResults
 from rehydrate.prompt.counting import room, text_tokens
-from rehydrate.prompt.ir import Pass
 from rehydrate.prompt.request import Budget
 
 if TYPE_CHECKING:
-    from rehydrate.compact.outline import OutlineSize
-    from rehydrate.context.compaction import BackgroundCompaction
     from rehydrate.context.threads import Threads
-    from rehydrate.prompt.originals import Originals
-    from rehydrate.prompt.request import ContextStrategy
-    from rehydrate.prompt.section import Section
     from rehydrate.prompt.sources import Given
 
 CHAT: Provider = "openai_chat"
@@ -55,32 +49,18 @@ CHAT: Provider = "openai_chat"
 _ANTHROPIC = ("claude", "anthropic")
 
 
-class ContextOptions(TypedDict, total=False):
-    """The options of an adapter's contexts; those without a description are as in `Context`."""
+class ContextOptions(PromptOptions, total=False):
+    """The options of an adapter's contexts, as in `Context`.
 
-    budget: Budget
-    """The host's instructions and tools count in it."""
+    The host's instructions and tools count in ``budget``. ``provider`` is not of adapters that have
+    a `Codec`: chat dicts are OpenAI's.
+    """
+
     sources: Given
     """A `Memory`, folders or functions that are asked in each user turn."""
-    background: BackgroundCompaction | None
-    """Summaries are written meanwhile."""
     caps: Caps | None
     """A tool's result over its cap is shown in part, with a handle of the whole."""
-    provider: Provider
-    """Not of adapters that have a `Codec`: chat dicts are OpenAI's."""
-    model: str
-    thinking: str
-    granularity: str
-    system: str | Section | Sequence[str | Section] | None
-    tools: Iterable[Any]
-    strategy: ContextStrategy
     namespace: str
-    passes: Sequence[Pass] | None
-    originals: Originals | None
-    embedder: Any
-    timeout: float | None
-    outline: OutlineSize
-    clock: Callable[[], float]
     threads: Threads | None
 
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
+from rehydrate.cost.prefix import MAX_BREAKPOINTS
 from rehydrate.cost.prices import minimum_prefix
-from rehydrate.cost.simulation import MAX_BREAKPOINTS
 from rehydrate.linting.subject import Finding, Subject, Text, definition, token_count
 from rehydrate.prompt.section import Stability
 

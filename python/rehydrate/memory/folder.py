@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Tier
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 CHUNK_TOKENS = 200
 CHARS_A_TOKEN = 3.5
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]")
 _FRONT_MATTER = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S | re.M
 )
@@ -75,86 +74,11 @@ def chunks(text: str, *, chunk_tokens: int = CHUNK_TOKENS) -> list[Chunk]:
     Chunk(headings=(), body='# Ports\n\nAll of them.\n\n')
     Chunk(headings=('Ports',), body='## Staging\n\n8443\n')
     """
-    max_chars = max(1, int(chunk_tokens * CHARS_A_TOKEN))
-    found: list[Chunk] = []
-    path: list[tuple[int, str]] = []
-    parts: list[str] = []
-    length = 0
-    has_words = False  # False while there are only headings, which stay with the text below them
-    headings: tuple[str, ...] = ()
-    for block, heading in _blocks(text):
-        for piece in (block,) if heading else _pieces(block, max_chars):
-            if has_words and (heading or length + len(piece.rstrip()) > max_chars):
-                found.append(Chunk(headings, "".join(parts)))
-                parts, length, has_words = [], 0, False
-            if heading:
-                path = [above for above in path if above[0] < heading[0]]
-            if not parts:
-                headings = tuple([name for _, name in path if name])
-            if heading:
-                path.append(heading)
-            parts.append(piece)
-            length += len(piece)
-            has_words = has_words or (heading is None and not piece.isspace())
-    rest = "".join(parts)
-    if rest and found and rest.isspace():
-        found[-1] = found[-1]._replace(body=found[-1].body + rest)
-    elif rest:
-        found.append(Chunk(headings, rest))
-    return found
-
-
-def _heading(line: str) -> tuple[int, str] | None:
-    """Return a heading's level and words. No regular expression: long lines would make it slow."""
-    words = line.strip()
-    title = words.lstrip("#")
-    level = len(words) - len(title)
-    if not 1 <= level <= 6 or line[:4].isspace() or (title and not title[0].isspace()):
-        return None
-    closed = title.rstrip("#")
-    return level, (closed if not closed or closed[-1].isspace() else title).strip()
-
-
-def _blocks(text: str) -> Iterator[tuple[str, tuple[int, str] | None]]:
-    """Yield headings and paragraphs, each with the blank lines after it; a heading also parsed."""
-    lines: list[str] = []
-    fence = ""
-    for line in text.splitlines(keepends=True):
-        mark = _FENCE.match(line)
-        if fence:
-            lines.append(line)
-            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-            continue
-        heading = _heading(line)
-        starts_anew = len(lines) > 0 and not lines[-1].strip() and line.strip()
-        if lines and (heading or starts_anew):
-            yield "".join(lines), None
-            lines = []
-        if heading:
-            yield line, heading
-        else:
-            lines.append(line)
-            fence = mark[1] if mark else ""
-    if lines:
-        yield "".join(lines), None
-
-
-def _pieces(block: str, max_chars: int) -> Iterator[str]:
-    """Yield the block, cut between lines, sentences, words, or anywhere if it is still too long."""
-    least_chars = max_chars // 4
-    start, end = 0, len(block.rstrip())
-    while end - start > max_chars:
-        head = block[start : start + max_chars]
-        cut = head.rfind("\n") + 1
-        if cut <= least_chars:
-            ends = [match.end() for match in _SENTENCE_END.finditer(head)]
-            cut = ends[-1] if ends and ends[-1] > least_chars else head.rfind(" ") + 1
-        if cut <= least_chars:
-            cut = max_chars
-        yield block[start : start + cut]
-        start += cut
-    yield block[start:]
+    found = _engine.chunks(text, max(1, int(chunk_tokens * CHARS_A_TOKEN)))
+    return [
+        Chunk(tuple([text[slice(*heading)] for heading in headings]), text[slice(*body)])
+        for headings, body in found
+    ]
 
 
 MAX_FILE_BYTES = 2_000_000

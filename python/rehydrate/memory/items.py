@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from rehydrate._check import check_choice, check_known, check_share, check_type, check_whole
-from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, OtherNamespaceError
 
 Tier = Literal["hot", "warm", "cold"]
 """hot: in every turn. warm: loaded by name. cold: found only by search."""
@@ -374,13 +374,20 @@ def checked_namespace(namespace: object) -> str:
     return namespace
 
 
-def resolve_namespace(operation: str, given: str | None, bound: str | None) -> str:
-    """Return the namespace of a call: the one passed, else the one the memory is bound to."""
-    if given is None:
-        if bound is None:
-            raise MissingNamespaceError(operation)
-        return bound
-    return checked_namespace(given)
+def resolve_namespace(
+    operation: str, given: str | None, bound: str | None, *, is_confined: bool = False
+) -> str:
+    """Return the namespace of a call: the one passed, else the one the memory is bound to.
+
+    Raises MissingNamespaceError where there is neither, and OtherNamespaceError where they differ
+    and the memory is confined to its own.
+    """
+    where = bound if given is None else checked_namespace(given)
+    if where is None:
+        raise MissingNamespaceError(operation)
+    if is_confined and bound not in (None, where):
+        raise OtherNamespaceError(operation, where, bound)
+    return where
 
 
 def as_items(

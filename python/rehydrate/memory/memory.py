@@ -52,8 +52,9 @@ class Memory(Closing):
     """Items of text that outlive a conversation, in one file, searched by words and by meaning.
 
     ``Memory.open(path)`` opens the file or creates it. Every operation has a namespace (a tenant, a
-    user, a project), from ``namespace=`` or from ``within``. It never sees items of another
-    namespace. Any number of threads and processes may use one file.
+    user, a project), from ``namespace=``, here or in the call, or from ``within``, whose memory
+    refuses calls for another (OtherNamespaceError). It never sees items of another namespace. Any
+    number of threads and processes may use one file.
 
     Each operation has an async version that starts with an "a": ``aadd``, ``asearch``,
     ``arecall``...
@@ -136,16 +137,17 @@ class Memory(Closing):
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
     def within(self, namespace: str) -> Self:
-        """Return the same memory bound to a namespace; closing it does not close the store."""
+        """Return the same memory confined to a namespace: it refuses calls for another. Closing it
+        does not close the store."""
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
-        bound._namespace = checked_namespace(namespace)
+        bound._namespace = self._where("within", checked_namespace(namespace))
         bound._owns_store = False
         return bound
 
     @property
     def namespace(self) -> str | None:
-        """The namespace of calls that pass none."""
+        """The namespace of calls that name none."""
         return self._namespace
 
     @property
@@ -172,7 +174,7 @@ class Memory(Closing):
         on, as in a ``MemoryItem``. Secrets are removed first. The same text from the same source is
         one item: adding it again changes nothing and returns its handle.
         """
-        where = resolve_namespace("add", namespace, self._namespace)
+        where = self._where("add", namespace)
         items = [self.as_stored(item) for item in as_items(texts, fields)]
         instead = "found without it until rebuild()"
         found = vectors or self._embedding.embed([item.text for item in items], instead)
@@ -188,7 +190,7 @@ class Memory(Closing):
 
     def get(self, handle: str, *, namespace: str | None = None) -> MemoryItem:
         """Return the item, its text byte for byte as stored; raises UnknownHandleError."""
-        where = resolve_namespace("get", namespace, self._namespace)
+        where = self._where("get", namespace)
         (checked,) = checked_handles([handle])
         return self._store.get(checked, namespace=where)
 
@@ -201,7 +203,7 @@ class Memory(Closing):
         **filters: Unpack[Filters],
     ) -> builtins.list[MemoryItem]:
         """Return items in the order in which they were added; ``limit=None``: all of them."""
-        where = resolve_namespace("list", namespace, self._namespace)
+        where = self._where("list", namespace)
         count = None if limit is None else checked_limit("limit", limit, None)
         checked = self._redacted(checked_filters("list", filters))
         return self._store.list(
@@ -224,7 +226,7 @@ class Memory(Closing):
         ``min_trust`` narrow it. ``fusion`` is how the three scores are combined; None: the way that
         measured best.
         """
-        where = resolve_namespace("search", namespace, self._namespace)
+        where = self._where("search", namespace)
         check_type("query", query, str, "pass a string")
         count = checked_limit("limit", limit)
         way = checked_fusion(fusion)
@@ -249,7 +251,7 @@ class Memory(Closing):
         Rows of vectors of the memory's own embedder may stand for texts. Each row of the answer has
         at most ``k`` entries; ``float()`` of an entry is the cosine.
         """
-        where = resolve_namespace("recall", namespace, self._namespace)
+        where = self._where("recall", namespace)
         count = checked_limit("k", k)
         if isinstance(texts, str):
             texts = [texts]
@@ -265,7 +267,7 @@ class Memory(Closing):
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
         """Remove items and their text; return how many there were."""
-        where = resolve_namespace("forget", namespace, self._namespace)
+        where = self._where("forget", namespace)
         return self._store.forget(checked_handles(handles), namespace=where)
 
     def purge(
@@ -283,7 +285,7 @@ class Memory(Closing):
         StoreBusyError where others use the file all the time. In both cases purge again. Returns
         how many items there were.
         """
-        where = resolve_namespace("purge", namespace, self._namespace)
+        where = self._where("purge", namespace)
         checked_purge(source, thread, everything)
         self._embedding.forget_space(where)
         return self._store.purge(
@@ -297,7 +299,7 @@ class Memory(Closing):
         self, handles: str | Sequence[str], tier: Tier, *, namespace: str | None = None
     ) -> int:
         """Move items to a tier and return how many moved."""
-        where = resolve_namespace("set_tier", namespace, self._namespace)
+        where = self._where("set_tier", namespace)
         return self._store.set_tier(
             checked_handles(handles), checked_tier("tier", tier), namespace=where
         )
@@ -308,7 +310,7 @@ class Memory(Closing):
         The items themselves do not change. Returns whether the link is new; raises
         UnknownHandleError.
         """
-        where = resolve_namespace("link", namespace, self._namespace)
+        where = self._where("link", namespace)
         if not isinstance(relation, str) or not relation:
             raise InvalidArgumentError(f"relation is {relation!r}; pass a word like 'supersedes'")
         start, end = checked_handles([handle, other])
@@ -318,7 +320,7 @@ class Memory(Closing):
         """Return the text of every turn: the hot items, at most 100 lines of them."""
         from rehydrate.memory.folder import hot_memory
 
-        where = resolve_namespace("hot", namespace, self._namespace)
+        where = self._where("hot", namespace)
         return hot_memory(self.list(namespace=where, tiers=["hot"], limit=None, newest_first=False))
 
     def sync_folder(
@@ -335,7 +337,7 @@ class Memory(Closing):
         """
         from rehydrate.memory.folder import sync_folder
 
-        where = resolve_namespace("sync_folder", namespace, self._namespace)
+        where = self._where("sync_folder", namespace)
         return sync_folder(self, folder, where, label)
 
     def export_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
@@ -343,7 +345,7 @@ class Memory(Closing):
         were."""
         from rehydrate.memory.transfer import export_items
 
-        where = resolve_namespace("export_items", namespace, self._namespace)
+        where = self._where("export_items", namespace)
         items = self.list(namespace=where, limit=None, newest_first=False)
         return export_items(items, path, where)
 
@@ -356,7 +358,7 @@ class Memory(Closing):
         """
         from rehydrate.memory.transfer import add_items, items_in
 
-        where = resolve_namespace("import_items", namespace, self._namespace)
+        where = self._where("import_items", namespace)
         return add_items(self, items_in(path), where)
 
     def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
@@ -369,7 +371,7 @@ class Memory(Closing):
         from rehydrate.memory.transfer import add_items
 
         check_type("other", other, Memory, "pass the memory to copy to")
-        where = resolve_namespace("copy_to", namespace, self._namespace)
+        where = self._where("copy_to", namespace)
         items = self.list(namespace=where, limit=None, newest_first=False)
         return add_items(other, items, where)
 
@@ -377,7 +379,7 @@ class Memory(Closing):
         """Return figures of the namespace, and failures since the memory was opened."""
         from dataclasses import replace
 
-        where = resolve_namespace("stats", namespace, self._namespace)
+        where = self._where("stats", namespace)
         return replace(self._store.stats(namespace=where), degraded=self.degraded)
 
     def namespaces(self) -> Sequence[str]:
@@ -395,7 +397,7 @@ class Memory(Closing):
         With an embedder of your own, items without a vector get one. Call `drop_vectors` first
         where the namespace holds vectors of another model.
         """
-        where = self._namespace if namespace is None else checked_namespace(namespace)
+        where = self._namespace if namespace is None else self._where("rebuild", namespace)
         for name in self._store.namespaces() if where is None else [where]:
             self._embedding.add_vectors(self._store, name)
         return self._store.rebuild(namespace=where)
@@ -406,7 +408,7 @@ class Memory(Closing):
         The items stay, and the built-in model finds them; `rebuild` adds vectors of the embedder
         that this memory was opened with. Returns how many items had a vector.
         """
-        where = resolve_namespace("drop_vectors", namespace, self._namespace)
+        where = self._where("drop_vectors", namespace)
         drop = getattr(self._store, "drop_vectors", None)
         if drop is None:
             raise InvalidArgumentError(
@@ -434,6 +436,12 @@ class Memory(Closing):
         """Show the path and the namespace."""
         where = getattr(self._store, "path", type(self._store).__name__)
         return f"Memory({where!r}, namespace={self._namespace!r})"
+
+    def _where(self, operation: str, namespace: str | None) -> str:
+        """Return the namespace of a call. Whoever opened the store may name any."""
+        return resolve_namespace(
+            operation, namespace, self._namespace, is_confined=not self._owns_store
+        )
 
     def _redacted(self, filters: Filters) -> Filters:
         """Redact sources and threads in filters, since they are stored redacted."""

@@ -57,7 +57,7 @@ class Row(NamedTuple):
         return (run for message in self.messages for text in message.texts for run in text.runs)
 
 
-def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
+def rows(messages: Sequence[Any], compaction: Compaction[Any]) -> list[Row]:
     """Return a row for each unit, in the order of the conversation.
 
     Raises InvalidArgumentError where `messages` are not those that were compacted.
@@ -171,7 +171,7 @@ SMALLEST_FOLD = 3
 
 def side_by_side(
     messages: Sequence[Any],
-    compaction: Compaction,
+    compaction: Compaction[Any],
     *,
     query: str | None = None,
     title: str = "a session",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rehydrate import formats
-from rehydrate._check import check_callable, check_type
+from rehydrate._check import check_methods, check_type
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import choice_of
@@ -355,7 +355,7 @@ def compile_for(
     ir, left = counted(_with_message(ir)), list(passes)
     while left:
         step = left.pop(0)
-        check_callable("a pass", step, "pass a function (ir, target) -> ir")
+        check_methods("a pass", step, "__call__", "pass a function (ir, target) -> ir")
         ir = _run(step, ir, target)
         if refresh is not None and was_pruned(ir):
             fresh, refresh = refresh(), None

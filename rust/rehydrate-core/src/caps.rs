@@ -1,6 +1,6 @@
 //! Tool results shown in part: a long one by its kind (JSON, log, diff, code, text), one that repeats without the repeated lines.
 mod code;
-mod code_points;
+pub(crate) mod code_points;
 mod cut;
 mod diff;
 mod json;

@@ -1,4 +1,5 @@
 //! A conversation: its columns, what is derived from its texts, its long texts in blocks, and all of it made ready.
+mod calls_first;
 pub(crate) mod message_parts;
 pub mod outline;
 pub(crate) mod prepared;
@@ -6,6 +7,7 @@ pub(crate) mod text;
 pub(crate) mod unit;
 pub(crate) mod weighted_rows;
 
+pub use calls_first::{CallLine, calls_first};
 pub use message_parts::{CachedDivision, DividedText, Excerpting, MessagePart};
 pub use prepared::Prepared;
 pub use text::{Needs, TextAnalysis, Wanted};

@@ -14,7 +14,8 @@
 //! batches        many texts counted or embedded
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
-//! caps, redact   tool results shown in part, secrets in texts
+//! notes          what notes are read from: texts, commands, summaries
+//! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -29,8 +30,10 @@ pub mod error;
 pub mod excerpts;
 pub mod index;
 pub mod interrupt;
+pub mod notes;
 pub mod packing;
 pub mod redact;
+pub mod rules;
 pub mod scoring;
 pub mod selection;
 #[cfg(feature = "store")]

@@ -20,6 +20,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for CodePoints {
     }
 }
 
+/// The Python string of these code points.
+pub fn string<'py>(py: Python<'py>, points: &[u32]) -> PyResult<Bound<'py, PyAny>> {
+    Ok(string_of(py, &encoded(points))?.into_any())
+}
+
 /// The shown part of a text, its kind, and the tokens that are left out; None if it fits whole.
 #[expect(clippy::too_many_arguments, reason = "how a text is capped")]
 #[pyfunction]

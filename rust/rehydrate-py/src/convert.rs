@@ -1,5 +1,6 @@
 //! Python values to the core's: texts without copying, vectors by buffer.
 use std::borrow::Cow;
+use std::ops::Range;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -7,6 +8,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyString};
 use rehydrate_core::error::Error;
 
+use crate::caps::CodePoints;
 use crate::errors::to_py;
 
 /// The UTF-8 of a Python string: borrowed from it, or, where it holds lone surrogates, a copy with `?` in their place.
@@ -36,6 +38,48 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Text {
                 Ok(Self::Replaced(String::from_utf8_lossy(encoded.extract()?).into_owned()))
             }
         }
+    }
+}
+
+/// A Python string of which places are found: half of a surrogate pair is a character that belongs to nothing.
+pub struct Places(Text);
+
+impl Places {
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The byte where the character with this number begins.
+    pub fn byte(&self, char: usize) -> usize {
+        self.as_str().char_indices().nth(char).map_or(self.as_str().len(), |(byte, _)| byte)
+    }
+
+    pub fn in_chars(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<(usize, usize)> {
+        in_chars(self.as_str(), ranges)
+    }
+}
+
+/// Ranges of a text's bytes, none of which begins before the one before it ends, in characters.
+pub fn in_chars(text: &str, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<(usize, usize)> {
+    let (mut bytes, mut chars) = (0, 0);
+    let ranges = ranges.into_iter().map(|range| {
+        let start = chars + text[bytes..range.start].chars().count();
+        (bytes, chars) = (range.end, start + text[range].chars().count());
+        (start, chars)
+    });
+    ranges.collect()
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Places {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(text) = PyBackedStr::try_from(value.cast::<PyString>()?.to_owned()) {
+            return Ok(Self(Text::Borrowed(text)));
+        }
+        let points: CodePoints = value.extract()?;
+        let chars = points.0.into_iter().map(|point| char::from_u32(point).unwrap_or('\u{FFFF}'));
+        Ok(Self(Text::Replaced(chars.collect())))
     }
 }
 

@@ -2,7 +2,7 @@
 use pyo3::prelude::*;
 use rehydrate_core::analysis::directives::{DirectiveSpan, directive_spans};
 
-use crate::convert::Text;
+use crate::convert::{Text, in_chars};
 use crate::errors::detached;
 
 /// Where it begins and ends, in characters, its strength, whether it is plain, and the words of its subject.
@@ -12,14 +12,12 @@ type Found = (usize, usize, u32, bool, Vec<u32>);
 #[pyfunction]
 pub fn directives(py: Python<'_>, text: Text) -> PyResult<Vec<Found>> {
     detached(py, || {
-        let text = text.as_str();
-        let (mut bytes, mut chars) = (0, 0);
-        let mut found = Vec::new();
-        for DirectiveSpan { range, strength, is_plain, subject } in directive_spans(text) {
-            let start = chars + text[bytes..range.start].chars().count();
-            (bytes, chars) = (range.end, start + text[range].chars().count());
-            found.push((start, chars, strength, is_plain, subject));
-        }
-        Ok(found)
+        let found = directive_spans(text.as_str());
+        let places = in_chars(text.as_str(), found.iter().map(|one| one.range.clone()));
+        let found =
+            found.into_iter().zip(places).map(|(DirectiveSpan { strength, is_plain, subject, .. }, (start, end))| {
+                (start, end, strength, is_plain, subject)
+            });
+        Ok(found.collect())
     })
 }

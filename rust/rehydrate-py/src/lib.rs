@@ -9,6 +9,7 @@ mod fork;
 mod home;
 mod interned;
 mod item_index;
+mod notes;
 mod onnx;
 mod outline;
 mod prepared;
@@ -38,6 +39,11 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
+    use super::notes::{
+        chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted, sentences,
+        summary_lines, whole_sentences,
+    };
+    #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
     use super::outline::names;
@@ -45,10 +51,10 @@ mod _native {
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::{
-        Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, capped_results, chat_answer,
-        chat_calls, check_no_chat_calls, check_pair, first_telling, line_content, line_is_seen, line_is_users,
-        long_results, notice, read_entries, read_places, read_transcript, readable_texts, result_texts, spoken_lines,
-        transcript_branch,
+        Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, broken_rules,
+        capped_results, chat_calls, codex_kept, codex_line, codex_lines, codex_turns_taken_back, first_telling,
+        is_by_server, line_content, line_is_seen, line_is_users, long_results, merged_lines, notice, read_entries,
+        read_places, readable_texts, response_item, result_texts, transcript_branch,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};

@@ -8,6 +8,7 @@ mod bedrock;
 mod blocks;
 mod branch;
 mod chat;
+mod codex;
 mod columns;
 mod conversation;
 mod draft;
@@ -17,9 +18,13 @@ mod facts;
 mod fields;
 mod grouping;
 mod json;
+mod merged;
+mod model_turns;
 mod pairs;
 mod readable;
+mod responses;
 mod results;
+mod rules;
 mod seen_lines;
 mod shortened;
 mod strings;
@@ -33,10 +38,10 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::interned::interned;
 
-pub use anthropic::check_no_chat_calls;
 use blocks::Body;
 pub use branch::transcript_branch;
-pub use chat::{chat_answer, chat_calls};
+pub use chat::chat_calls;
+pub use codex::{codex_kept, codex_line, codex_lines, codex_turns_taken_back};
 use columns::Columns;
 pub use conversation::Conversation;
 pub use draft::Row;
@@ -45,13 +50,17 @@ pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
 use fields::{Fields, python};
-pub use pairs::{as_content, check_pair};
+pub use merged::merged_lines;
+pub use pairs::as_content;
 pub use readable::readable_texts;
 use rehydrate_core::conversation::Role;
+pub use responses::{is_by_server, response_item};
 pub use results::{capped_results, long_results, result_texts};
+pub use rules::broken_rules;
 pub use seen_lines::SeenLines;
 pub use shortened::{ShortenedText, notice};
-pub use transcript::{line_content, line_is_seen, line_is_users, read_transcript, spoken_lines};
+use transcript::read_transcript;
+pub use transcript::{line_content, line_is_seen, line_is_users};
 
 /// Reads one entry into an empty body.
 type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py>>;
@@ -94,7 +103,7 @@ impl Before {
     }
 }
 
-/// Read a list of entries in the format `anthropic`, `bedrock`, `openai_chat` or `plain`.
+/// Read a list of entries in a format; LangChain's objects have a reader of their own.
 #[pyfunction]
 pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let (read, linked): (ReadEntry, Link) = match format {
@@ -102,6 +111,12 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
         "bedrock" => (bedrock::read_message, Link::Reply),
         "openai_chat" => (chat::read_message, Link::Calls),
         "plain" => (chat::read_plain, Link::None),
+        "claude_code" => return read_transcript(entries),
+        "openai_responses" => return responses::read_items(format, &numbered(entries)?, Vec::new()),
+        "codex" => {
+            let (items, ignored) = codex::items(entries)?;
+            return responses::read_items(format, &items, ignored);
+        }
         _ => return Err(PyValueError::new_err(format!("no reader of {format}"))),
     };
     let py = entries.py();
@@ -149,7 +164,12 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
     Ok(read)
 }
 
-/// The path of each text of an entry in the format `bedrock`, `openai_chat` or `plain`; None where it must not change.
+/// Items of Responses with their indices.
+fn numbered<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<responses::Numbered<'py>>> {
+    entries.try_iter()?.enumerate().map(|(index, raw)| Ok((index, raw?, true))).collect()
+}
+
+/// The path of each text of an entry in the format `bedrock`, `openai_chat`, `openai_responses` or `plain`; None where it must not change.
 #[pyfunction]
 pub fn read_places(format: &str, entry: &Bound<'_, PyAny>, index: usize) -> PyResult<Vec<Option<Py<PyTuple>>>> {
     let mut body = Body::new(index, true);
@@ -157,6 +177,10 @@ pub fn read_places(format: &str, entry: &Bound<'_, PyAny>, index: usize) -> PyRe
         "bedrock" => bedrock::read_message(&mut body, entry)?,
         "openai_chat" => chat::read_message(&mut body, entry)?,
         "plain" => chat::read_plain(&mut body, entry)?,
+        "openai_responses" => {
+            responses::read_item(&mut body, &responses::Item::of(entry, index)?)?;
+            return Ok(body.places.unwrap_or_default());
+        }
         _ => return Err(PyValueError::new_err(format!("no reader of places in {format}"))),
     };
     Ok(body.places.unwrap_or_default())

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._text import plural
-from rehydrate.context.context_store.cues import MAX_SENTENCE, is_correction, whole_sentences
+from rehydrate.context.context_store.cues import MAX_SENTENCE, whole_sentences
 from rehydrate.context.context_store.operations import (
     KINDS,
     PERMANENT,
@@ -335,7 +335,7 @@ class _Checks:
         if not _is_after(new.span, item):
             raise _RefusedError(Refusal.EARLIER)
         same = self._same(new)
-        lays_down = _engine.directives(new.text) or is_correction(new.text)
+        lays_down = _engine.directives(new.text) or _engine.is_correction(new.text)
         if same is item or (item.heading is Heading.PREFERENCES and not lays_down):
             return self._added(new)  # both hold: what the user forbids does not go by a "thanks"
         added = self._added(new)
@@ -423,7 +423,7 @@ class _Checks:
             return Source.TOOL
         place = message.index, number
         if place not in self._pasted:
-            self._pasted[place] = pasted(message.pieces[number].text)
+            self._pasted[place] = _engine.pasted(message.pieces[number].text)
         ranges = self._pasted[place]
         # Ranges are in order and do not overlap.
         at = bisect_left(ranges, start, key=lambda one: one[1] - 1)
@@ -444,32 +444,3 @@ def _is_after(span: Span, item: Item) -> bool:
     if span.entry != item.last_entry or span.entry != item.span.entry:
         return span.entry > item.last_entry
     return (span.piece, span.start) >= (item.span.piece, item.span.end)
-
-
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]{0,40})(?:\s[^<>]{0,200})?>")
-_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
-_QUOTE = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
-
-
-def pasted(text: str) -> list[tuple[int, int]]:
-    """Return the parts of a text that its author did not say: in fences, in tags, quoted lines.
-
-    >>> pasted("Look:\\n> always use tabs\\nWhat is it?")
-    [(6, 23)]
-    """
-    ranges = [match.span() for match in _QUOTE.finditer(text)]
-    fences = [match.start() for match in _FENCE.finditer(text)]
-    ranges += zip(fences[::2], [*fences[1::2], len(text)], strict=False)
-    opened: dict[str, int] = {}
-    for match in _TAG.finditer(text):
-        if not match[1]:
-            opened.setdefault(match[2], match.start())
-        elif match[2] in opened:
-            ranges.append((opened.pop(match[2]), match.end()))
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-        else:
-            merged.append((start, end))
-    return merged

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rehydrate.context.context_store.operations import KINDS, TASK, Heading, Item, Items
+from rehydrate import _engine
+from rehydrate.context.context_store.operations import TASK, Heading, Item, Items
 from rehydrate.fences import tags
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import text_tokens
@@ -31,7 +32,7 @@ SUMMARY = "[compacted history summary]"
 """The first line of a summary that takes the place of messages."""
 WORD_FOR_WORD = "Also, word for word:"
 """The line before what a model's summary lacked."""
-_LONGEST_PREFACE = 200
+_HEADINGS = tuple(Heading)
 
 WriteNames = Callable[[int, str], str]
 """Lines of names in at most so many tokens, of those that a text does not show."""
@@ -156,65 +157,17 @@ def lines_in(text: str) -> list[SummaryLine] | None:
     >>> lines_in("## User Preferences\\nAlways use tabs.") is None
     True
     """
-    found = _markdown(text)
-    if found or not text.startswith(SUMMARY):
-        return found or None
-    by_model, _, added = text.partition(f"\n{WORD_FOR_WORD}\n")
-    by_model = by_model.removeprefix(SUMMARY).strip()
-    if by_model:
-        found.append(SummaryLine(Heading.TASK_STATE, TASK, by_model, text.index(by_model)))
-    at = len(text) - len(added)
-    for line in added.splitlines(keepends=True):
-        kind, colon, body = line.rstrip().removeprefix("- ").partition(": ")
-        heading = next((each for each, own in KINDS.items() if own == kind), None)
-        if heading is not None:
-            found += _lines_of(heading, kind, body, at + len(f"- {kind}{colon}"))
-        at += len(line)
-    return found
+    found = _engine.summary_lines(text)
+    if found is None:
+        return None
+    return [
+        SummaryLine(_HEADINGS[heading], kind, text[slice(*place)], place[0], _parts(text, uses))
+        for heading, kind, place, uses in found
+    ]
 
 
-def _markdown(text: str) -> list[SummaryLine]:
-    """Return what the store's markdown says; nothing of a text that has any other line."""
-    headings = {f"## {heading}": heading for heading in Heading}
-    found: list[SummaryLine] = []
-    heading, in_names, at = None, False, 0
-    for number, whole in enumerate(text.splitlines(keepends=True)):
-        start, at, line = at, at + len(whole), whole.rstrip()
-        if line in headings:
-            heading, in_names = headings[line], False
-        elif heading is None:
-            if line and (number or len(line) > _LONGEST_PREFACE):
-                return []
-        elif line == f"{_NAMES}:":
-            in_names = True
-        elif line.startswith("- ran "):
-            continue  # what a command came to is read from its result
-        elif line.startswith("- "):
-            labels = {"[ ] ": "plan", "open error: ": "error", "": KINDS[heading]}
-            label = next(each for each in labels if line.startswith(f"- {each}"))
-            body = line.removeprefix(f"- {label}")
-            found += _lines_of(heading, labels[label], body, start + len(f"- {label}"))
-        elif line and not in_names:
-            return []
-    return found
-
-
-def _lines_of(heading: Heading, kind: str, line: str, start: int) -> Iterator[SummaryLine]:
-    """Read a line without its label; one that only has handles says nothing."""
-    if kind == "file":
-        path, _, uses = line.rpartition(": ")
-        done = [use.partition(" #")[0] for use in uses.split("; ") if " #" in use]
-        if not path:  # as a summary's addition
-            words = line.split(" ")
-            while len(words) > 2 and words[-1].startswith("#"):
-                done.insert(0, words[-2])
-                del words[-2:]
-            path = " ".join(words)
-        yield SummaryLine(heading, kind, path, start, tuple(done))
-        return
-    text, _, handle = line.rpartition(" (#")
-    if text and handle.endswith(")") and handle[:-1].isdecimal():
-        yield SummaryLine(heading, kind, text, start)
+def _parts(text: str, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:
+    return tuple([text[slice(*place)] for place in places])
 
 
 def _line(item: Item, longest: int, ran: str) -> str:

@@ -6,9 +6,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from rehydrate import _engine
 from rehydrate._check import check_choice
 from rehydrate.compact.outline import NameIndex, OutlineName, write_outline
-from rehydrate.context.context_store.cues import RAN, exit_code, first_error, subjects
+from rehydrate.context.context_store.cues import RAN, first_error, subjects
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
@@ -211,7 +212,7 @@ def _results(message: Message) -> Iterable[tuple[str, str]]:
 
 
 def _outcome(result: str) -> str:
-    code, error = exit_code(result), first_error(result)
+    code, error = _engine.exit_code(result), first_error(result)
     if code != 0 and error is not None:
         return " ".join(error.text.split())[:_MAX_COMMAND]
     return f"exit {code}" if code else "ok"

@@ -15,9 +15,7 @@ from rehydrate.context.context_store.cues import (
     RAN,
     Subject,
     decisions,
-    exit_code,
     first_error,
-    is_correction,
     labelled,
     sentences,
     subjects,
@@ -170,7 +168,7 @@ class Updater:
             text = piece.text[start:stop]
             span = Span.of(message.index, number, start, text)
             is_new = self._items.find(Heading.PREFERENCES, key_of(text)) is None
-            if is_new and is_correction(text):
+            if is_new and _engine.is_correction(text):
                 new = self._items.next_id
                 contradicted = self._subjects.nearest(self._items, frozenset(subject))
                 if contradicted is not None:
@@ -237,7 +235,7 @@ class Updater:
         # An error in what is read may be another's.
         is_read = bool(about) and all(use != RAN for use, _ in about)
         may_fail = not is_read or piece.text.lstrip().lower().startswith(_OWN_ERRORS)
-        error = first_error(piece.text) if may_fail and exit_code(piece.text) != 0 else None
+        error = first_error(piece.text) if may_fail and _engine.exit_code(piece.text) != 0 else None
         key = key_of(" ".join(text for _, text in about)) or call
         open_ = self._items.find(Heading.CONTEXT, key)
         if open_ is not None and open_.kind != "error":

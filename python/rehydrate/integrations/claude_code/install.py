@@ -17,6 +17,7 @@ from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 from rehydrate._document import parts_of, skip_blank
+from rehydrate._jsonl import whole_file
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code.home import Home
 
@@ -320,13 +321,8 @@ def _replace(path: Path, text: str) -> None:
     """Write a file whole or not at all, through a link if it is one; its mode stays."""
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    new = target.with_name(f"{target.name}.rehydrate")
-    _write(new, text)
-    if target.exists():
-        shutil.copymode(target, new)
-    else:
-        new.chmod(0o600)
-    new.replace(target)
+    with whole_file(target, keeps_mode=True) as draft:
+        _write(draft, text)
 
 
 def _json(value: object) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from rehydrate._check import check_callable, check_timeout, check_whole
+from rehydrate._check import check_methods, check_timeout, check_whole
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
@@ -134,7 +134,7 @@ class HydrationSource:
             raise InvalidArgumentError(
                 f"a source's name is {name!r}; pass a name without {' '.join(sorted(_RESERVED))}"
             )
-        check_callable(f"source {name!r}: run", self.run, "pass a function")
+        check_methods(f"source {name!r}: run", self.run, "__call__", "pass a function")
         check_whole(f"source {name!r}: budget_tokens", self.budget_tokens, or_none=True)
         timeout = check_timeout(f"source {name!r}: timeout", self.timeout)
         object.__setattr__(self, "timeout", timeout)

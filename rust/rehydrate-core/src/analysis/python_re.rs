@@ -1,4 +1,6 @@
 //! Python's reading of characters and patterns, where Python's `str` and `re` set the rule.
+use once_cell::race::OnceBox;
+use regex::Regex;
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
 /// Whether Python's `str.isspace` says so.
@@ -46,4 +48,40 @@ pub(crate) fn translated(source: &str) -> String {
         .replace(r"\S", r"[^\s]")
         .replace(r"\w", r"[\p{L}\p{N}_]")
         .replace(r"\s", r"[\p{White_Space}\x1C-\x1F]")
+}
+
+/// Regular expressions of which only is asked whether they match, as Python's `re` would tell.
+///
+/// `«` and `»` are the boundaries of a word. They take the character next to the word along, so nothing has to look
+/// around.
+pub(crate) struct Pattern {
+    any_case: &'static str,
+    exact: &'static str,
+    compiled: OnceBox<Regex>,
+}
+
+impl Pattern {
+    pub(crate) const fn new(any_case: &'static str, exact: &'static str) -> Self {
+        Self { any_case, exact, compiled: OnceBox::new() }
+    }
+
+    pub(crate) fn is_match(&self, line: &str) -> bool {
+        self.compiled.get_or_init(|| Box::new(self.compile())).is_match(line)
+    }
+
+    fn compile(&self) -> Regex {
+        let any_case = any_case(self.any_case);
+        let source = match (self.any_case, self.exact) {
+            ("", exact) => exact.to_owned(),
+            (_, "") => format!("(?i:{any_case})"),
+            (_, exact) => format!("(?i:{any_case})|{exact}"),
+        };
+        let source = source.replace('«', r"(?:^|(?-i:\W))").replace('»', r"(?:$|(?-i:\W))");
+        Regex::new(&translated(&source)).expect("it is written correctly")
+    }
+}
+
+/// A pattern for `(?i)`: where case does not matter, Python takes both Turkish letters for an i.
+pub(crate) fn any_case(source: &str) -> String {
+    source.replace('i', "[iİı]").replace("(?-[iİı]:", "(?-i:")
 }

@@ -1,10 +1,12 @@
 //! A text as its code points: caps, positions and marks are counted in them, as Python counts.
 //!
 //! So the halves of surrogate pairs that a Python string may hold stay what they are.
+use std::ops::Range;
+
 use unicode_general_category::GeneralCategory as Category;
 
 use crate::analysis::python_re::category;
-pub(super) use crate::analysis::python_re::{is_digit, is_space, is_word};
+pub(crate) use crate::analysis::python_re::{is_digit, is_space, is_word};
 
 /// The code points of a text.
 #[must_use]
@@ -49,33 +51,57 @@ pub fn decoded(text: &[u8]) -> Vec<u32> {
     points
 }
 
-pub(super) fn is_blank(text: &[u32]) -> bool {
+pub(crate) fn is_blank(text: &[u32]) -> bool {
     text.iter().all(|&point| is_space(point))
 }
 
 /// What is left without the white space around it.
-pub(super) fn trim(text: &[u32]) -> &[u32] {
-    let start = text.iter().take_while(|&&point| is_space(point)).count();
-    let end = text[start..].iter().rev().take_while(|&&point| is_space(point)).count();
-    &text[start..text.len() - end]
+pub(crate) fn trim(text: &[u32]) -> &[u32] {
+    let text = trim_end(text);
+    &text[run(text, is_space)..]
+}
+
+/// What is left without the white space at its end.
+pub(crate) fn trim_end(text: &[u32]) -> &[u32] {
+    let end = text.iter().rposition(|&point| !is_space(point)).map_or(0, |last| last + 1);
+    &text[..end]
+}
+
+/// Where each line begins and ends, its end included, as Python's `str.splitlines` finds them.
+pub(crate) fn lines(text: &[u32]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at;
+        let length = run(text.get(start..)?, |point| !is_line_end(point));
+        at = (start + length + 1).min(text.len());
+        if at > start && is(text[at - 1], b'\r') && text.get(at).is_some_and(|&point| is(point, b'\n')) {
+            at += 1;
+        }
+        (at > start).then_some(start..at)
+    })
+}
+
+/// Whether a line ends there for Python's `str.splitlines`.
+fn is_line_end(point: u32) -> bool {
+    matches!(point, 0x0A..=0x0D | 0x1C..=0x1E | 0x85 | 0x2028 | 0x2029)
 }
 
 /// Whether the code point is this ASCII character.
-pub(super) fn is(point: u32, char: u8) -> bool {
+pub(crate) fn is(point: u32, char: u8) -> bool {
     point == u32::from(char)
 }
 
 /// Whether the code point is one of these characters.
-pub(super) fn is_in(point: u32, chars: &str) -> bool {
+pub(crate) fn is_in(point: u32, chars: &str) -> bool {
     char::from_u32(point).is_some_and(|c| chars.contains(c))
 }
 
-pub(super) fn starts_with(text: &[u32], start: &str) -> bool {
+pub(crate) fn starts_with(text: &[u32], start: &str) -> bool {
     start.chars().count() <= text.len() && start.chars().zip(text).all(|(c, &point)| u32::from(c) == point)
 }
 
 /// How many code points at the start are so.
-pub(super) fn run(text: &[u32], is_so: impl Fn(u32) -> bool) -> usize {
+pub(crate) fn run(text: &[u32], is_so: impl Fn(u32) -> bool) -> usize {
     text.iter().take_while(|&&point| is_so(point)).count()
 }
 

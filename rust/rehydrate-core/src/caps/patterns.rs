@@ -1,46 +1,11 @@
 //! Shapes of lines: line numbers, search results, paths, logs, code, errors.
 use std::ops::Range;
 
-use once_cell::race::OnceBox;
-use regex::Regex;
-
 use super::code_points::{first, is, is_digit, is_in, is_space, is_word, run, starts_with};
-use crate::analysis::python_re::translated;
+use crate::analysis::python_re::Pattern;
 
 /// Characters of a line that are matched against patterns.
 pub(super) const LINE: usize = 200;
-
-/// Regular expressions of which only is asked whether they match, as Python's `re` would tell.
-///
-/// `«` and `»` are the boundaries of a word. They take the character next to the word along, so nothing has to look
-/// around.
-pub(super) struct Pattern {
-    any_case: &'static str,
-    exact: &'static str,
-    compiled: OnceBox<Regex>,
-}
-
-impl Pattern {
-    const fn new(any_case: &'static str, exact: &'static str) -> Self {
-        Self { any_case, exact, compiled: OnceBox::new() }
-    }
-
-    pub fn is_match(&self, line: &str) -> bool {
-        self.compiled.get_or_init(|| Box::new(self.compile())).is_match(line)
-    }
-
-    fn compile(&self) -> Regex {
-        // Where case does not matter, Python takes both Turkish letters for an i.
-        let any_case = self.any_case.replace('i', "[iİı]");
-        let source = match (self.any_case, self.exact) {
-            ("", exact) => exact.to_owned(),
-            (_, "") => format!("(?i:{any_case})"),
-            (_, exact) => format!("(?i:{any_case})|{exact}"),
-        };
-        let source = source.replace('«', r"(?:^|(?-i:\W))").replace('»', r"(?:$|(?-i:\W))");
-        Regex::new(&translated(&source)).expect("it is written correctly")
-    }
-}
 
 /// A line of JSON lines: it starts like an array or an object of its own.
 pub(super) static ROW: Pattern = Pattern::new("", r#"^\s*(?:\d{1,7}→\s*)?(?:\{\s*"|\[\s*["{\[\-0-9tfn])"#);

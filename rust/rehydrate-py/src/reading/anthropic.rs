@@ -50,9 +50,3 @@ pub fn check_calls(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
     }
     Ok(())
 }
-
-/// Raise InvalidMessageError for a message with OpenAI chat's calls or results, which pair with no block.
-#[pyfunction]
-pub fn check_no_chat_calls(entry: &Bound<'_, PyAny>, index: usize) -> PyResult<()> {
-    check_calls(Fields::needed(entry, index, String::new)?, index)
-}

@@ -14,7 +14,8 @@ use super::strings::Id;
 use super::{Link, Read, speaker_of};
 use crate::interned::{Interned, interned};
 
-static KEYS: [(Interned, Is); 14] = [
+/// The keys that say what a block is, in the order in which they are looked for.
+pub static KEYS: [(Interned, Is); 14] = [
     (Interned::new("text"), Is::Text),
     (Interned::new("toolUse"), Is::Call),
     (Interned::new("toolResult"), Is::Result),
@@ -31,8 +32,9 @@ static KEYS: [(Interned, Is); 14] = [
     (Interned::new("toolRemoval"), Is::Readable),
 ];
 
+/// What a block is.
 #[derive(Clone, Copy, PartialEq)]
-enum Is {
+pub enum Is {
     Text,
     Call,
     Result,

@@ -125,15 +125,15 @@ fn read_extras<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
 }
 
 /// A tool call: its id, and what it says.
-struct Call<'py> {
-    id: Option<Bound<'py, PyString>>,
-    said: Bound<'py, PyAny>,
+pub struct Call<'py> {
+    pub id: Option<Bound<'py, PyString>>,
+    pub said: Bound<'py, PyAny>,
     /// Whether it is the deprecated single one.
-    is_lone: bool,
+    pub is_lone: bool,
 }
 
 /// The tool calls of a message, the deprecated single one included.
-fn calls_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Vec<Call<'py>>> {
+pub fn calls_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Vec<Call<'py>>> {
     let py = entry.as_any().py();
     let mut made = Vec::new();
     if let Some(calls) = entry.get(interned!(py, "tool_calls"))? {
@@ -173,7 +173,7 @@ fn read_call(body: &mut Body, call: &Call<'_>) -> PyResult<()> {
 }
 
 /// The id of the call that a tool message answers.
-fn answer_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+pub fn answer_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
     let py = entry.as_any().py();
     if let Some(answer) = entry.text(interned!(py, "tool_call_id"))? {
         return Ok(Some(answer));
@@ -199,10 +199,4 @@ fn function_id<'py>(name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString
 pub fn chat_calls<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Option<Bound<'py, PyString>>>> {
     let entry = Fields::needed(entry, index, String::new)?;
     Ok(calls_of(entry, index)?.into_iter().map(|call| call.id).collect())
-}
-
-/// The id of the call that a tool message of chat's answers; None without one.
-#[pyfunction]
-pub fn chat_answer<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyString>>> {
-    answer_of(Fields::needed(entry, 0, String::new)?)
 }

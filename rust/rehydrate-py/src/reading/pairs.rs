@@ -170,15 +170,3 @@ pub fn as_content<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Opti
     check_content(entry, index, content.as_ref())?;
     Ok(content)
 }
-
-/// Raise UnknownBlockError for a block that looks like a call or a result of a foreign format, and is none of Anthropic's
-/// unless `whose` says so.
-#[pyfunction]
-#[pyo3(signature = (block, index, part, *, whose=None))]
-pub fn check_pair(block: &Bound<'_, PyAny>, index: usize, part: &str, whose: Option<&str>) -> PyResult<()> {
-    let block = Fields::needed(block, index, || part.to_owned())?;
-    if whose.is_none() && is_anthropic(block, &block.kind()?.name())? {
-        return Ok(());
-    }
-    check_no_pair(block, index, || part.to_owned(), false, whose.unwrap_or("another format's"))
-}

@@ -17,13 +17,19 @@ use crate::errors::raise;
 use crate::interned::interned;
 
 /// A line that the model saw.
-struct Line<'py> {
-    index: usize,
+pub struct Line<'py> {
+    pub index: usize,
     kind: Kind,
-    entry: Bound<'py, PyAny>,
-    content: Option<Bound<'py, PyAny>>,
+    pub entry: Bound<'py, PyAny>,
+    pub content: Option<Bound<'py, PyAny>>,
     /// Of the assistant's message; its lines have the same.
-    message: Option<Bound<'py, PyString>>,
+    pub message: Option<Bound<'py, PyString>>,
+}
+
+impl Line<'_> {
+    pub fn is_assistant(&self) -> bool {
+        self.kind == Kind::Assistant
+    }
 }
 
 /// Who wrote a line.
@@ -38,7 +44,6 @@ pub enum Kind {
 }
 
 /// Read the lines of a transcript.
-#[pyfunction]
 pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let py = entries.py();
     let Lines { lines, ignored, .. } = Lines::of(entries)?;
@@ -78,22 +83,6 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     }
     let facts = Facts { ignored, user_first: true, ..notes.facts("claude_code") };
     Ok(Conversation::of(Columns::group(draft, &links), facts))
-}
-
-/// A line as Python's rules and writers take it: index, role, content, id of its message, and the line itself.
-type Shown<'py> = (usize, &'static str, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyString>>, Bound<'py, PyAny>);
-
-/// Return the lines of a conversation, and whether they are in its order: without names they are in that of the file.
-#[pyfunction]
-pub fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<(Vec<Shown<'py>>, bool)> {
-    let Lines { lines, branch, .. } = Lines::of(entries)?;
-    let show = |line: Line<'py>| {
-        let role = if line.kind == Kind::Assistant { "assistant" } else { "user" };
-        (line.index, role, line.content, line.message, line.entry)
-    };
-    let Some(branch) = branch else { return Ok((lines.into_iter().map(show).collect(), false)) };
-    let mut by_index: HashMap<usize, Line<'py>> = lines.into_iter().map(|line| (line.index, line)).collect();
-    Ok((branch.iter().filter_map(|index| by_index.remove(index)).map(show).collect(), true))
 }
 
 /// Return whether the model may have seen a line: by its type, on whatever branch it is.
@@ -140,17 +129,17 @@ fn is_of_the_user(entry: Fields<'_, '_>, kind: Kind) -> PyResult<bool> {
 }
 
 /// The lines of a conversation.
-struct Lines<'py> {
+pub struct Lines<'py> {
     /// In the order of the file.
-    lines: Vec<Line<'py>>,
+    pub lines: Vec<Line<'py>>,
     /// The indices of lines in the order of the conversation; None where no line names another.
-    branch: Option<Vec<usize>>,
+    pub branch: Option<Vec<usize>>,
     /// The indices of all other lines, ascending.
     ignored: Vec<usize>,
 }
 
 impl<'py> Lines<'py> {
-    fn of(entries: &Bound<'py, PyAny>) -> PyResult<Self> {
+    pub fn of(entries: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = entries.py();
         let (mut lines, mut sidechain, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen: HashSet<Vec<u8>> = HashSet::new();

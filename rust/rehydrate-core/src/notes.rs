@@ -1,0 +1,18 @@
+//! What a thread's and a memory's notes are read from: plain text, commands, summaries, notes of a folder.
+//!
+//! Everything here gives places of a text, so that what is kept of it is kept word for word.
+mod chunks;
+mod commands;
+mod cues;
+mod outcomes;
+mod pasted;
+mod sentences;
+mod summary;
+
+pub use chunks::{Chunk, chunks};
+pub use commands::{Subject, Use, command_subjects};
+pub use cues::{decisions, is_correction};
+pub use outcomes::{exit_code, first_error};
+pub use pasted::pasted;
+pub use sentences::{labelled, sentences, whole_sentences};
+pub use summary::{SummaryLine, summary_lines};

@@ -1,0 +1,91 @@
+//! The words by which people say what was decided, and what holds from now on instead of another thing.
+//!
+//! What users lay down is found by the table of `analysis/directives/cues.rs`.
+use std::ops::Range;
+
+use super::sentences::sentences;
+use crate::analysis::python_re::Pattern;
+
+/// The sentences that say what was decided, and do not ask.
+#[must_use]
+pub fn decisions(text: &str) -> Vec<Range<usize>> {
+    let says_so = |range: &Range<usize>| {
+        let sentence = &text[range.clone()];
+        !sentence.ends_with(['?', '？', '؟']) && DECISION.is_match(sentence)
+    };
+    sentences(text).filter(says_so).collect()
+}
+
+/// Whether a sentence says that something holds from now on, or instead of another thing.
+#[must_use]
+pub fn is_correction(sentence: &str) -> bool {
+    CORRECTION.is_match(sentence)
+}
+
+static DECISION: Pattern = Pattern::new(
+    concat!(
+        r"«(?:(?:we|i)(?:'ve|\shave)?\s(?:decided|chose|settled\son|agreed)|decision\s?:",
+        r"|let's\s(?:go\swith|use|keep|stick\swith)|(?:we|i)(?:'ll|\swill)\s(?:go\swith|stick\swith)",
+        r"|we(?:'ll|\swill)\s(?:use|keep)|we're\s(?:using|going\swith)",
+        r"|(?:wir|ich)\s(?:haben|habe)\s(?:(?:uns|mich)?\s?.{0,59}(?-i:[^\w\n])|(?:uns|mich)?\s)?entschieden",
+        r"|(?:wir|ich)\s(?:nehmen|nehme|verwenden|verwende|bleiben\sbei|bleibe\sbei)|entscheidung\s?:|beschlossen",
+        r"|(?:nous|on|j)\s?'?\s?(?:avons|a|ai)\sdécidé|décision\s?:|on\s(?:garde|utilise|prend|part\ssur)",
+        r"|nous\s(?:utiliserons|gardons)",
+        r"|(?:hemos|he)\sdecidido|decidimos|decisión\s?:|vamos\sa\susar|usaremos|nos\squedamos\scon",
+        r"|decidi(?:mos|u)?»|decisão\s?:|vamos\susar|ficamos\scom",
+        r"|abbiamo\sdeciso|ho\sdeciso|decisione\s?:|useremo",
+        r"|(?:we|ik)\s(?:hebben|heb)\sbesloten|we\s(?:gebruiken|kiezen)|besluit\s?:",
+        r"|(?:мы\s)?решили|решено|решение\s?:|будем\sиспользовать)",
+        r"|决定|我们选择|我们用|就用|采用|決定|に決め|を使うことに|にしましょう|결정|하기로\s?했",
+        r"|החלטנו|הוחלט|נשתמש|قررنا|تقرر|سنستخدم",
+    ),
+    "",
+);
+
+static CORRECTION: Pattern = Pattern::new(
+    concat!(
+        r"«(?:from\snow\son|going\sforward|from\shere\son|instead|rather\sthan|changed?\smy\smind|scratch\sthat",
+        r"|forget\swhat|correction|i\swas\swrong|no\slonger|not.{1,40}any\s?more|on\ssecond\sthoughts?|supersedes",
+        r"|replaces",
+        r"|(?:ab|von)\s(?:jetzt|sofort|nun)|künftig|stattdessen|anstatt|statt|nicht\smehr",
+        r"|ich\shabe\smich\sgeirrt",
+        r"|désormais|dorénavant|à\spartir\sde\smaintenant|à\sla\splace|au\slieu|plus\sjamais",
+        r"|a\spartir\sde\sahora|de\sahora\sen\sadelante|en\s(?:vez|lugar)\sde|ya\sno",
+        r"|a\spartir\sde\sagora|daqui\sem\sdiante|em\svez\sde|mudei\sde\sideia",
+        r"|d'ora\sin\spoi|da\sadesso|invece|al\sposto\sdi|ho\scambiato\sidea|non.{1,30}più",
+        r"|vanaf\snu|voortaan|in\splaats\svan|niet\smeer",
+        r"|od\steraz|zamiast|już\snie|artik|bundan\ssonra|yerine",
+        r"|отныне|впредь|теперь|вместо|больше\sне)»",
+        r"|从现在|今后|改用|改为|改成|而不是|不再|これから|今後|代わりに|ではなく|앞으로|대신|이제부터",
+        r"|מעכשיו|מעתה|במקום|من\s+الآن|بدلا|अब\s+से|के\s+बजाय",
+    ),
+    "",
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_said_not_asked() {
+        let text =
+            "It is slow. We decided to use SQLite. WE'LL GO WITH Rust? \nWir haben uns für Go entschieden.\n决定用它。";
+        let found: Vec<&str> = decisions(text).into_iter().map(|range| &text[range]).collect();
+        assert_eq!(found, ["We decided to use SQLite.", "Wir haben uns für Go entschieden.", "决定用它。"]);
+        for text in ["swe decided", "ich habe unsentschieden", "undecided", "we\u{301} decided"] {
+            assert!(decisions(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn corrections_are_whole_words() {
+        for text in
+            ["From now on, use spaces.", "Artık öyle.", "ARTIK", "DECİSİON: İNSTEAD", "改用它", "not here any more"]
+        {
+            assert!(is_correction(text), "{text}");
+        }
+        for text in ["Use tabs.", "insteads", "statthaft", "now"] {
+            assert!(!is_correction(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The rules of OpenAI's Responses API, for a list of items that is sent whole.
+//!
+//! Calls and outputs pair by `call_id` at any distance, the output after the call. A turn is a run of the model's items and
+//! the outputs after them; only the last turn may hold an unanswered call.
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Name, Role, Violation, broken, by_index};
+
+const ROLES: &str = "['assistant', 'developer', 'system', 'user']";
+/// Calls that the client must answer; a server answers all others itself.
+const CLIENT_CALLS: [&[u8]; 6] =
+    [b"function_call", b"custom_tool_call", b"computer_call", b"local_shell_call", b"shell_call", b"apply_patch_call"];
+/// Other calls that have an output of their own, which somebody must have made.
+const ANSWERED: [&[u8]; 2] = [b"program", b"tool_search_call"];
+
+/// What the rules read of an item.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub index: usize,
+    /// Its type, `message` where it has none.
+    pub kind: Name,
+    /// The model's, a tool's, or that of a message.
+    pub role: Role,
+    /// The id of its call, or of the call that it answers.
+    pub call: Option<Name>,
+    pub answer: Option<Name>,
+    /// Its own id.
+    pub id: Option<Name>,
+    pub of: Of,
+}
+
+/// What the rules read of a message, and of reasoning.
+#[derive(Clone, Debug)]
+pub enum Of {
+    Message {
+        /// The role as it is written.
+        role: Name,
+        /// Whether the API knows the role.
+        is_known: bool,
+        is_null: bool,
+        /// The types of the parts that only the other side may write.
+        misplaced: Vec<Name>,
+    },
+    Reasoning {
+        has_summary: bool,
+    },
+    Other,
+}
+
+/// Whether the client must answer a call of this type.
+#[must_use]
+pub fn is_clients(kind: &[u8]) -> bool {
+    CLIENT_CALLS.contains(&kind)
+}
+
+/// The type of the call of an output's type.
+#[must_use]
+pub fn call_of(kind: &[u8]) -> &[u8] {
+    kind.strip_suffix(b"_output").unwrap_or(kind)
+}
+
+/// Whether only the other side may write a part of this type.
+#[must_use]
+pub fn is_misplaced(part: &[u8], in_assistants: bool) -> bool {
+    if in_assistants {
+        matches!(part, b"input_text" | b"input_image" | b"input_file" | b"input_audio")
+    } else {
+        matches!(part, b"output_text" | b"refusal")
+    }
+}
+
+/// Every violation.
+#[must_use]
+pub fn violations(items: &[Item]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut ids = FxHashSet::default();
+    let mut pairing = Pairing::default();
+    for item in items {
+        pairing.add(item);
+        message_rules(item, &mut found);
+        // The shell's first output type has the id of its call.
+        let id = item.id.as_ref().filter(|_| item.kind != b"local_shell_call_output");
+        if let Some(id) = id.filter(|id| !ids.insert(id.as_slice())) {
+            found.push(broken!(item.index, "duplicate_id", "an item with the id '", id, "' came before"));
+        }
+    }
+    reasoning_rules(items, &mut found);
+    pairing.settle();
+    found.append(&mut pairing.found);
+    by_index(found)
+}
+
+fn message_rules(item: &Item, found: &mut Vec<Violation>) {
+    let Of::Message { role, is_known, is_null, misplaced } = &item.of else { return };
+    if !is_known {
+        let end = "' is unknown, it must be one of ";
+        found.push(broken!(item.index, "unknown_role", "role '", role, end, ROLES));
+    }
+    if *is_null {
+        found.push(broken!(item.index, "null_content_without_calls", "content is null"));
+    }
+    for part in misplaced {
+        let of = "' stands in a message of the ";
+        found.push(broken!(item.index, "misplaced_block", "a part of type '", part, of, role, "'s"));
+    }
+}
+
+fn reasoning_rules(items: &[Item], found: &mut Vec<Violation>) {
+    let mut following: Option<&Item> = None; // the next item that is no reasoning
+    for item in items.iter().rev() {
+        let Of::Reasoning { has_summary } = item.of else {
+            following = Some(item);
+            continue;
+        };
+        if following.is_none_or(|next| next.role != Role::Assistant) {
+            let what = "a reasoning item is not followed by the item that it led to";
+            found.push(broken!(item.index, "reasoning_without_item", what));
+        }
+        if !has_summary {
+            let what = "a reasoning item has no summary; an empty list will do";
+            found.push(broken!(item.index, "reasoning_without_summary", what));
+        }
+    }
+}
+
+/// Matching of calls and outputs, turn by turn.
+#[derive(Default)]
+struct Pairing<'a> {
+    found: Vec<Violation>,
+    /// The calls of each id that wait, with their turns.
+    waiting: FxHashMap<&'a [u8], Vec<(&'a Item, usize)>>,
+    answered: FxHashSet<&'a [u8]>,
+    turn: usize,
+    is_answering: bool,
+}
+
+impl<'a> Pairing<'a> {
+    fn add(&mut self, item: &'a Item) {
+        let is_tools = item.role == Role::Other(b"tool".to_vec());
+        if item.role == Role::Assistant {
+            self.turn += usize::from(self.is_answering);
+        } else if !is_tools {
+            self.turn += 1;
+        }
+        self.is_answering = is_tools;
+        if let Some(call) = &item.call {
+            if self.waiting.contains_key(call.as_slice()) {
+                self.found.push(broken!(item.index, "duplicate_id", "the call id '", call, "' was used before"));
+            }
+            self.waiting.entry(call).or_default().push((item, self.turn));
+        } else if let Some(answer) = &item.answer {
+            self.answer(item.index, answer);
+        } else if is_clients(call_of(&item.kind)) {
+            self.found.push(broken!(item.index, "missing_id", "a ", &item.kind, " has no call_id"));
+        }
+    }
+
+    fn answer(&mut self, index: usize, answer: &'a [u8]) {
+        if self.waiting.get_mut(answer).and_then(Vec::pop).is_some() {
+            self.answered.insert(answer);
+        } else if self.answered.contains(answer) {
+            self.found.push(broken!(index, "duplicate_result", "a second output for '", answer, "'"));
+        } else {
+            let end = "' before this output";
+            self.found.push(broken!(index, "tool_result_without_call", "no call '", answer, end));
+        }
+    }
+
+    /// Report the calls that can no longer be answered: all but those of the last turn.
+    fn settle(&mut self) {
+        for (call, pending) in &self.waiting {
+            for (item, turn) in pending {
+                let must_be = is_clients(&item.kind) || ANSWERED.contains(&item.kind.as_slice());
+                if must_be && *turn < self.turn {
+                    self.found.push(broken!(item.index, "unanswered_tool_call", "no output for call '", call, "'"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the rules of each API read of entries; `rehydrate_core::rules` says what is wrong.
+mod anthropic;
+mod bedrock;
+mod chat;
+mod responses;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use rehydrate_core::rules::{self, Name, Role, Violation};
+
+use super::draft::Speaker;
+use super::fields::Fields;
+use super::strings::Id;
+use super::{codex, numbered, read_entries};
+use crate::interned::interned;
+
+pub use anthropic::{blocks_of, is_of_type, text_state};
+
+/// Every rule of the format's provider that a list of entries breaks, ordered by index.
+#[pyfunction]
+pub fn broken_rules<'py>(format: &str, entries: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let found = match format {
+        "anthropic" => rules::anthropic::violations(&anthropic::messages(entries)?),
+        "claude_code" => rules::anthropic::violations(&anthropic::merged(entries)?),
+        "bedrock" => {
+            read_entries(format, entries)?; // raises what the reader raises
+            rules::bedrock::violations(&bedrock::messages(entries)?)
+        }
+        "openai_chat" => rules::openai_chat::violations(&chat::messages(entries)?),
+        "openai_responses" => rules::openai_responses::violations(&responses::items(&numbered(entries)?)?),
+        "codex" => rules::openai_responses::violations(&responses::items(&codex::items(entries)?.0)?),
+        "plain" => rules::plain::violations(&chat::plain_messages(entries)?),
+        _ => return Err(PyValueError::new_err(format!("no rules of {format}"))),
+    };
+    shown(entries.py(), &found)
+}
+
+fn shown<'py>(py: Python<'py>, found: &[Violation]) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let class = py.import("rehydrate.errors")?.getattr("Violation")?;
+    let show = |each: &Violation| {
+        let message = match std::str::from_utf8(&each.message) {
+            Ok(message) => PyString::new(py, message).into_any(),
+            Err(_) => PyBytes::new(py, &each.message).call_method1("decode", ("utf-8", "surrogatepass"))?,
+        };
+        class.call1((each.index, each.rule, message))
+    };
+    found.iter().map(show).collect()
+}
+
+/// A string as a name.
+fn name_of(text: Bound<'_, PyString>) -> PyResult<Name> {
+    Ok(Id::of(text)?.as_bytes().to_vec())
+}
+
+/// The string under a key, as a name.
+fn named(entry: Fields<'_, '_>, key: &Bound<'_, PyString>) -> PyResult<Option<Name>> {
+    entry.text(key)?.map(name_of).transpose()
+}
+
+/// A value as Python writes it into a text.
+fn written(value: &Bound<'_, PyAny>) -> PyResult<Name> {
+    name_of(value.call_method1("__format__", ("",))?.cast_into()?)
+}
+
+fn role_of(speaker: &Speaker<'_>) -> PyResult<Role> {
+    Ok(match speaker.role {
+        rehydrate_core::conversation::Role::System => Role::System,
+        rehydrate_core::conversation::Role::User => Role::User,
+        rehydrate_core::conversation::Role::Assistant => Role::Assistant,
+        _ => Role::Other(name_of(speaker.shown.clone())?),
+    })
+}
+
+/// The role of an entry as it is written.
+fn written_role(entry: Fields<'_, '_>) -> PyResult<Name> {
+    let role = entry.get(interned!(entry.as_any().py(), "role"))?;
+    role.as_ref().map_or_else(|| Ok(Name::new()), written)
+}
