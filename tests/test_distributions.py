@@ -26,12 +26,12 @@ def test_each_file_is_in_one_distribution_and_each_takes_what_is_there():
 
 
 def test_the_table_of_the_core_names_what_the_others_take():
-    taken = {
-        room.removesuffix(".py").replace("/", "."): name.removeprefix("rehydrate_")
-        for name in OTHERS
-        for room in rooms(name)
-    }
-    assert taken == HOMES
+    extras = PROJECTS[CORE]["optional-dependencies"]
+    taken = {room: name.replace("_", "-") for name in OTHERS for room in rooms(name)}
+    assert {room.removesuffix(".py").replace("/", ".") for room in taken} == HOMES.keys()
+    for room, name in taken.items():
+        extra = HOMES[room.removesuffix(".py").replace("/", ".")]
+        assert any(line.partition("[")[0] == name for line in extras[extra]), room
 
 
 def test_the_core_leaves_out_what_the_others_take():
@@ -146,7 +146,9 @@ def test_a_front_of_the_core_alone_lists_what_is_here_and_says_what_brings_the_r
         "    try: use()\n"
         "    except rehydrate.errors.MissingPackageError as missing: print(missing.name)"
     )
-    assert done.stdout.split() == ["rehydrate[lab]", *2 * ["rehydrate[hosts]"]], done.stderr
+    assert done.stdout.split() == ["rehydrate[lab]", "rehydrate[telemetry]", "rehydrate[openai]"], (
+        done.stderr
+    )
 
 
 def test_every_module_has_a_home_and_every_command_is_a_module():

@@ -46,7 +46,7 @@ REFUSED = """
 from rehydrate.errors import MissingPackageError
 for module, extra in (
     *(("testing", "lab"), ("linting", "lab")),
-    *(("integrations.litellm", "hosts"), ("rpc", "hosts"), ("agent.anthropic", "hosts")),
+    *(("integrations.litellm", "hosts"), ("rpc", "hosts"), ("agent.mcp", "mcp")),
 ):
     try:
         __import__(f"rehydrate.{module}")

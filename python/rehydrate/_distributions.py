@@ -9,17 +9,18 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
+OTHERS = ("hosts", "lab", "postgres")
 HOMES = {
     "rehydrate.integrations": "hosts",
     "rehydrate.rpc": "hosts",
     "rehydrate.cli.hosts": "hosts",
     "rehydrate.cli.proxy": "hosts",
-    "rehydrate.agent.anthropic": "hosts",
-    "rehydrate.agent.mcp": "hosts",
-    "rehydrate.agent.openai": "hosts",
+    "rehydrate.agent.anthropic": "anthropic",
+    "rehydrate.agent.mcp": "mcp",
+    "rehydrate.agent.openai": "openai",
     "rehydrate.agent.sdk": "hosts",
     "rehydrate.agent.sdk_answers": "hosts",
-    "rehydrate.agent.telemetry": "hosts",
+    "rehydrate.agent.telemetry": "telemetry",
     "rehydrate.batch": "lab",
     "rehydrate.cost.simulation": "lab",
     "rehydrate.linting": "lab",
@@ -32,7 +33,7 @@ HOMES = {
     "rehydrate.cli.model": "lab",
     "rehydrate.memory.postgres": "postgres",
 }
-"""The extra of `rehydrate` that brings a module."""
+"""The extra of `rehydrate` that brings a module, with the SDK where it is for one."""
 
 
 class MissingFinder:

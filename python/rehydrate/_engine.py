@@ -28,6 +28,7 @@ ArrowTable = _native.ArrowTable
 Echoes = _native.Echoes
 SeenLines = _native.SeenLines
 ShortenedText = _native.ShortenedText
+Subjects = _native.Subjects
 
 # The engine's own functions, which need nothing of Python.
 cached_bytes = _native.cached_bytes
@@ -78,6 +79,10 @@ names = _native.names
 last text that has it, of the last tool input that has it, and whether it is a proper name."""
 pasted = _native.pasted
 """The parts of a text that its author did not say: in fences, in tags, quoted lines."""
+read_time = _native.read_time
+"""What a text means as of a time of a zone's clock, in microseconds since the year 1 began: "clock"
+or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a text that is
+not a time, the reason in two parts, of which the first is to be quoted."""
 secret_kinds = _native.secret_kinds
 """The names of all kinds of secrets; the more exact ones come first."""
 secrets = _native.secrets

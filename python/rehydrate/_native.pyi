@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, final
+from typing import Any, Literal, final
 
 from rehydrate.errors import Violation
 from rehydrate.messages import Message, Unit
@@ -24,16 +24,17 @@ __all__ = [
     "Selection",
     "ShortenedText",
     "Store",
-    "__version__",
+    "Subjects",
     "after_fork",
     "as_content",
+    "as_dict",
+    "as_dicts",
     "before_exit",
     "before_fork",
     "broken_rules",
     "cached_bytes",
     "cap_text",
     "capped_results",
-    "chat_calls",
     "chunks",
     "clear_cache",
     "close_onnx",
@@ -42,23 +43,32 @@ __all__ = [
     "codex_lines",
     "codex_turns_taken_back",
     "command_subjects",
+    "content_without_thinking",
     "count",
     "counts",
     "decisions",
     "directives",
     "divide",
     "embed",
+    "entries_of",
+    "entries_without_thinking",
     "exit_code",
     "fair_share",
     "first_error",
     "first_telling",
+    "format_of",
     "handles",
+    "input_texts",
     "is_by_server",
     "is_correction",
+    "is_signed",
     "isa",
     "json_parts",
     "kind_of",
     "labelled",
+    "langchain_calls",
+    "langchain_inputs",
+    "langchain_role",
     "line_content",
     "line_is_seen",
     "line_is_users",
@@ -67,9 +77,11 @@ __all__ = [
     "names",
     "notice",
     "open_onnx",
+    "other_format",
     "pasted",
     "read_entries",
     "read_places",
+    "read_time",
     "readable_texts",
     "response_item",
     "result_texts",
@@ -79,9 +91,11 @@ __all__ = [
     "set_alone",
     "set_cache_limit",
     "snippets",
+    "stale_thinking",
     "summary_lines",
     "transcript_branch",
     "whole_sentences",
+    "with_texts",
 ]
 
 _Place = tuple[int, int]
@@ -326,6 +340,13 @@ _Threads = list[_ThreadRow]
 _Records = list[_Record]
 
 @final
+class Subjects:
+    def __new__(cls) -> Subjects: ...
+    def __contains__(self, text: int, /) -> bool: ...
+    def add(self, number: int, text: str) -> None: ...
+    def nearest(self, subject: Sequence[int], hold: dict[int, None]) -> int | None: ...
+
+@final
 class Store:
     # Every method raises rehydrate.errors.InvalidArgumentError(message), or, made from (path,
     # problem, remedy), one of StoreBusyError, StoreFullError, StoreReadOnlyError,
@@ -343,6 +364,7 @@ class Store:
         max_bytes: int | None = None,
         max_age_ms: int | None = None,
         index_bytes: int = ...,
+        vectors: str = "auto",
     ) -> Store: ...
     @property
     def path(self) -> str: ...
@@ -663,6 +685,13 @@ def first_error(text: str) -> _Place | None: ...
 def is_correction(sentence: str) -> bool: ...
 def labelled(text: str) -> list[_Place]: ...
 def pasted(text: str) -> list[_Place]: ...
+def read_time(
+    text: str, now: int
+) -> (
+    tuple[Literal["clock", "moments"], int, int]
+    | tuple[Literal["since", "around"], int, str]
+    | tuple[str, str]
+): ...
 def sentences(text: str) -> list[_Place]: ...
 def summary_lines(text: str) -> list[tuple[int, str, _Place, list[_Place]]] | None: ...
 def whole_sentences(text: str, start: int, end: int) -> _Place: ...
@@ -678,6 +707,26 @@ def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int
 
 # An item's type, its role, the id of its call, and of the call that it answers.
 def response_item(raw: object, index: int) -> tuple[str, str, str | None, str | None]: ...
+def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
+def content_without_thinking(content: Any, kinds: Sequence[str]) -> Any: ...
+def is_signed(value: object) -> bool: ...
+def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
+def with_texts(value: Any, texts: dict[str, str]) -> Any: ...
+def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
+def as_dict(value_of: Any, index: int) -> Any: ...
+def format_of(entries: Sequence[Any]) -> tuple[str, bool]: ...
+def other_format(raw: object, name: str) -> str | None: ...
+def entries_of(messages: Any) -> Any: ...
+def stale_thinking(after: Any, sent: Any) -> list[Violation]: ...
+
+# Each call: its id, its tool's name, its input, and whether a server answers it.
+def langchain_calls(entry: Any) -> list[tuple[str | None, Any, Any, bool]]: ...
+
+# Each input: the call's id, the tool's name, the input, its paths, and whether it is free text.
+def langchain_inputs(
+    entry: Any,
+) -> list[tuple[str, Any, Any, tuple[_Path, ...], bool] | None]: ...
+def langchain_role(entry: Any) -> str: ...
 def is_by_server(output: Mapping[str, Any]) -> bool: ...
 
 # A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
@@ -693,7 +742,6 @@ def line_is_seen(entry: Mapping[str, Any]) -> bool: ...
 def line_content(entry: Mapping[str, Any]) -> Any: ...
 def line_is_users(entry: Mapping[str, Any]) -> bool: ...
 def as_content(entry: Mapping[str, Any], index: int) -> Any: ...
-def chat_calls(entry: Mapping[str, Any], index: int) -> list[str | None]: ...
 def readable_texts(value: object) -> list[str]: ...
 
 _Path = tuple[str | int, ...]
@@ -702,16 +750,9 @@ _Path = tuple[str | int, ...]
 class Draft:
     def __new__(cls, index: int = 0) -> Draft: ...
     def add(self, text: object, kind: int, path: _Path | None = None) -> None: ...
-    def add_input(self, name: object, input: object) -> None: ...  # noqa: A002
-    def add_readable(self, value: object, kind: int) -> None: ...
     def add_content(
         self, content: object, kind: int, path: _Path, part: str = "content"
     ) -> None: ...
-    def add_block(
-        self, block: Mapping[str, Any], kind: int, path: _Path, part: str = ""
-    ) -> None: ...
-    def add_unknown(self, block: Mapping[str, Any], kind: int) -> None: ...
-    def add_state(self) -> None: ...
     def add_medium(self) -> None: ...
     @property
     def places(self) -> list[_Path | None]: ...

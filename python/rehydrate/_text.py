@@ -7,6 +7,8 @@ exception's type. To see the text, set the level of one logger::
     logging.getLogger("rehydrate.errors").setLevel(logging.DEBUG)
 
 Its own level counts, not the root's: a program that logs everything does not log this by accident.
+
+What is done without is a warning of the logger ``rehydrate``, once for each cause: `warn_once`.
 """
 
 from __future__ import annotations
@@ -42,6 +44,19 @@ def logged_type(error: BaseException, part: str) -> str:
         if log.level and log.isEnabledFor(logging.DEBUG):
             log.debug("%s failed", part, exc_info=error)
     return type(error).__name__
+
+
+_MAX_CAUSES = 1_000
+_warned: set[str] = set()
+
+
+def warn_once(logger: str, cause: str) -> None:
+    """Log a warning, the first time that this process has this cause. It must be safe to show."""
+    if cause not in _warned and len(_warned) < _MAX_CAUSES:
+        _warned.add(cause)
+        import logging  # slow to import
+
+        logging.getLogger(logger).warning("%s", cause)
 
 
 def safe_error_text(error: BaseException, part: str) -> str:

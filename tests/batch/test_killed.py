@@ -105,7 +105,7 @@ def wait_until(what: Any, run: subprocess.Popen[str] | None = None) -> None:
     while not what():
         assert time.monotonic() < end, "it never came"
         assert run is None or run.poll() is None, "the command ended before"
-        time.sleep(0.001)
+        time.sleep(0.005)
 
 
 def test_a_run_that_is_killed_at_any_moment_goes_on_with_all_finished_parts(

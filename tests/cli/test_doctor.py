@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -185,6 +187,24 @@ def test_a_mistyped_word_is_answered_with_the_nearest(run, arguments, where, mea
     asked = f"did you mean {meant}? " if meant else ""
     assert line.endswith(f"{asked}(see {where} --help)")
     assert ("did you mean" in line) is bool(meant)
+
+
+def test_a_command_loads_no_other_command_and_help_nothing_heavy():
+    script = """
+import sys
+from rehydrate import cli
+for arguments, absent in (
+    (["thread", "--help"], {"rehydrate.cli.memory", "rehydrate.cli.eval", "rehydrate.cli.doctor"}),
+    (["--help"], {"numpy", "rich", "asyncio"}),
+):
+    try: cli.main(arguments)
+    except SystemExit: pass
+    assert absent.isdisjoint(sys.modules), absent & sys.modules.keys()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_panic_of_the_core_asks_for_a_report(monkeypatch, capfd):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
+
 import pytest
 from hypothesis import given, strategies as st
 
+from rehydrate.agent.events import TurnRecord
 from rehydrate.cost import (
+    AS_OF,
     MINIMUM_PREFIX,
     PRICES,
     Price,
@@ -19,6 +24,8 @@ from rehydrate.cost import (
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import CompiledPrompt, PromptIR, Segment
 from tests.cost.segments import row, seg
+
+SOURCES = ("anthropic", "openai", "google")
 
 
 def test_the_cost_is_the_formula_of_the_contract():
@@ -66,10 +73,53 @@ def test_a_model_is_known_by_any_spelling_of_its_name(name, key):
     assert price_of(name) is PRICES[key]
 
 
-@pytest.mark.parametrize("name", ["", "gpt-5-pro", "claude-opus-4-99", "llama", "gpt-5.3"])
+@pytest.mark.parametrize("name", ["", "gpt-5-pro", "claude-opus-4-99", "llama", "gpt-5.7"])
 def test_a_model_is_never_taken_for_one_with_a_similar_name(name):
     with pytest.raises(InvalidArgumentError, match=r"add it to rehydrate\.cost\.PRICES"):
         price_of(name)
+
+
+@pytest.mark.parametrize("name", PRICES)
+def test_every_price_is_that_of_the_kept_source(name):
+    pytest.importorskip("genai_prices")
+    from genai_prices.data import providers
+
+    found = next(filter(None, (one.find_model(name) for one in providers if one.id in SOURCES)))
+    of = found.get_prices(datetime.fromisoformat(f"{AS_OF}-25T00:00:00+00:00"))
+    price, million = PRICES[name], 1_000_000
+
+    def at(field, tokens):
+        rate = getattr(of, field)
+        if rate is None or isinstance(rate, Decimal):
+            return rate
+        return next((t.price for t in reversed(rate.tiers) if tokens > t.start), rate.base)
+
+    for tokens in (1_000, 150_000, 250_000, 900_000):
+        for field, usage in (
+            ("input_mtok", Usage(uncached=tokens)),
+            ("cache_read_mtok", Usage(read=tokens)),
+            ("cache_write_mtok", Usage(written=tokens)),
+            ("cache_write_1h_mtok", Usage(written_1h=tokens)),
+        ):
+            rate = at(field, tokens)
+            if rate is None and price.automatic:  # a write without a fee
+                rate = at("cache_write_mtok", tokens) or at("input_mtok", tokens)
+            assert cost(usage, price) * million / tokens == pytest.approx(float(rate)), field
+        spent = cost(Usage(uncached=tokens, output=tokens), price) - cost(
+            Usage(uncached=tokens), price
+        )
+        assert spent * million / tokens == pytest.approx(float(at("output_mtok", tokens)))
+
+
+def test_a_long_request_is_billed_by_its_own_prices_and_two_short_ones_are_not():
+    price = Price(1, 2, long_tokens=1_000)
+    short, long = Usage(uncached=1_000, output=100), Usage(read=1_001, output=100)
+    assert cost(short, price) == pytest.approx((1_000 + 200) / 1e6)
+    assert cost(long, price) == pytest.approx((2 * 0.1 * 1_001 + 1.5 * 200) / 1e6)
+    record = TurnRecord((), price)
+    record.count_reply(short)
+    record.count_reply(short)
+    assert record.dollars == pytest.approx(2 * cost(short, price))
 
 
 def test_the_table_is_the_users_to_edit(monkeypatch):

@@ -41,6 +41,7 @@ from tests.integrations import harbour
 from tests.integrations.odd_fields import ODD
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
+from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # its own
 
@@ -210,7 +211,7 @@ def test_two_results_in_one_message_stay_with_their_calls() -> None:
         return [call(f"{each}{asked}", "lookup", query=f"{each} {asked}") for each in ("b", "c")]
 
     client, keeper = Scripted(respond), RehydrateProvider(budget=BUDGET)
-    run(agent_of(client, keeper), *map(harbour.question, range(40)))
+    run(agent_of(client, keeper), *map(harbour.question, range(sized(24, 40))))
     assert keeper.report.compactions > 1
     for messages in client.seen:
         waiting: set[str] = set()
@@ -247,7 +248,7 @@ def test_a_stream_gets_the_same_prompts() -> None:
     async def go(client: Client, is_stream: bool) -> None:
         agent = agent_of(client, RehydrateProvider(budget=BUDGET))
         session = agent.create_session()
-        for turn in range(40):
+        for turn in range(sized(20, 40)):
             running = agent.run(harbour.question(turn), session=session, stream=is_stream)
             if is_stream:
                 assert [update.text async for update in running][-1] == "Well."
@@ -399,7 +400,7 @@ def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
             group.start_soon(lambda: agent.run("Hello.", session=bob))
             await asked.wait()
             is_bob = False
-            for turn in range(60):
+            for turn in range(sized(30, 60)):
                 await agent.run(harbour.question(turn), session=ada)
             assert keeper.report.compactions > 0
             told.set()

@@ -58,6 +58,7 @@ from tests.integrations.langchain_agents import (
     scripted,
     text_of,
 )
+from tests.sizes import sized
 
 BUDGET = Budget(soft_tokens=3_000)
 APPROVED = {"type": "approve"}
@@ -137,7 +138,7 @@ def test_the_model_brings_back_what_its_prompt_does_not_show(is_async: bool) -> 
 
     model = CheckedModel(reply=reply)
     agent = agent_of(model, RehydrateMiddleware(budget=BUDGET))
-    run_turns(agent, 45)
+    run_turns(agent, sized(25, 45))
 
     async def ask() -> Any:
         return await agent.ainvoke(asking("Which code?"), config())
@@ -297,7 +298,7 @@ def test_structured_output_is_returned() -> None:
     model = CheckedModel(reply=reply)
     middleware = RehydrateMiddleware(budget=BUDGET)
     agent = agent_of(model, middleware, response_format=ToolStrategy(Berth))
-    for turn in range(60):
+    for turn in range(sized(30, 60)):
         state = agent.invoke({"messages": [question(turn)]}, config())
         assert state["structured_response"].number == 2 * turn + 1
     assert prefix_breaks(model.seen) == middleware.report.compactions > 0

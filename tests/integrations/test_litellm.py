@@ -28,6 +28,7 @@ from rehydrate.integrations.litellm import (
 )
 from tests.integrations import harbour
 from tests.provider import StrictProvider
+from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LiteLLM's own, of what it imports late
 
@@ -95,11 +96,12 @@ def asks(provider: StrictProvider, model: str, **options: Any) -> Ask:
 def test_turns_of_a_program_are_accepted_and_break_the_prefix_at_compactions_only(
     model: str, hook: RehydrateHook
 ) -> None:
+    turns = sized(32, 60)
     with StrictProvider(harbour.reply) as provider:
-        messages = asyncio.run(talk(asks(provider, model), 60))
+        messages = asyncio.run(talk(asks(provider, model), turns))
     assert provider.refusals == provider.overflows == []
     inputs = inputs_of(provider)
-    assert len(inputs) == 120
+    assert len(inputs) == 2 * turns
     assert harbour.breaks(inputs) == hook.report.compactions > 1
     assert len(inputs[-1]) < len(messages) * 0.75
     assert max(exchange.billed.prompt for exchange in provider.requests) < 2 * BUDGET.soft_tokens

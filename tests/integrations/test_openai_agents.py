@@ -36,7 +36,7 @@ from rehydrate.integrations.openai_agents import (
 )
 from tests.integrations import harbour
 from tests.provider import Call, ScriptedReply, StrictProvider
-from tests.sizes import IS_DEEP
+from tests.sizes import IS_DEEP, sized
 
 BUDGET = Budget(soft_tokens=3_000)
 
@@ -144,7 +144,7 @@ def test_turns_with_tools_are_accepted_and_break_the_prefix_at_compactions_only(
 
 def test_the_session_keeps_every_item() -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
-    questions = [harbour.question(turn) for turn in range(30)]
+    questions = [harbour.question(turn) for turn in range(sized(20, 30))]
     provider, items, _ = run(harbour.reply, questions, rehydrate)
     assert [item["content"] for item in items if item.get("role") == "user"] == questions
     thread = rehydrate.thread(items)
@@ -158,7 +158,7 @@ def test_the_session_keeps_every_item() -> None:
 
 def test_the_model_brings_back_what_its_input_does_not_show() -> None:
     rehydrate = RehydrateFilter(budget=Budget(soft_tokens=10_000))
-    questions = [harbour.question(turn) for turn in range(60)]
+    questions = [harbour.question(turn) for turn in range(sized(36, 60))]
 
     async def go(provider: StrictProvider) -> tuple[str, list[str]]:
         session = SQLiteSession("t-42")
@@ -257,7 +257,7 @@ def test_two_conversations_of_one_filter_keep_their_threads() -> None:
 
 def test_handoffs_are_followed_and_a_sub_agent_has_a_thread_of_its_own() -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
-    queries = iter(range(1_000))
+    queries, turns = iter(range(1_000)), sized(24, 60)
 
     def respond(body: Any, wire: str) -> ScriptedReply:
         said, names = harbour.since_user(body), [tool["name"] for tool in body["tools"]]
@@ -279,7 +279,7 @@ def test_handoffs_are_followed_and_a_sub_agent_has_a_thread_of_its_own() -> None
             first = leaf.clone(name="first", handoffs=[second], tools=rehydrate.tools)
             session = SQLiteSession("t-42")
             options: dict[str, Any] = {"session": session, "run_config": config_of(rehydrate)}
-            for turn in range(60):
+            for turn in range(turns):
                 await Runner.run(first, harbour.question(turn), **options)
             items: list[Any] = await session.get_items()
             session.close()
@@ -288,7 +288,7 @@ def test_handoffs_are_followed_and_a_sub_agent_has_a_thread_of_its_own() -> None
     with StrictProvider(respond) as provider:
         items = asyncio.run(go(provider))
     assert provider.refusals == []
-    assert len(provider.requests) == 5 * 60
+    assert len(provider.requests) == 5 * turns
     thread = rehydrate.thread(items)
     assert thread is not None
     assert not thread.report.is_rebuilt
@@ -474,7 +474,7 @@ def test_an_agent_runs_with_session_and_filter(tmp_path: Path) -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
 
     async def go(provider: StrictProvider) -> list[Any]:
-        for turn in range(40):  # each as after a restart
+        for turn in range(sized(20, 40)):  # each as after a restart
             session = RehydrateSession("t-42", tmp_path / "threads.db")
             async with agent_of(provider, rehydrate) as agent:
                 await Runner.run(

@@ -312,6 +312,7 @@ class TurnRecord:
         self.answer = ""
         self._price = price
         self._usage = Usage()
+        self._dollars = 0.0
         self._events: list[Event] = []
         self._notes: list[str] = []
         self._failed_listeners: list[OnEvent] = []
@@ -319,13 +320,17 @@ class TurnRecord:
     @property
     def dollars(self) -> float | None:
         """The cost of the turn so far; None without a price."""
-        return self._cost(self._usage)
+        return None if self._price is None else self._dollars
 
     def count_reply(self, usage: Usage) -> float | None:
         """Add a reply of the model to the totals; return its cost, None without a price."""
         self.steps += 1
         self._usage = Usage.total([self._usage, usage])
-        return self._cost(usage)
+        if self._price is None:
+            return None
+        dollars = cost(usage, self._price)
+        self._dollars += dollars
+        return dollars
 
     def emit(self, event: Event) -> None:
         """Pass an event to every listener.
@@ -367,6 +372,3 @@ class TurnRecord:
             error=error,
             notes=tuple(self._notes),
         )
-
-    def _cost(self, usage: Usage) -> float | None:
-        return None if self._price is None else cost(usage, self._price)

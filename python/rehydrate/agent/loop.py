@@ -17,7 +17,7 @@ import anyio
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
-from rehydrate._text import plural
+from rehydrate._text import logged_type, plural, warn_once
 from rehydrate.agent import events, tool_calls
 from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
 from rehydrate.agent.tools import Tool
@@ -147,7 +147,13 @@ class TurnLoop:
             else:
                 self._record.end("failed", error, self._context)
             raise
-        return self._record.end(*outcome, self._context)
+        stopped, problem = outcome
+        if problem is not None:
+            # Its text may be the provider's, and hold what was said.
+            status = getattr(problem, "status", None)
+            why = f"{logged_type(problem, 'turn')}{f', status {status}' if status else ''}"
+            warn_once("rehydrate.agent", f"a turn {stopped}: {why}; turn.error says more")
+        return self._record.end(stopped, problem, self._context)
 
     async def _run_steps(self) -> tuple[events.Stopped, Exception | None]:
         await RunOnce(self._begin).arun()  # the user's message stays, even if the turn is cancelled

@@ -20,6 +20,7 @@ from rehydrate._text import FreeNames, as_unicode, failure_text, result_text
 from rehydrate.agent.model import Reply
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError, Violation
+from rehydrate.formats._reading import is_same_list
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.messages import Provider
 
@@ -46,7 +47,7 @@ def repair_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str
     entries = [repaired for entry in reply.entries for repaired in _repaired_entry(entry, queue)]
     while entries and isinstance(entries[-1], Mapping) and entries[-1].get("type") == "reasoning":
         entries.pop()  # the Responses API refuses such items at the end
-    if _are_same(entries, reply.entries):
+    if is_same_list(entries, reply.entries):
         return reply, notes
     calls = [call._replace(id=new_id) for call, new_id in zip(reply.calls, new_ids, strict=True)]
     return replace(reply, entries=tuple(entries), calls=tuple(calls)), notes
@@ -79,11 +80,6 @@ def call_ids(entries: Iterable[Any]) -> Iterator[str]:
                     yield used["toolUseId"]
 
 
-def _are_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
-    """Return whether two sequences hold the very same objects."""
-    return len(new) == len(old) and all(one is other for one, other in zip(new, old, strict=True))
-
-
 def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
     """Yield the entry with its calls repaired. `queue` holds the calls that follow, in order."""
     if not isinstance(entry, Mapping):
@@ -97,7 +93,7 @@ def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
         blocks = entry.get(key)
         if isinstance(blocks, (list, tuple)):
             repaired = [one for block in blocks for one in repair(block, queue)]
-            if not _are_same(repaired, blocks):
+            if not is_same_list(repaired, blocks):
                 changed[key] = repaired
     same = all(changed[key] is entry[key] for key in entry)
     yield entry if same else changed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import _engine
 from rehydrate._check import check_choice, check_known, check_whole
@@ -68,8 +68,8 @@ was in its row |
     >>> pyarrow.table(compact_batch(table))["kept"].to_pylist()
     [[0]]
     """
-    plan = _Plan.of(options, with_messages=messages, threads=threads)
-    return _engine.ArrowTable([plan.compacted(rows) for rows in _engine.ArrowReader(batch)])
+    compacted = _compactor(options, messages, threads)
+    return _engine.ArrowTable(list(map(compacted, _engine.ArrowReader(batch))))
 
 
 def compact_stream(
@@ -91,54 +91,44 @@ def compact_stream(
     >>> [batch["kept"].to_pylist() for batch in reader]
     [[[0]]]
     """
-    plan = _Plan.of(options, with_messages=messages, threads=threads)
-    made = map(plan.compacted, _engine.ArrowReader(batch))
+    made = map(_compactor(options, messages, threads), _engine.ArrowReader(batch))
     return _engine.ArrowStream(next(made), made)
 
 
-class _Plan(NamedTuple):
-    """The work for each row."""
+def _compactor(
+    options: Mapping[str, Any], with_messages: bool, threads: int | None
+) -> Callable[[_native.ArrowRows], _native.ArrowRows]:
+    """Return what compacts rows. The options are checked once, so that a mistake in them is not one
+    of every row."""
+    names = sorted(CompactOptions.__annotations__)
+    check_known("compact_batch has no option", options, names, "choose from")
+    compact_context([], **options)
+    check_threads(threads)
+    others = {name: value for name, value in options.items() if name != "query"}
+    columns = {k: kind for k, kind in _COLUMNS.items() if k != "messages" or with_messages}
 
-    options: Mapping[str, Any]
-    query: str | None
-    with_messages: bool
-    threads: int | None
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any], *, with_messages: bool, threads: int | None) -> _Plan:
-        """Check the options once, so that a mistake in them is not one of every row."""
-        names = sorted(CompactOptions.__annotations__)
-        check_known("compact_batch has no option", options, names, "choose from")
-        compact_context([], **options)
-        check_threads(threads)
-        others = {name: value for name, value in options.items() if name != "query"}
-        return cls(others, options.get("query"), with_messages, threads)
-
-    def compacted(self, rows: _native.ArrowRows) -> _native.ArrowRows:
-        check_columns(rows)
-        read = ["messages", "query"] if "query" in rows.names else ["messages"]
-        columns = {
-            name: kind
-            for name, kind in _COLUMNS.items()
-            if name != "messages" or self.with_messages
-        }
-        return answered(rows, read, self._answer, columns, self.threads)
-
-    def _answer(self, text: str | bytes | None, query: str | bytes | None = None) -> dict[str, Any]:
+    def answer(text: str | bytes | None, query: str | bytes | None = None) -> dict[str, Any]:
         conversation = JsonConversation.read(checked_text(text, "messages"))
-        asked = self.query if query is None else checked_text(query, "query")
-        kept = compact_context(conversation.messages, asked, **self.options)
+        asked = options.get("query") if query is None else checked_text(query, "query")
+        kept = compact_context(conversation.messages, asked, **others)
         stats = kept.stats
         found: dict[str, Any] = {
             name: getattr(stats, name) for name in _COLUMNS if hasattr(stats, name)
         }
-        if self.with_messages:
+        if with_messages:
             found["messages"] = conversation.written(kept.messages, kept.indices)
         return found | {
             "kept": list(kept.indices),
             "outline": kept.outline.position if kept.outline else None,
             "degraded": "; ".join(stats.degraded) or None,
         }
+
+    def compacted(rows: _native.ArrowRows) -> _native.ArrowRows:
+        check_columns(rows)
+        read = ["messages", "query"] if "query" in rows.names else ["messages"]
+        return answered(rows, read, answer, columns, threads)
+
+    return compacted
 
 
 _COLUMNS = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine
 from rehydrate._check import check_known, check_whole
@@ -12,7 +11,7 @@ from rehydrate.batch.compaction import answered, check_columns, check_threads, c
 from rehydrate.batch.json_lines import JsonConversation
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import RetentionOptions
-from rehydrate.retention.measure import Compact, score_cut
+from rehydrate.retention.measure import score_cut
 from rehydrate.retention.sampling import MIN_NEEDED, read_session, sample_cases
 from rehydrate.retention.strategies import compacted, exact_cost
 
@@ -64,39 +63,19 @@ def retention_batch(
     >>> found["cuts"], found["needed"], found["used_later"]
     (1, 5, 1.0)
     """
-    plan = _Plan.of(target_ratio, min_needed, threads, options)
-    return _engine.ArrowTable([plan.measured(rows) for rows in _engine.ArrowReader(batch)])
+    names = sorted(RetentionOptions.__annotations__)
+    check_known("retention_batch has no option", options, names, "choose from")
+    check_threads(threads)
+    check_whole("min_needed", min_needed, 1, 1_000_000)
+    compact_context([], target_ratio=target_ratio, **options)
+    compact = compacted(**{"thinking": "keep", **options})
 
-
-class _Plan(NamedTuple):
-    """The work for each row."""
-
-    compact: Compact
-    ratio: float
-    min_needed: int
-    threads: int | None
-
-    @classmethod
-    def of(
-        cls, ratio: float, min_needed: int, threads: int | None, options: Mapping[str, Any]
-    ) -> _Plan:
-        names = sorted(RetentionOptions.__annotations__)
-        check_known("retention_batch has no option", options, names, "choose from")
-        check_threads(threads)
-        check_whole("min_needed", min_needed, 1, 1_000_000)
-        compact_context([], target_ratio=ratio, **options)
-        return cls(compacted(**{"thinking": "keep", **options}), ratio, min_needed, threads)
-
-    def measured(self, rows: _native.ArrowRows) -> _native.ArrowRows:
-        check_columns(rows)
-        return answered(rows, ["messages"], self._answer, _COLUMNS, self.threads)
-
-    def _answer(self, text: str | bytes | None) -> dict[str, Any]:
+    def answer(text: str | bytes | None) -> dict[str, Any]:
         read = JsonConversation.read(checked_text(text, "messages"))
         session = read_session(read.messages)
-        cuts = sample_cases([session], min_needed=self.min_needed).cuts
+        cuts = sample_cases([session], min_needed=min_needed).cuts
         cost = exact_cost()
-        scores = [score_cut(cut, self.compact, self.ratio, cost) for cut in cuts]
+        scores = [score_cut(cut, compact, target_ratio, cost) for cut in cuts]
         return {
             "cuts": len(cuts),
             "needed": sum(len(cut.needed) for cut in cuts),
@@ -105,6 +84,12 @@ class _Plan(NamedTuple):
             "violations": sum(score.violations for score in scores),
             "format": session.format,
         }
+
+    def measured(rows: _native.ArrowRows) -> _native.ArrowRows:
+        check_columns(rows)
+        return answered(rows, ["messages"], answer, _COLUMNS, threads)
+
+    return _engine.ArrowTable(list(map(measured, _engine.ArrowReader(batch))))
 
 
 def _mean(values: list[float | None] | list[float]) -> float | None:

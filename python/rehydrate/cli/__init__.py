@@ -34,6 +34,7 @@ MODULES = {
     **{name: (name,) for name in ("proxy", "model", "doctor")},
 }
 """The modules here and their commands; some are in distributions that may not be installed."""
+_COMMANDS = {command for own in MODULES.values() for command in own}
 INTERRUPTED = 128 + 2
 BROKEN_PIPE = 128 + 13
 
@@ -51,7 +52,8 @@ rehydrate COMMAND --help says more about a command.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     try:
-        options = _parser().parse_args(arguments)
+        arguments = sys.argv[1:] if arguments is None else arguments
+        options = _parser(arguments[0] if arguments else "").parse_args(arguments)
         code: int = options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -112,7 +114,8 @@ def _nearest(wrong: str, known: Iterable[str]) -> str:
     return "".join(f"; did you mean {one}?" for one in get_close_matches(wrong, known, n=1))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(first: str = "") -> argparse.ArgumentParser:
+    """Return the parser of the command that the first argument names, or of all commands."""
     parser = _Parser(
         prog="rehydrate",
         description="Decides what an LLM agent sees each turn: makes a long conversation fit, "
@@ -124,6 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, own in MODULES.items():
+        if first in _COMMANDS and first not in own:
+            continue
         module = f"{__name__}.{name}"
         try:
             import_module(module).add_parser(commands)

@@ -12,7 +12,7 @@ from importlib import import_module, util
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from rehydrate._distributions import HOMES
+from rehydrate._distributions import HOMES, OTHERS
 from rehydrate._text import error_text
 from rehydrate.cli.options import COLOR, add_command, json_option, option
 from rehydrate.cli.terminal import Terminal, answer
@@ -214,7 +214,7 @@ def _optional() -> Found:
 def _distributions() -> Found:
     """Report the other distributions, which must have the version of this one."""
     homes = {extra: module for module, extra in reversed(HOMES.items())}
-    versions = {other: _installed(f"rehydrate-{other}") for other in sorted(homes)}
+    versions = {other: _installed(f"rehydrate-{other}") for other in OTHERS}
     found = [f"{other} {version}" for other, version in versions.items() if version]
     wanted = _installed("rehydrate")
     # Hosts may be released alone: 0.1.0.post3 is of 0.1.0.

@@ -393,30 +393,34 @@ def _findings(report: VerifyReport, path: str, terminal: Terminal) -> Iterator[s
     )
 
 
-def _sizes(options: argparse.Namespace, memory: Memory) -> dict[str, int]:
-    """Return the namespaces that a command is for, with the number of their items."""
+def _namespaces(options: argparse.Namespace, memory: Memory, doing: str) -> Iterator[str]:
+    """Yield the namespaces that a command is for, and show the progress from one to the next."""
     wanted = store.named_namespace(options)
     names = list(memory.namespaces()) if wanted is None else [wanted]
-    return {name: memory.stats(namespace=name).items for name in names}
+    sizes = {name: memory.stats(namespace=name).items for name in names}
+    total = sum(sizes.values())
+    # A namespace is one step, which cannot be done by halves.
+    is_one = len(sizes) == 1
+    what = f"{doing} {plural(total, 'item')}" if is_one else doing
+    with Progress(what, "items", None if is_one else total) as progress:
+        for name, size in sizes.items():
+            yield name
+            progress.advance(size)
 
 
 def run_rebuild(options: argparse.Namespace) -> int:
     """Rebuild the index and print how many items it holds."""
     wanted = store.named_namespace(options)
     with store.opened(options, to="change", whole=True) as memory:
-        sizes = _sizes(options, memory)
-        items, every = 0, sum(sizes.values())
-        # A namespace is one step, which cannot be done by halves.
-        doing = "rebuilding" if len(sizes) > 1 else f"rebuilding {plural(every, 'item')}"
-        with Progress(doing, "items", every if len(sizes) > 1 else None) as progress:
-            for name, size in sizes.items():
-                if options.vectors:
-                    memory.drop_vectors(namespace=name)
-                items += memory.rebuild(namespace=name)
-                progress.advance(size)
-    what = repr(wanted) if wanted else plural(len(sizes), "namespace")
-    line = f"the index of {what} is new: {plural(items, 'item')}"
-    answer(options, {"items": items, "namespaces": len(sizes)}, lambda _: [line], indent=None)
+        items = []
+        for name in _namespaces(options, memory, "rebuilding"):
+            if options.vectors:
+                memory.drop_vectors(namespace=name)
+            items.append(memory.rebuild(namespace=name))
+    what = repr(wanted) if wanted else plural(len(items), "namespace")
+    line = f"the index of {what} is new: {plural(sum(items), 'item')}"
+    shown = {"items": sum(items), "namespaces": len(items)}
+    answer(options, shown, lambda _: [line], indent=None)
     return 0
 
 
@@ -426,22 +430,18 @@ def run_copy(options: argparse.Namespace) -> int:
         raise Failure("the memory to copy to is empty; name a file, or a URL")
     store.named_namespace(options)  # a mistake in it makes no file
     target = argparse.Namespace(**{**vars(options), "store": options.to})
-    total = Imported(0, 0, 0, 0)
     with (
         store.opened(options, whole=True) as memory,
         store.opened(target, to="create", whole=True) as other,
     ):
-        sizes = _sizes(options, memory)
-        with Progress("copying", "items", sum(sizes.values())) as progress:
-            for name, size in sizes.items():
-                found = memory.copy_to(other, namespace=name)
-                total = Imported(*(sum(pair) for pair in zip(total, found, strict=True)))
-                progress.advance(size)
+        names = _namespaces(options, memory, "copying")
+        copied = [memory.copy_to(other, namespace=name) for name in names]
+    total = Imported(*map(sum, zip(Imported(0, 0, 0, 0), *copied, strict=True)))
     line = (
-        f"{plural(total.added, 'item')} of {plural(len(sizes), 'namespace')} copied to "
+        f"{plural(total.added, 'item')} of {plural(len(copied), 'namespace')} copied to "
         f"{store.shown_place(store.place_of(options.to))}; {total.unchanged:,} there already"
     )
-    answer(options, {"namespaces": len(sizes), **total._asdict()}, lambda _: [line], indent=None)
+    answer(options, {"namespaces": len(copied), **total._asdict()}, lambda _: [line], indent=None)
     return 0
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from rehydrate import formats
 from rehydrate._check import check_choice, check_methods, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
-from rehydrate._text import safe_error_text
+from rehydrate._text import safe_error_text, warn_once
 from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.records import reading
@@ -365,6 +365,7 @@ class BackgroundCompactor:
         if must_be_ready and not job.done.wait(self._settings.wait):
             why = f"it was not ready within {self._settings.wait:g} s"
             why_late = f"summary: {why}; the conversation is compacted verbatim"
+            warn_once("rehydrate.context", why_late)
             job.summary = job.summary._replace(degraded=why_late)
             return why
         if job.done.is_set() and job.is_empty:

@@ -61,7 +61,7 @@ class PromptOptions(TypedDict, total=False):
     passes: Sequence[Pass] | None
     originals: Originals | None
     embedder: Any
-    timeout: float | None
+    timeout: float | Literal["own"] | None
     outline: OutlineSize
     clock: Callable[[], float]
     background: BackgroundCompaction | None
@@ -139,7 +139,7 @@ class Context(ContextFacts, Closing):
         passes: Sequence[Pass] | None = None,
         originals: Originals | None = None,
         embedder: Any = "auto",
-        timeout: float | None = 0.2,
+        timeout: float | Literal["own"] | None = "own",
         outline: OutlineSize = False,
         clock: Callable[[], float] = time.time,
         threads: Threads | None = None,
@@ -147,8 +147,10 @@ class Context(ContextFacts, Closing):
     ) -> None:
         """Check the arguments; no source is asked yet.
 
-        ``clock`` returns seconds since 1970, the time of what is added. With ``threads`` it raises
-        InvalidArgumentError for a thread whose entries are in another format, and StoreError.
+        ``timeout`` is in seconds, for each source in place of its own (1 s unless it says
+        otherwise); None: no limit. ``clock`` returns seconds since 1970, the time of what is added.
+        With ``threads`` it raises InvalidArgumentError for a thread whose entries are in another
+        format, and StoreError.
         """
         check_type("model", model, str, "pass the model's name, or leave it out")
         asked, named = format or provider or "", provider
@@ -197,7 +199,7 @@ class Context(ContextFacts, Closing):
             tools=read_tools(tools),
             request=ContextRequest("", strategy, budget, thread, None, namespace),
             passes=own_passes() if passes is None else tuple(passes),
-            timeout=timeout,
+            asking={} if timeout == "own" else {"timeout": timeout},
             runs_own_code_only=passes is None and originals is None,
             has_own_model=bool(model),
         )

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._check import check_type
 from rehydrate.context.history import Same
 from rehydrate.context.prompt_builder import PromptBuilder
+from rehydrate.context.summaries import summarised_until
 from rehydrate.context.thread import ModelView, Thread, ToolHandler
 from rehydrate.cost.prefix import PrefixReport
 from rehydrate.embedding.choice import Choice
+from rehydrate.entry_id import EntryId
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
+from rehydrate.prompt.explain import Why, why
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.request import Budget, ContextRequest
@@ -162,6 +166,60 @@ class ContextFacts:
     def shared_with(self, entries: Sequence[Any], since: int = 0, same: Same = eq) -> int:
         """Return with how many of its entries, those from the index ``since`` on, a list begins."""
         return self._thread.entries.shared_with(entries, since, same)
+
+    def why(self, what: Any) -> Why:
+        """Return whether the last prompt shows something, how much of it, and why.
+
+        ``what`` is an entry, its index in `history`, or the id of a section or the name of a
+        source. What a compaction decided is known as long as the conversation, also in a stored
+        thread. Raises InvalidArgumentError for what is nothing of these.
+
+        >>> from rehydrate import Context
+        >>> context = Context(lambda request: "Berth 4 is free.")
+        >>> sent = context.prompt("Which berth is free?")
+        >>> context.why(0).shown, context.why("function").shown
+        ('whole', 'whole')
+        """
+        with self._thread.reading():
+            entries, ir = self._thread.entries, self._thread.state.shown
+            index, id_ = what, what
+            if not isinstance(what, str):
+                if not isinstance(what, int):
+                    index = entries.index_of(what)
+                if not isinstance(index, int) or not -len(entries) <= index < len(entries):
+                    raise InvalidArgumentError(
+                        f"why: no such {type(what).__name__} was added; pass one of the "
+                        f"{len(entries)} entries, its index, or an id"
+                    )
+                id_ = EntryId.of(index % len(entries))
+            found = why(ir, id_) or self._why_else(id_)
+            if found.shown == "whole" and id_ in self._changed_ids(ir):
+                came = "when it came: a result over its cap, or what the model sees elsewhere"
+                found = found._replace(shown="in part", reason=found.reason or f"cut {came}")
+            return found
+
+    def _changed_ids(self, ir: PromptIR) -> set[str]:
+        """Return the ids of the entries that are not shown as they were added."""
+        rows = zip(ir.history.entries, ir.history.indices, strict=True)
+        added = self._thread.entries
+        return {EntryId.of(index) for entry, index in rows if entry is not added.at(index)}
+
+    def _why_else(self, id_: str) -> Why:
+        """Return why there is no record of an entry."""
+        thread, index = self._thread, EntryId.index_of(id_)
+        if index is None or index >= len(thread.entries):
+            known = sorted({report.name for report in thread.state.shown.meta.sources})
+            raise InvalidArgumentError(
+                f"why: the last prompt had nothing of the id {id_!r}; its sources are "
+                f"{', '.join(known) or 'none'}"
+            )
+        if index in thread.entries.taken_back:
+            return Why(id_, "not", "the user took it back")
+        if index >= thread.state.seen:
+            return Why(id_, "not", "it was added after the last prompt; the next one has it")
+        if index < summarised_until(thread.state.shown):
+            return Why(id_, "not", "a summary is in its place")
+        return Why(id_, "not", "it was left out before this was recorded")
 
     @property
     def ir(self) -> PromptIR | None:

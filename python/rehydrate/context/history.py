@@ -239,6 +239,15 @@ class Entries:
             shared += 1
         return shared
 
+    def index_of(self, entry: Any) -> int | None:
+        """Return the index of an entry: of the very object, else of the last that says the same."""
+        found = [
+            index
+            for index, one in enumerate(self._entries)
+            if one is entry or (type(one) is type(entry) and one == entry)
+        ]
+        return next((n for n in found if self._entries[n] is entry), found[-1] if found else None)
+
     def all(self, until: int | None = None) -> list[Any]:
         """Return all entries, in order, or those before the index ``until``."""
         return self._entries[:until]

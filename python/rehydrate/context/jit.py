@@ -34,6 +34,7 @@ from rehydrate.memory.tools import LoadMemory
 from rehydrate.messages import Provider
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import Budget
+from rehydrate.prompt.sources.source import TIMEOUT
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
@@ -46,8 +47,6 @@ MIN_BUDGET_TOKENS = 256
 """Less could show nothing: the words of an answer take 200."""
 MAX_CALLS = 8
 """In one user turn."""
-TIMEOUT = 1.0
-"""Seconds for a source: more than for a prompt, since the model has asked for it."""
 _MAX_ANSWERS_KEPT = 32
 """A loop that repeats a call gets the same answer."""
 

@@ -32,6 +32,7 @@ from rehydrate.prompt.splicing import visible_items, with_items
 
 if TYPE_CHECKING:
     from rehydrate.messages import Provider
+    from rehydrate.prompt.hydration import TimeLimit
     from rehydrate.prompt.ir import CompiledPrompt, Pass
     from rehydrate.prompt.sources import Given
     from rehydrate.prompt.sources.source import HydrationSource
@@ -66,7 +67,8 @@ class PromptBuilder:
     tools: tuple[ToolDef, ...]
     request: ContextRequest
     passes: tuple[Pass, ...]
-    timeout: float | None
+    asking: TimeLimit
+    """What holds for all sources: their timeout, where it is not each source's own."""
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
     has_own_model: bool
@@ -156,7 +158,7 @@ class PromptBuilder:
             history=history,
             late_bound=late_bound,
             counter=base.counter,
-            meta=_carried(found.meta),
+            meta=_carried(found.meta, base.meta),
         )
         return Draft(ir.replace(meta=replace(ir.meta, before_tokens=ir.tokens)), missing)
 
@@ -189,15 +191,13 @@ class PromptBuilder:
         """Ask the sources; hot ones only for the first prompt, or if they did not answer yet."""
         sources = sources_of(self.sources)
         if state.ir is None:
-            found = hydrate(
-                request, sources, system=self.system, tools=self.tools, timeout=self.timeout
-            )
+            found = hydrate(request, sources, system=self.system, tools=self.tools, **self.asking)
             return found, _missing_hot(found, sources, state.missing_hot)
         shares = dict(request.strategy.shares) | dict.fromkeys(_FIRST_ONLY, 0.0)
         later = replace(request, strategy=replace(request.strategy, shares=shares))
         missing = state.missing_hot or ()
         asked = [each for each in sources if each.kind != "hot" or each.name in missing]
-        found = hydrate(later, asked, timeout=self.timeout).replace(request=request)
+        found = hydrate(later, asked, **self.asking).replace(request=request)
         # Hot memory that is late is before the turn that it came in, so the prefix holds.
         hot = _hot_names(sources)
         sections = [
@@ -215,7 +215,7 @@ class PromptBuilder:
         ir, missing = draft
         hot = [each for each in sources_of(self.sources) if each.kind == "hot"]
         if hot and thread.state.ir is not None:  # for the first prompt they were asked just now
-            found = hydrate(ir.request, hot, timeout=self.timeout)
+            found = hydrate(ir.request, hot, **self.asking)
             missing = _missing_hot(found, hot, missing)
             answered = {report.name for report in found.meta.sources if report.status == "ok"}
             fresh, shown = (
@@ -231,10 +231,15 @@ class PromptBuilder:
         return Draft(ir if texts is ir.history else ir.replace(history=texts), missing)
 
 
-def _carried(meta: Meta) -> Meta:
-    """Return what is still true of how the last prompt of a turn was made."""
+def _carried(meta: Meta, last: Meta) -> Meta:
+    """Return what is still true of how the last prompt of a turn was made, with the last record of
+    each entry that a prompt left out or cut."""
     degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
-    return replace(meta, trace=(), degraded=degraded, outcome=Outcome.FITS)
+    dropped = meta.dropped
+    if meta is not last:  # a new turn's
+        entries = {one.section: one for one in last.dropped if one.of_entry}
+        dropped = (*entries.values(), *dropped)
+    return replace(meta, dropped=dropped, trace=(), degraded=degraded, outcome=Outcome.FITS)
 
 
 def own_passes() -> tuple[Pass, ...]:
@@ -369,7 +374,8 @@ def check_working(passes: Any, originals: Any, timeout: Any, clock: Any) -> None
     if originals is not None:
         remedy = "pass what has put and get, as HeldOriginals and MemoryOriginals have"
         check_methods("originals", originals, "put get", remedy)
-    check_timeout("timeout", timeout)
+    if timeout != "own":
+        check_timeout("timeout", timeout)
     check_methods(
         "clock", clock, "__call__", "pass a function that gives seconds since 1970, as time.time"
     )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rehydrate import formats
 from rehydrate._check import check_whole
-from rehydrate._text import safe_error_text
+from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.context_store.cues import CHANGES
 from rehydrate.context.context_store.operations import PERMANENT, Item, Status
@@ -409,8 +409,11 @@ def summarised(
     if invented:
         names = ", ".join(invented[:5])
         degraded = f"summary: it names what the conversation does not: {names}"
+        warn_once("rehydrate.context", degraded.rpartition(":")[0])  # the names may be secret
     return Summary(whole if native is None else added, degraded, native)
 
 
 def _store(request: SummaryRequest, why: str) -> Summary:
-    return Summary(request.store, f"summary: {why}; the store takes its place")
+    degraded = f"summary: {why}; the store takes its place"
+    warn_once("rehydrate.context", degraded)
+    return Summary(request.store, degraded)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
 from typing import Any, Literal, NamedTuple, get_args
 
-from rehydrate.context.time_words import WEEKDAYS, TimeWords, UnreadableError, WallClock, zone_of
+from rehydrate.context.time_words import WEEKDAYS, UnreadableError, WallClock, zone_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.request import ContextRequest, ContextStrategy, TimeRange
@@ -241,7 +241,7 @@ def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRa
     """
     clock = WallClock.of(now, timezone)
     try:
-        return _range(TimeWords(clock), _normal(text))
+        return _range(clock, _normal(text))
     except UnreadableError as error:
         why = str(error)
     except (OverflowError, ValueError):  # of datetime's arithmetic
@@ -298,7 +298,7 @@ def _normal(text: str) -> str:
     return " ".join(plain.split())
 
 
-def _range(words: TimeWords, text: str) -> TimeRange:
+def _range(clock: WallClock, text: str) -> TimeRange:
     """Read a range, or else one time."""
     if not text:
         raise UnreadableError("it is empty")
@@ -308,13 +308,13 @@ def _range(words: TimeWords, text: str) -> TimeRange:
         )
     for pattern in (*_OUTSIDE, *_FROM_TO):
         if found := re.fullmatch(pattern, text):
-            first, last = (words.read(end) if end else TimeRange() for end in found.groups())
+            first, last = (clock.read(end) if end else TimeRange() for end in found.groups())
             if first == last == TimeRange():
                 raise UnreadableError("it names no time")
             if pattern in _OUTSIDE:
-                return _checked(TimeRange(first.before, last.after), words.clock.zone)
-            return _checked(TimeRange(first.after, last.before), words.clock.zone)
-    return words.read(text)
+                return _checked(TimeRange(first.before, last.after), clock.zone)
+            return _checked(TimeRange(first.after, last.before), clock.zone)
+    return clock.read(text)
 
 
 def _checked(span: TimeRange, zone: tzinfo) -> TimeRange:

@@ -19,8 +19,8 @@ Ttl = Literal["5m", "1h"]
 TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3_600.0}
 
 AS_OF = "2026-11"
-"""The month when the tables were last compared with the providers' price lists. Providers change
-prices; your invoice decides."""
+"""The month of the prices: those that ``genai-prices`` 0.2.3 by Pydantic ships, with which a test
+compares each row. Providers change prices; your invoice decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,20 @@ class Price:
     breakpoint (Anthropic)."""
     step_tokens: int = 1
     """The step in tokens in which an automatic cache is read."""
+    long_tokens: int | None = None
+    """A request with more input tokens is billed by the next two, all of it; None: none is."""
+    long_input: float = 2.0
+    """The factor of a long request's input price, its reads and its writes."""
+    long_output: float = 1.5
 
     def __post_init__(self) -> None:
         """Refuse a value that cannot be a price."""
-        for name in ("input", "output", "read", "write", "write_1h"):
+        for name in ("input", "output", "read", "write", "write_1h", "long_input", "long_output"):
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and 0 <= value < math.inf):
                 raise InvalidArgumentError(f"price: {name} is {value!r}; pass a number from 0 up")
         check_whole("price: step_tokens", self.step_tokens, 1)
+        check_whole("price: long_tokens", self.long_tokens, 1, or_none=True)
 
     def write_share(self, ttl: Ttl) -> float:
         """Share of the input price for a token that is cached for this time."""
@@ -60,8 +66,21 @@ class Price:
         return self.write_1h if ttl == "1h" else self.write
 
 
-def _openai(input: float, output: float, read: float) -> Price:  # noqa: A002  the field's word
-    return Price(input, output, read, write=1.0, write_1h=1.0, automatic=True, step_tokens=128)
+def _openai(
+    input: float,  # noqa: A002  the field's word
+    output: float,
+    read: float = 0.1,
+    long_tokens: int | None = None,
+    write: float = 1.0,
+) -> Price:
+    """Return a price of OpenAI's. Writes have a fee from GPT-5.6 on
+    (https://developers.openai.com/api/docs/guides/prompt-caching)."""
+    return Price(input, output, read, write, write, True, 128, long_tokens)
+
+
+def _google(input: float, output: float, long_tokens: int | None = None) -> Price:  # noqa: A002
+    """Return a price of Gemini's, cached by itself; the storage of cached content is not in it."""
+    return Price(input, output, 0.1, 1.0, 1.0, automatic=True, long_tokens=long_tokens)
 
 
 PRICES: dict[str, Price] = {
@@ -79,20 +98,25 @@ PRICES: dict[str, Price] = {
     "claude-sonnet-5-5": Price(2, 10, read=0.05),
     "claude-sonnet-5": Price(2, 10),
     "claude-sonnet-4-6": Price(3, 15),
-    "claude-sonnet-4-5": Price(3, 15),
+    "claude-sonnet-4-5": Price(3, 15, long_tokens=200_000),
     "claude-sonnet-4": Price(3, 15),
     "claude-3-7-sonnet": Price(3, 15),
-    "claude-haiku-5-5": Price(0.1, 0.5),
+    "claude-haiku-5-5": Price(0.1, 0.5, long_tokens=100_000, long_input=5, long_output=5),
     "claude-haiku-4-5": Price(1, 5),
     "claude-3-5-haiku": Price(0.8, 4),
-    "gpt-5.4": _openai(2.5, 15, 0.1),
-    "gpt-5.4-mini": _openai(0.75, 4.5, 0.1),
-    "gpt-5.4-nano": _openai(0.2, 1.25, 0.1),
-    "gpt-5.2": _openai(1.75, 14, 0.1),
-    "gpt-5.1": _openai(1.25, 10, 0.1),
-    "gpt-5": _openai(1.25, 10, 0.1),
-    "gpt-5-mini": _openai(0.25, 2, 0.1),
-    "gpt-5-nano": _openai(0.05, 0.4, 0.1),
+    "gpt-5.6-sol": _openai(4, 20, 0.1, 272_000, 1.25),
+    "gpt-5.6-terra": _openai(2, 12, 0.1, 272_000, 1.25),
+    "gpt-5.6-luna": _openai(0.2, 1.2, 0.1, 272_000, 1.25),
+    "gpt-5.5": _openai(5, 30, 0.1, 272_000),
+    "gpt-5.4": _openai(2.5, 15, 0.1, 272_000),
+    "gpt-5.4-mini": _openai(0.75, 4.5),
+    "gpt-5.4-nano": _openai(0.2, 1.25),
+    "gpt-5.3": _openai(1.75, 14),
+    "gpt-5.2": _openai(1.75, 14),
+    "gpt-5.1": _openai(1.25, 10),
+    "gpt-5": _openai(1.25, 10),
+    "gpt-5-mini": _openai(0.25, 2),
+    "gpt-5-nano": _openai(0.05, 0.4),
     "gpt-4.1": _openai(2, 8, 0.25),
     "gpt-4.1-mini": _openai(0.4, 1.6, 0.25),
     "gpt-4.1-nano": _openai(0.1, 0.4, 0.25),
@@ -100,8 +124,14 @@ PRICES: dict[str, Price] = {
     "gpt-4o-mini": _openai(0.15, 0.6, 0.5),
     "o3": _openai(2, 8, 0.25),
     "o4-mini": _openai(1.1, 4.4, 0.25),
+    "gemini-3.5-flash": _google(1.5, 9),
+    "gemini-3.5-flash-lite": _google(0.3, 2.5),
+    "gemini-3.1-pro-preview": _google(2, 12, 200_000),
+    "gemini-2.5-pro": _google(1.25, 10, 200_000),
+    "gemini-2.5-flash": _google(0.3, 2.5),
+    "gemini-2.5-flash-lite": _google(0.1, 0.4),
 }
-"""List prices by model, `AS_OF`; those of long prompts, batches and fast modes differ."""
+"""List prices by model, `AS_OF`; those of batches and fast modes differ."""
 
 MINIMUM_PREFIX: dict[str, int] = {
     "claude-fable-5-1": 512,
@@ -213,7 +243,8 @@ class Usage(NamedTuple):
 
 
 def cost(usage: Usage, price: Price) -> float:
-    """Return dollars: ``p_in * (U + 1.25 W5m + 2 W1h + 0.1 R) + p_out * O``.
+    """Return dollars of one request: ``p_in * (U + 1.25 W5m + 2 W1h + 0.1 R) + p_out * O``, both
+    prices by those of a long one where it is.
 
     >>> cost(Usage(read=100_000, written=2_000, output=500), Price(input=3, output=15))
     0.045
@@ -224,7 +255,9 @@ def cost(usage: Usage, price: Price) -> float:
         + price.write_1h * usage.written_1h
         + price.read * usage.read
     )
-    return (price.input * weighted + price.output * usage.output) / MILLION
+    is_long = price.long_tokens is not None and usage.input > price.long_tokens
+    into, out = (price.long_input, price.long_output) if is_long else (1.0, 1.0)
+    return (into * price.input * weighted + out * price.output * usage.output) / MILLION
 
 
 def _count(values: Mapping[str, Any], key: str) -> int:

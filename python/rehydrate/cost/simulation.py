@@ -52,12 +52,12 @@ class Simulation:
     @property
     def input_cost(self) -> float:
         """Dollars of the prompts alone."""
-        return cost(self.total._replace(output=0), self.price)
+        return sum([cost(turn._replace(output=0), self.price) for turn in self.turns])
 
     @property
     def plain_input_cost(self) -> float:
         """Dollars of the same prompts without any cache."""
-        return cost(Usage(uncached=self.total.input), self.price)
+        return sum([cost(Usage(uncached=turn.input), self.price) for turn in self.turns])
 
     @property
     def saved(self) -> float:

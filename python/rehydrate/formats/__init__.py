@@ -1,8 +1,7 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
 A format is a module with a `NAME` and pure functions, registered in `FORMATS`. Class `Format` says
-what each function does: `detect`, `parse`, `places`, `replace`, `inputs`, `signed`,
-`without_thinking`.
+what each function does: `parse`, `places`, `replace`, `inputs`, `signed`, `without_thinking`.
 """
 
 from __future__ import annotations
@@ -22,19 +21,17 @@ from rehydrate.formats import (
     openai_responses,
     plain,
 )
-from rehydrate.formats._foreign import as_dicts
 from rehydrate.formats._reading import (
-    HINT,
-    NONE,
-    PROOF,
     Path,
     Places,
+    as_dicts,
     as_sequence,
     broken_rules,
-    first_telling,
+    entries_of,
+    format_of,
+    stale_thinking,
     type_of,
 )
-from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
@@ -60,9 +57,6 @@ class Format(Protocol):
 
     NAME: str
 
-    def detect(self, entry: Mapping[str, Any], /) -> int:
-        """Return NONE, HINT or PROOF: how strongly this entry shows its list's format."""
-
     def parse(self, entries: Sequence[Any], /) -> Conversation:
         """Read the list into a `Conversation`, grouped into units."""
 
@@ -82,8 +76,6 @@ class Format(Protocol):
         """Return each entry without thinking: itself, a copy, or None where nothing is left."""
 
 
-# In the order of detection: a gateway's message with both `tool_calls` and thinking blocks is
-# paired by its `tool_calls`, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
     module.NAME: module
     for module in (
@@ -109,7 +101,7 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     'plain'
     """
     entries = as_dicts(as_sequence(messages))
-    found, _ = _detected(entries)
+    found, _ = format_of(entries)
     if found == plain.NAME:
         _foreign.check_roles(entries)
         broken_rules(found, entries)  # raises for calls that no format can pair
@@ -118,29 +110,9 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
 
 def provider_shown(entries: Sequence[Any], *, by_hints: bool) -> Provider | None:
     """Return the provider that entries in its own format show; hints of one may count too."""
-    name, evidence = _detected(as_dicts(entries))
+    name, is_proved = format_of(as_dicts(entries))
     provider = next((one for one in PROVIDERS if one == name), None)
-    return provider if by_hints or evidence == PROOF else None
-
-
-def _detected(entries: Sequence[Any]) -> tuple[str, int]:
-    hinted: str | None = None
-    formats = list(FORMATS.items())
-    position = first_telling(entries, 0)
-    while position < len(entries):
-        entry = entries[position]
-        if not isinstance(entry, Mapping):
-            if langchain.detect(entry) == PROOF:
-                return langchain.NAME, PROOF
-        else:
-            for name, candidate in formats:
-                evidence = candidate.detect(entry)
-                if evidence == PROOF:
-                    return name, PROOF
-                if evidence == HINT and hinted is None:
-                    hinted = name
-        position = first_telling(entries, position + 1)
-    return (plain.NAME, NONE) if hinted is None else (hinted, HINT)
+    return provider if by_hints or is_proved else None
 
 
 def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noqa: A002
@@ -261,15 +233,11 @@ as it was sent, or after a gap in the thinking |
         messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)
     entries = as_dicts(as_sequence(messages if sent is None else entries_of(messages)))
     module = _format(entries, format)
-    found = _broken_rules(entries, module.NAME)
+    found = broken_rules(module.NAME, entries)
     if sent is None or not thinking_model(model, module.NAME, entries).refuses_changed_prefix:
         return found
     as_sequence(entries_of(sent))
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
-
-
-def _broken_rules(entries: Sequence[Any], name: str) -> list[Violation]:
-    return langchain.validate(entries) if name == langchain.NAME else broken_rules(name, entries)
 
 
 def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
@@ -325,8 +293,7 @@ converted for its provider, or add it in the provider's own shape
     """
     entries = as_dicts(entries)
     own = _format(entries, format)
-    detectors = {name: module.detect for name, module in FORMATS.items()}
-    _foreign.check_own(entries, own.NAME, detectors, _broken_rules)
+    _foreign.check_own(entries, own.NAME)
 
 
 def _request_as_dicts(messages: Any) -> Any:
@@ -338,7 +305,7 @@ def _request_as_dicts(messages: Any) -> Any:
 
 def _format(entries: Sequence[Any], name: str) -> Format:
     if name == "auto":
-        name, _ = _detected(entries)
+        name, _ = format_of(entries)
     try:
         return FORMATS[name]
     # TypeError: the name passed is not hashable

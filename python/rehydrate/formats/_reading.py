@@ -5,29 +5,43 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from json import JSONEncoder
+from operator import is_
 from reprlib import Repr
 from typing import Any
 
 from rehydrate._native import (
     Draft,
     as_content,
+    as_dict,
+    as_dicts,
     broken_rules,
-    chat_calls,
     codex_kept,
     codex_line,
     codex_lines,
     codex_turns_taken_back,
+    content_without_thinking,
+    entries_of,
+    entries_without_thinking,
     first_telling,
+    format_of,
+    input_texts,
     is_by_server,
+    is_signed,
+    langchain_calls,
+    langchain_inputs,
+    langchain_role,
     line_content,
     line_is_seen,
     line_is_users,
     merged_lines,
+    other_format,
     read_entries,
     read_places,
     readable_texts,
     response_item,
+    stale_thinking,
     transcript_branch,
+    with_texts,
 )
 from rehydrate.errors import InvalidMessageError
 from rehydrate.messages import normal_role
@@ -35,27 +49,37 @@ from rehydrate.messages import normal_role
 __all__ = [  # and all that is defined here
     "Draft",
     "as_content",
+    "as_dict",
+    "as_dicts",
     "broken_rules",
-    "chat_calls",
     "codex_kept",
     "codex_line",
     "codex_lines",
     "codex_turns_taken_back",
+    "content_without_thinking",
+    "entries_of",
+    "entries_without_thinking",
     "first_telling",
+    "format_of",
+    "input_texts",
     "is_by_server",
+    "is_signed",
+    "langchain_calls",
+    "langchain_inputs",
+    "langchain_role",
     "line_content",
     "line_is_seen",
     "line_is_users",
     "merged_lines",
+    "other_format",
     "read_entries",
     "read_places",
     "readable_texts",
     "response_item",
+    "stale_thinking",
     "transcript_branch",
+    "with_texts",
 ]
-
-# The result of `detect` for one entry: how strongly it shows the format of the whole list.
-NONE, HINT, PROOF = 0, 1, 2
 
 
 def json_object(value: object) -> dict[str, Any] | None:
@@ -73,6 +97,11 @@ def json_object(value: object) -> dict[str, Any] | None:
 
 
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+
+def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two lists have the very same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
 def compact_json(value: object) -> str:
@@ -169,26 +198,14 @@ def type_of(block: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-"""Anthropic's blocks that call a tool."""
-
 STATE_BLOCKS = frozenset({"compaction", "compaction_summary"})
 """Summaries that a provider itself wrote: it ignores all before the last one."""
-
-MEDIA_BLOCKS = frozenset(
-    {
-        *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
-        *("file", "container_upload", "input_file", "computer_screenshot", "media"),
-        "document_url",
-    }
-)
-"""Pictures and files of any provider or gateway; each costs a constant."""
 
 
 def is_call(kind: str) -> bool:
     """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
     its own name."""
-    return kind in CALLS or kind.endswith("_tool_use")
+    return kind == "tool_use" or kind.endswith("_tool_use")
 
 
 def as_list(value: object, index: int, part: str) -> Sequence[Any]:
@@ -227,6 +244,14 @@ def tool_input_text(name: object, value: object) -> str:
     if not isinstance(value, str):
         value = compact_json(value)
     return f"{name} {value}" if isinstance(name, str) else value
+
+
+def as_message(value: object, index: int) -> Any:
+    """Return the object; raises InvalidMessageError unless it is a LangChain message."""
+    if is_langchain_message(value):
+        return value
+    remedy = "convert it with rehydrate.formats.openai_to_langchain, or all others to dicts"
+    raise InvalidMessageError(index, "", value, "a LangChain message", remedy)
 
 
 def is_langchain_message(value: object) -> bool:
@@ -290,3 +315,40 @@ def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noq
         return message
     line = {"type": "user", "message": message}
     return line if is_turn else {**line, "isMeta": True}
+
+
+_MESSAGE_KEYS = ("role", "content")
+_WHOLE_RESPONSES = {
+    "choices": "pass its choices[0].message",
+    "output": "pass its output, item by item",
+}
+
+
+def model_as_entry(entry: Any, index: int) -> dict[str, Any]:
+    """Return an SDK's object of a message as a dict; raises InvalidMessageError for a whole
+    response and for an object that cannot be read."""
+    for key, remedy in _WHOLE_RESPONSES.items():
+        if isinstance(getattr(entry, key, None), list) and not hasattr(entry, "role"):
+            raise InvalidMessageError(index, "", entry, "a message", remedy)
+    if hasattr(entry, "stop_reason") and hasattr(entry, "usage"):
+        # Anthropic's response: a request with its other fields is refused.
+        return {key: as_dict(getattr(entry, key, None), index) for key in _MESSAGE_KEYS}
+    found = dumped(entry, index)
+    if "role" in found:  # chat answers null for every field it did not set
+        return {key: found[key] for key in found if found[key] is not None or key == "content"}
+    return found
+
+
+def dumped(value: Any, index: int) -> dict[str, Any]:
+    """Dump an object as the SDKs send it: fields never set are left out."""
+    try:
+        try:
+            found = value.model_dump(mode="json", exclude_unset=True, by_alias=True)
+        except TypeError:  # it only looks like pydantic's
+            found = value.model_dump()
+    except Exception as error:
+        remedy = f"its model_dump failed ({type(error).__name__}); convert it to a dict"
+        raise InvalidMessageError(index, "", value, "a message or a part of one", remedy) from error
+    if not isinstance(found, dict):
+        raise InvalidMessageError(index, "", value, "a model of a mapping", "convert it to a dict")
+    return found

@@ -16,16 +16,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.formats._reading import (
-    CALLS,
-    HINT,
-    NONE,
-    PROOF,
-    Draft,
     Path,
     Places,
-    as_role,
+    entries_without_thinking,
     is_call,
     read_entries,
+    read_places,
     replace_texts,
     type_of,
 )
@@ -39,42 +35,10 @@ from rehydrate.formats.neutral import (
     Result,
     Text,
 )
-from rehydrate.formats.thinking import THINKING_BLOCKS, Nothing, content_without_thinking
-from rehydrate.messages import Conversation, PieceKind
+from rehydrate.messages import Conversation
 
 NAME = "anthropic"
 replace = replace_texts
-
-THOUGHT_ONLY = "(Nothing but thinking.)"
-"""What is left of such a message where there must be one."""
-
-_NATIVE_BLOCKS = CALLS | {
-    "tool_result",
-    "mcp_tool_result",
-    "web_search_tool_result",
-    "web_fetch_tool_result",
-    "document",
-    "search_result",
-    "compaction",
-    "container_upload",
-}
-
-
-def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: a block that only this format has. HINT: a thought or a cache mark, which gateways
-    write into messages of chat too."""
-    content = entry.get("content")
-    if "role" not in entry or not isinstance(content, (list, tuple)):
-        return NONE
-    evidence = NONE
-    for block in content:
-        if isinstance(block, Mapping):
-            kind = type_of(block)
-            if kind in _NATIVE_BLOCKS or (kind == "image" and "source" in block):
-                return PROOF
-            if "cache_control" in block or kind in THINKING_BLOCKS:
-                evidence = HINT
-    return evidence
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
@@ -88,16 +52,7 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     Thinking, tool inputs, server tools, blocks with citations, unknown blocks and what the system
     says do not change.
     """
-    if as_role(entry, index) == "system":
-        return [None] * len(places_in(entry.get("content"), index, ("content",)))
-    return places_in(entry.get("content"), index, ("content",))
-
-
-def places_in(content: object, index: int, path: Path) -> Places:
-    """Return the paths of the pieces that are read of the content at `path`."""
-    draft = Draft(index)
-    draft.add_content(content, PieceKind.TEXT, path)
-    return draft.places
+    return read_places(NAME, entry, index)
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
@@ -135,35 +90,7 @@ def without_thinking(entries: Sequence[Any]) -> list[Any]:
     A system message must precede the assistant's. So a message of nothing but thinking stays there,
     with a text that says so.
     """
-    rest = [_without_thinking(entry, index) for index, entry in enumerate(entries)]
-    followers: list[Mapping[str, Any] | None] = []  # the next one that is left, from the last on
-    after: Mapping[str, Any] | None = None
-    for entry in reversed(rest):
-        followers.append(after)
-        after = after if entry is None else entry
-    before: Mapping[str, Any] | None = None
-    for index, after in enumerate(reversed(followers)):
-        if (
-            rest[index] is None
-            and _is_by(before, index, "system")
-            and not (after and _is_by(after, index, "assistant"))
-        ):
-            block = {"type": "text", "text": THOUGHT_ONLY}
-            rest[index] = {**entries[index], "content": [block]}
-        before = before if rest[index] is None else rest[index]
-    return rest
-
-
-def _is_by(entry: Mapping[str, Any] | None, index: int, role: str) -> bool:
-    return entry is not None and as_role(entry, index) == role
-
-
-def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any] | None:
-    content = entry.get("content")
-    rest = content_without_thinking(content)
-    if rest is content or as_role(entry, index) != "assistant":
-        return entry
-    return None if rest is Nothing else {**entry, "content": rest}
+    return entries_without_thinking(NAME, entries)
 
 
 MARK = {"type": "ephemeral"}

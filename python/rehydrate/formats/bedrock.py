@@ -19,12 +19,9 @@ from typing import Any
 
 from rehydrate._text import as_base64
 from rehydrate.formats._reading import (
-    HINT,
-    NONE,
-    PROOF,
     Places,
-    as_role,
     compact_json,
+    entries_without_thinking,
     is_call,
     read_entries,
     read_places,
@@ -32,7 +29,6 @@ from rehydrate.formats._reading import (
     replace_texts,
     type_of,
 )
-from rehydrate.formats.anthropic import THOUGHT_ONLY
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.neutral import (
     Call,
@@ -42,7 +38,7 @@ from rehydrate.formats.neutral import (
     RenderedMessage,
     Text,
 )
-from rehydrate.formats.thinking import Nothing, content_without_thinking, is_thinking
+from rehydrate.formats.thinking import is_thinking
 from rehydrate.messages import Conversation
 
 NAME = "bedrock"
@@ -58,7 +54,6 @@ _KEYS = (
     *("text", "toolUse", "toolResult", "reasoningContent", *_MEDIA, "json", "document"),
     *("guardContent", "citationsContent", "searchResult", "toolAddition", "toolRemoval"),
 )
-_PROOFS = frozenset(_KEYS) - {"text", "json", "document", *_MEDIA} | {"cachePoint"}
 _IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _DOCUMENTS = {
@@ -73,25 +68,6 @@ _DOCUMENTS = {
     "text/markdown": "md",
 }
 _MEDIA_TYPES = {kind: media_type for media_type, kind in _DOCUMENTS.items()}
-
-
-def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: a block with one of Converse's keys, or a medium with a source. HINT: a text without a
-    type."""
-    content = entry.get("content")
-    if "role" not in entry or not isinstance(content, (list, tuple)):
-        return NONE
-    evidence = NONE
-    for block in content:
-        if isinstance(block, Mapping) and not type_of(block):
-            media = (block.get(key) for key in (*_MEDIA, "document"))
-            if not _PROOFS.isdisjoint(block) or any(
-                isinstance(each, Mapping) and "source" in each for each in media
-            ):
-                return PROOF
-            if isinstance(block.get("text"), str):
-                evidence = HINT
-    return evidence
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
@@ -188,8 +164,7 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
 
     Reasoning, calls, JSON, guarded and cited texts and what the system says do not change.
     """
-    found = read_places(NAME, entry, index)
-    return [None] * len(found) if as_role(entry, index) == "system" else found
+    return read_places(NAME, entry, index)
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
@@ -216,15 +191,7 @@ def signed(entry: Mapping[str, Any]) -> bool:
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
     """Return each entry without reasoning: itself, or a copy. None is left out, since user and
     assistant alternate: a message of nothing else says so."""
-    return [_without_thinking(entry) for entry in entries]
-
-
-def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    content = entry.get("content")
-    rest = content_without_thinking(content)
-    if rest is content:
-        return entry
-    return {**entry, "content": [{"text": THOUGHT_ONLY}] if rest is Nothing else rest}
+    return entries_without_thinking(NAME, entries)
 
 
 def system(text: str) -> dict[str, Any]:

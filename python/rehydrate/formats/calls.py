@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from rehydrate._check import check_choice
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._reading import Path, is_call, type_of
+from rehydrate.formats._reading import Path, input_texts, is_call, is_signed, type_of, with_texts
 
 __all__ = [
     "Input",
@@ -166,11 +165,6 @@ def _is_block(result: Any) -> bool:
     )
 
 
-_MAX_DEPTH = 12
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
-_COLON = re.compile(r"[ \t\n\r]*:")
-
-
 class Input(NamedTuple):
     """The input of one call."""
 
@@ -196,47 +190,6 @@ def inputs_among_blocks(entry: Mapping[str, Any]) -> Inputs:
     return [None for block in content if isinstance(block, Mapping) and is_call(type_of(block))]
 
 
-def input_texts(value: object, *, is_text: bool = False) -> Iterator[str]:
-    """Yield every string in an input that is no key, in reading order.
-
-    >>> list(input_texts({"path": "a.py", "edits": [{"new": "x = 1"}]}))
-    ['a.py', 'x = 1']
-    >>> list(input_texts('{"path": "a.py", "n": 1e3}')), list(input_texts("no JSON", is_text=True))
-    (['a.py'], ['no JSON'])
-    """
-    if not isinstance(value, str):
-        yield from _strings(value, 0)
-    elif is_text:
-        yield value
-    else:
-        for match in _tokens(value):
-            yield json.loads(match[0])
-
-
-def with_texts(value: Any, texts: Mapping[str, str]) -> Any:
-    """Return the input with the strings that are keys of `texts` replaced.
-
-    Unchanged parts are the same objects, or keep their spelling.
-
-    >>> with_texts('{"n": 1e3, "old": "a", "new": "b"}', {"b": 'line\\n"2"'})
-    '{"n": 1e3, "old": "a", "new": "line\\\\n\\\\"2\\\\""}'
-    >>> with_texts({"new": "b"}, {"b": "c"})
-    {'new': 'c'}
-    """
-    if not isinstance(value, str):
-        return _with_strings(value, texts, 0)
-    if value in texts:
-        return texts[value]
-    out: list[str] = []
-    at = 0
-    for match in _tokens(value):
-        text = json.loads(match[0])
-        if text in texts:
-            out += [value[at : match.start()], _as_token(texts[text], match[0])]
-            at = match.end()
-    return "".join([*out, value[at:]]) if at else value
-
-
 def at_path(entry: Any, path: Path) -> Any:
     """Return the value at this path of an entry."""
     for step in path:
@@ -245,78 +198,3 @@ def at_path(entry: Any, path: Path) -> Any:
         else:
             entry = getattr(entry, str(step))
     return entry
-
-
-_PROOFS = ("signature", "encrypted", "thought", "thinking", "reasoning")
-_UNREAD = frozenset({"input", "arguments", "args", "text", "usage"})
-
-
-def is_signed(value: object, depth: int = 0) -> bool:
-    """Return whether a message or a content holds a thought, or a signature for its calls.
-
-    A provider may compare the blocks beside it with what the model wrote.
-
-    >>> is_signed([{"type": "redacted_thinking", "data": "b3Bh"}])
-    True
-    >>> is_signed({"tool_calls": [{"extra_content": {"google": {"thought_signature": "c2ln"}}}]})
-    True
-    >>> is_signed([{"type": "tool_use", "input": {"signature": "Ada"}}])
-    False
-    """
-    if depth > _MAX_DEPTH:
-        return True
-    if isinstance(value, (list, tuple)):
-        return any(is_signed(item, depth + 1) for item in value)
-    if not isinstance(value, Mapping):
-        return False
-    if any(proof in type_of(value) for proof in _PROOFS):
-        return True
-    return any(
-        bool(item) and (any(proof in str(key) for proof in _PROOFS) or is_signed(item, depth + 1))
-        for key, item in value.items()
-        if key not in _UNREAD
-    )
-
-
-def _strings(value: object, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif depth < _MAX_DEPTH:
-        if isinstance(value, Mapping):
-            value = list(value.values())
-        if isinstance(value, (list, tuple)):
-            for item in value:
-                yield from _strings(item, depth + 1)
-
-
-def _with_strings(value: Any, texts: Mapping[str, str], depth: int) -> Any:
-    if isinstance(value, str):
-        return texts.get(value, value)
-    if depth >= _MAX_DEPTH:
-        return value
-    if isinstance(value, Mapping):
-        rest = {key: _with_strings(item, texts, depth + 1) for key, item in value.items()}
-        return value if all(rest[key] is value[key] for key in rest) else rest
-    if isinstance(value, (list, tuple)):
-        items = [_with_strings(item, texts, depth + 1) for item in value]
-        if all(new is old for new, old in zip(items, value, strict=True)):
-            return value
-        return tuple(items) if isinstance(value, tuple) else items
-    return value
-
-
-def _tokens(source: str) -> Iterator[re.Match[str]]:
-    """Yield the strings of a JSON text that are no keys; none where it is no object or list."""
-    try:
-        if not isinstance(json.loads(source), (dict, list)):
-            return
-    except (ValueError, RecursionError):
-        return
-    for match in _STRING.finditer(source):
-        if not _COLON.match(source, match.end()):
-            yield match
-
-
-def _as_token(text: str, token: str) -> str:
-    """Return a string as JSON, in ASCII if the token it replaces is ASCII."""
-    return json.dumps(text, ensure_ascii=token.isascii())

@@ -26,35 +26,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.formats._reading import (
-    NONE,
-    PROOF,
     Places,
+    entries_without_thinking,
     line_content,
     line_is_seen,
     line_is_users,
     read_entries,
+    read_places,
     replace_texts,
     transcript_branch,
 )
-from rehydrate.formats.anthropic import inputs_in, places_in
+from rehydrate.formats.anthropic import inputs_in
 from rehydrate.formats.calls import Inputs, is_signed
-from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation
 
 NAME = "claude_code"
 replace = replace_texts
-
-_SPEAKERS = frozenset({"user", "assistant"})
-_TRANSCRIPT_KEYS = frozenset({"uuid", "sessionId", "session_id", "messageId", "leafUuid"})
-
-
-def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: a `type` instead of a role, around a message or beside a transcript's ids."""
-    if "role" in entry or not isinstance(entry.get("type"), str):
-        return NONE
-    if entry["type"] in _SPEAKERS and isinstance(entry.get("message"), Mapping):
-        return PROOF
-    return NONE if _TRANSCRIPT_KEYS.isdisjoint(entry) else PROOF
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
@@ -65,7 +52,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the paths of the texts in a line's message. `toolUseResult` beside it is Claude Code's
     own record, which no model sees."""
-    return places_in(content_of(entry), index, _path_of(entry))
+    return read_places(NAME, entry, index)
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
@@ -80,18 +67,7 @@ def signed(entry: Mapping[str, Any]) -> bool:
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
     """Return each line without thinking blocks: itself, a copy, or None where nothing is left."""
-    return [_without_thinking(entry) for entry in entries]
-
-
-def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    message = entry.get("message")
-    if entry.get("type") != "assistant" or not isinstance(message, Mapping):
-        return entry
-    content = message.get("content")
-    rest = content_without_thinking(content)
-    if rest is content:
-        return entry
-    return None if rest is Nothing else {**entry, "message": {**message, "content": rest}}
+    return entries_without_thinking(NAME, entries)
 
 
 def taken_back(entries: Sequence[Any]) -> frozenset[int]:

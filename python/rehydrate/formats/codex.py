@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 from rehydrate.formats import openai_responses
 from rehydrate.formats._reading import (
-    NONE,
-    PROOF,
     STATE_BLOCKS,
     Places,
     codex_kept,
     codex_line,
     codex_lines,
     codex_turns_taken_back,
+    entries_without_thinking,
     read_entries,
+    read_places,
     replace_texts,
     type_of,
 )
@@ -33,7 +33,6 @@ from rehydrate.messages import Conversation
 NAME = "codex"
 replace = replace_texts
 
-_LINES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 kept, turns_taken_back = codex_kept, codex_turns_taken_back
 
 
@@ -51,18 +50,6 @@ class Line(NamedTuple):
 _SUMMARY = ("payload", "message")
 
 
-def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: a line with a payload, or one that only the oldest rollouts have."""
-    if "role" in entry:
-        return NONE
-    if type_of(entry) in _LINES and isinstance(entry.get("payload"), Mapping):
-        return PROOF
-    is_old = "type" not in entry and (
-        "record_type" in entry or {"instructions", "timestamp"} <= entry.keys()
-    )
-    return PROOF if is_old else NONE
-
-
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read the lines of a rollout; raises InvalidMessageError for an entry that is no line."""
     return read_entries(NAME, entries)
@@ -70,13 +57,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Return the path of each text in a line's item; None where it must not change."""
-    line = line_of(entry, index)
-    assert line is not None
-    if line.path == _SUMMARY:
-        is_said = any(isinstance(part.get("text"), str) for part in line.item["content"])
-        return [_SUMMARY] if is_said else []
-    found = openai_responses.places(line.item, index)
-    return [None if path is None else (*line.path, *path) for path in found]
+    return read_places(NAME, entry, index)
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
@@ -97,15 +78,7 @@ def signed(entry: Mapping[str, Any]) -> bool:
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
     """Return each line without reasoning: itself, a copy, or None where nothing is left."""
-    shown = list(entries)
-    lines = [line for n, entry in enumerate(entries) if (line := line_of(entry, n)) is not None]
-    items = [line.item for line in lines]
-    for line, was, now in zip(lines, items, openai_responses.without_thinking(items), strict=True):
-        if now is None:
-            shown[line.index] = None
-        elif now is not was:
-            shown[line.index] = {**entries[line.index], "payload": now} if line.path else now
-    return shown
+    return entries_without_thinking(NAME, entries)
 
 
 def spoken_lines(entries: Sequence[Any]) -> list[Line]:

@@ -13,96 +13,49 @@ require it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate.errors import InvalidMessageError, MissingPackageError, Violation
-from rehydrate.formats import openai_chat
+from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.formats._reading import (
-    NONE,
-    PROOF,
-    Draft,
     Path,
     Places,
     as_entry,
     as_list,
-    as_parts,
+    as_message,
     as_role,
     as_sequence,
-    broken_rules,
-    is_langchain_message,
+    content_without_thinking,
     json_object,
+    langchain_calls,
+    langchain_inputs,
+    langchain_role,
+    read_entries,
+    read_places,
     replace_texts,
     type_of,
 )
 from rehydrate.formats.calls import Input, Inputs, is_signed
-from rehydrate.formats.openai_chat import function_id
-from rehydrate.formats.thinking import Nothing, content_without_thinking
-from rehydrate.messages import Conversation, PieceKind, normal_role
+from rehydrate.messages import Conversation
 
 NAME = "langchain"
 
-_TEXT, _TOOL_RESULT, _THINKING = PieceKind.TEXT, PieceKind.TOOL_RESULT, PieceKind.THINKING
-
-_ROLES = {"human": "user", "ai": "assistant"}
-_PARTIAL_BLOCKS = frozenset({"input_json_delta", "tool_call_chunk"})
-_THINKING_BLOCKS = frozenset({"thinking", "reasoning", "reasoning_content"})
-_ALL_THINKING_BLOCKS = _THINKING_BLOCKS | {"redacted_thinking"}
+_CLIENT_CALLS = frozenset(
+    {"tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call"}
+)
+"""Types of blocks that are calls which the client answers."""
+_THINKING_BLOCKS = ("thinking", "reasoning", "reasoning_content", "redacted_thinking")
 _REASONING_EXTRA = "reasoning_content"
-
-
-def detect(entry: object) -> int:
-    """PROOF: a message object."""
-    return PROOF if is_langchain_message(entry) else NONE
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read LangChain messages; raises InvalidMessageError for anything else."""
-    rows: list[tuple[Draft, str, list[str], tuple[str, ...], bool]] = []
-    links: list[tuple[int, int]] = []
-    ignored: list[int] = []
-    caller: int | None = None  # index of the calls that tool messages without an id answer
-    for index, raw in enumerate(entries):
-        entry = as_message(raw, index)
-        if entry.type == "remove":
-            ignored.append(index)
-            continue
-        role = role_of(entry)
-        calls = calls_of(entry)
-        draft = _read(entry, index, role, calls)
-        answers = _answers(entry, role)
-        number = len(rows)
-        if role != "tool":
-            caller = number if calls else None
-        elif not answers and caller is not None:
-            links.append((caller, number))
-        if role == "user" and answers and len(answers) == len(entry.content):
-            role = "tool"  # nothing but results
-        ids = [call.id for call in calls if call.id is not None]
-        rows.append((draft, role, ids, answers, role == "user"))
-    read = Conversation.drafted(NAME, rows, links, ignored=ignored)
-    return read.replace(user_first=read.begins_with_user())
-
-
-def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Return every rule of OpenAI chat that these messages break once they are sent there."""
-    sent: list[Mapping[str, Any]] = []
-    indices: list[int] = []
-    for index, raw in enumerate(entries):
-        entry = as_message(raw, index)
-        for message in () if entry.type == "remove" else _as_sent(entry, index):
-            sent.append(message)
-            indices.append(index)
-    return [
-        violation._replace(index=indices[violation.index])
-        for violation in broken_rules(openai_chat.NAME, sent)
-    ]
+    return read_entries(NAME, entries)
 
 
 def places(entry: Any, index: int) -> Places:
     """Return the path of each text that `parse` reads of this message; None: it must not change."""
-    message = as_message(entry, index)
-    return _read(message, index, role_of(message), calls_of(message)).places
+    return read_places(NAME, entry, index)
 
 
 def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
@@ -112,8 +65,9 @@ def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
 
 
 def inputs(entry: Any) -> Inputs:
-    """Return the inputs of a message's calls, each with all its paths in the message."""
-    return inputs_of(entry)
+    """Return each call's input with all its paths in the message; None for a server's call, and for
+    a call without an id."""
+    return [found and Input(*found) for found in langchain_inputs(entry)]
 
 
 def signed(entry: Any) -> bool:
@@ -134,149 +88,21 @@ def _without_thinking(entry: Any) -> Any:
     if role_of(entry) != "assistant":
         return entry
     content, extras = entry.content, extras_of(entry)
-    rest = content_without_thinking(content, _ALL_THINKING_BLOCKS)
+    rest = content_without_thinking(content, _THINKING_BLOCKS)
+    is_nothing = rest is not content and not rest
     bound = any(
         type_of(block) == "reasoning" and isinstance(block.get("id"), str)
         for block in mappings(content)
     )
     if bound or (rest is content and not extras.get(_REASONING_EXTRA)):
         return entry
-    if rest is Nothing or not content:
-        if not calls_of(entry) and not extras.get("refusal"):
-            return None
-        rest = [] if rest is Nothing else rest
+    if (is_nothing or not content) and not calls_of(entry) and not extras.get("refusal"):
+        return None
     kept = {key: value for key, value in extras.items() if key != _REASONING_EXTRA}
     return entry.model_copy(update={"content": rest, "additional_kwargs": kept})
 
 
-def role_of(entry: Any) -> str:
-    """Return the role of a message or chunk; a ChatMessage has its own."""
-    kind: str = entry.type.removesuffix("MessageChunk").lower()
-    if kind == "chat":
-        role = getattr(entry, "role", None)
-        return normal_role(role) if isinstance(role, str) and role else kind
-    return _ROLES.get(kind, normal_role(kind))
-
-
-def as_message(value: object, index: int) -> Any:
-    """Return the object; raises InvalidMessageError unless it is a LangChain message."""
-    if is_langchain_message(value):
-        return value
-    remedy = "convert it with rehydrate.formats.openai_to_langchain, or all others to dicts"
-    raise InvalidMessageError(index, "", value, "a LangChain message", remedy)
-
-
-def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
-    draft = Draft(index)
-    extras = extras_of(entry)
-    draft.add(extras.get(_REASONING_EXTRA), _THINKING)
-    kind = _TOOL_RESULT if role == "tool" else _TEXT
-    content = entry.content
-    if isinstance(content, str):
-        draft.add(content, kind, ("content",))
-    else:
-        for part_index, part in enumerate(as_parts(content, index)):
-            path: Path = ("content", part_index)
-            if isinstance(part, str):
-                draft.add(part, kind, path)
-            else:
-                place = f"content[{part_index}]"
-                _read_block(draft, as_entry(part, index, place), kind, path, place)
-    draft.add(extras.get("refusal"), _TEXT)
-    # The outputs of a server's tools, and speech, of OpenAI's.
-    draft.add_readable(extras.get("tool_outputs"), _TOOL_RESULT)
-    audio = extras.get("audio")
-    if isinstance(audio, Mapping):
-        draft.add_readable(audio.get("transcript", audio), _TEXT)
-    for call in calls:
-        draft.add_input(call.name, call.input)
-    return draft
-
-
-def _read_block(
-    draft: Draft, block: Mapping[str, Any], kind: PieceKind, path: Path, part: str
-) -> None:
-    block_type = type_of(block)
-    if block_type in _THINKING_BLOCKS:
-        said = [block.get(key) for key in ("thinking", "reasoning", "summary", "reasoning_content")]
-        draft.add_readable(said, _THINKING)
-    elif _call_keys(block) or block_type in _PARTIAL_BLOCKS:
-        pass  # read with the other calls of the message
-    elif block_type == "tool_result" and not isinstance(block.get("content"), Mapping):
-        draft.add_content(block.get("content"), _TOOL_RESULT, (*path, "content"), part)
-    elif _is_result(block):
-        draft.add_readable(block.get("content", block.get("output")), _TOOL_RESULT)
-    elif block_type != "redacted_thinking":
-        draft.add_block(block, kind, path, part)
-
-
-def _answers(entry: Any, role: str) -> tuple[str, ...]:
-    if role == "tool":
-        answer = getattr(entry, "tool_call_id", None)
-        if not isinstance(answer, str) and isinstance(entry.name, str):
-            answer = openai_chat.function_id(entry.name)
-        return (answer,) if isinstance(answer, str) else ()
-    results = [block for block in mappings(entry.content) if _is_result(block)]
-    # Written so by Anthropic, or by LangChain itself for a server's tools.
-    ids = [next(filter(None, map(block.get, _RESULT_IDS)), None) for block in results]
-    return tuple([answer for answer in ids if isinstance(answer, str)])
-
-
-def _as_sent(entry: Any, index: int) -> Iterator[dict[str, Any]]:
-    """Yield the message as OpenAI chat would get it, with only the fields that its rules read."""
-    role, calls = role_of(entry), calls_of(entry)
-    _read(entry, index, role, calls)  # raises what parse raises
-    answers = _answers(entry, role)
-    if role == "tool":
-        answer = answers[0] if answers else None
-        yield {"role": role, "tool_call_id": answer, "content": ""}
-        return
-    if role == "user" and answers:
-        for answer in answers:
-            yield {"role": "tool", "tool_call_id": answer, "content": ""}
-        if len(answers) == len(entry.content):
-            return
-    message: dict[str, Any] = {"role": role, "content": None if entry.content is None else ""}
-    if any(not call.by_server for call in calls):
-        message["tool_calls"] = [
-            {"id": call.id, "function": {}} for call in calls if not call.by_server
-        ]
-    yield message
-
-
-_RESULT_IDS = ("tool_use_id", "tool_call_id", "call_id")
-
-
-def _is_result(block: Mapping[str, Any]) -> bool:
-    return type_of(block).endswith(("tool_result", "_output"))
-
-
-# Types of blocks that are calls, with the keys of id and input.
-CALL_BLOCKS = {
-    "tool_use": ("id", "input"),
-    "tool_call": ("id", "args"),
-    "invalid_tool_call": ("id", "args"),
-    "function_call": ("call_id", "arguments"),
-    "custom_tool_call": ("call_id", "input"),
-    "server_tool_use": ("id", "input"),
-    "server_tool_call": ("id", "args"),
-    "mcp_tool_use": ("id", "input"),
-}
-SERVER_BLOCKS = frozenset({"server_tool_use", "server_tool_call", "mcp_tool_use"})
-_ITEM_INPUTS = ("arguments", "input", "action", "actions", "operation", "code")
-
-
-def _call_keys(block: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the keys of a call's id and input; None for a block that is no call.
-
-    A call of a type that is not in the table, as OpenAI's computer or shell, has a `call_id`.
-    """
-    kind = type_of(block)
-    if kind in CALL_BLOCKS:
-        return CALL_BLOCKS[kind]
-    if not kind.endswith("_call") or not isinstance(block.get("call_id"), str):
-        return None
-    return "call_id", next((key for key in _ITEM_INPUTS if key in block), _ITEM_INPUTS[0])
+role_of = langchain_role
 
 
 class Call(NamedTuple):
@@ -290,53 +116,7 @@ class Call(NamedTuple):
 
 def calls_of(entry: Any) -> list[Call]:
     """Return the tool calls of an assistant message, each once."""
-    if not entry.type.startswith(("ai", "AI")):
-        return []
-    made: list[Call] = []
-    for calls in (_listed(entry), _among_blocks(entry), _as_openai_sent(entry)):
-        # By id; a call without an id is in every field too, or in none.
-        ids = {call.id for call in made}
-        made += [call for call in calls if call.id not in ids]
-    return made
-
-
-def inputs_of(entry: Any) -> Inputs:
-    """Return each call's input with its paths; None for a server's call, and for a call without an
-    id."""
-    paths: dict[str, list[Path]] = {}
-    for path, call in _places(entry):
-        if isinstance(call, str):
-            paths.setdefault(call, []).append(path)
-    return [
-        None
-        if call.by_server or call.id is None or call.id not in paths
-        else Input(call.id, call.name, call.input, tuple(paths[call.id]), _is_custom(entry, call))
-        for call in calls_of(entry)
-    ]
-
-
-def _places(entry: Any) -> Iterator[tuple[Path, object]]:
-    """Yield the path of each input, with the id of its call."""
-    for part_index, call in enumerate(getattr(entry, "tool_calls", None) or ()):
-        yield ("tool_calls", part_index, "args"), call.get("id")
-    content = entry.content if isinstance(entry.content, (list, tuple)) else ()
-    for part_index, block in enumerate(content):
-        keys = _call_keys(block) if isinstance(block, Mapping) else None
-        if keys and type_of(block) in CALL_BLOCKS and type_of(block) not in SERVER_BLOCKS:
-            id_key, input_key = keys
-            yield ("content", part_index, input_key), block.get(id_key)
-    extras = extras_of(entry)
-    for part_index, call in enumerate(extras.get("tool_calls") or ()):
-        if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
-            path = ("additional_kwargs", "tool_calls", part_index, "function", "arguments")
-            yield path, call.get("id")
-
-
-def _is_custom(entry: Any, call: Call) -> bool:
-    """Return whether the input is free text for the tool."""
-    blocks = mappings(entry.content)
-    kinds = {type_of(block) for block in blocks if block.get("call_id") == call.id}
-    return isinstance(call.input, str) and "custom_tool_call" in kinds
+    return list(map(Call._make, langchain_calls(entry)))
 
 
 def extras_of(entry: Any) -> Mapping[str, Any]:
@@ -350,47 +130,6 @@ def mappings(value: object) -> list[Mapping[str, Any]]:
     if not isinstance(value, (list, tuple)):
         return []
     return [item for item in value if isinstance(item, Mapping)]
-
-
-def _listed(entry: Any) -> Iterator[Call]:
-    for key in ("tool_calls", "invalid_tool_calls"):
-        for call in mappings(getattr(entry, key, None)):
-            yield Call(_id(call.get("id")), call.get("name"), call.get("args"))
-
-
-def _among_blocks(entry: Any) -> Iterator[Call]:
-    blocks = mappings(entry.content)
-    answered = {block.get("call_id") for block in blocks if _is_result(block)}
-    for block in blocks:
-        keys = _call_keys(block)
-        if keys is not None:
-            id_key, input_key = keys
-            call_id, name = _id(block.get(id_key)), block.get("name")
-            by_server = type_of(block) in SERVER_BLOCKS or (
-                call_id is not None and call_id in answered
-            )
-            yield Call(call_id, name or _item_name(block), block.get(input_key), by_server)
-
-
-def _item_name(block: Mapping[str, Any]) -> str | None:
-    kind = type_of(block)
-    return None if kind in CALL_BLOCKS else kind.removesuffix("_call")
-
-
-def _as_openai_sent(entry: Any) -> Iterator[Call]:
-    extras = extras_of(entry)
-    for call in mappings(extras.get("tool_calls")):
-        function = call.get("function")
-        if isinstance(function, Mapping):
-            yield Call(_id(call.get("id")), function.get("name"), function.get("arguments"))
-    function = extras.get("function_call")
-    if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-        name = function["name"]
-        yield Call(function_id(name), name, function.get("arguments"))
-
-
-def _id(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 _DEVELOPER = "__openai_role__"  # LangChain's note that a system message is the developer's
@@ -470,11 +209,10 @@ def _content(entry: Any) -> Any:
     if not isinstance(entry.content, list):
         return entry.content
     # Calls among the blocks are moved into `tool_calls`, which holds all of them.
-    client_calls = CALL_BLOCKS.keys() - SERVER_BLOCKS
     return [
         block
         for block in entry.content
-        if not (isinstance(block, Mapping) and type_of(block) in client_calls)
+        if not (isinstance(block, Mapping) and type_of(block) in _CLIENT_CALLS)
     ]
 
 

@@ -15,17 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rehydrate.formats._reading import (
-    HINT,
-    NONE,
-    PROOF,
     Path,
     Places,
-    as_role,
-    chat_calls,
+    entries_without_thinking,
     read_entries,
     read_places,
     replace_texts,
-    type_of,
 )
 from rehydrate.formats.calls import Input, Inputs, inputs_among_blocks, is_signed
 from rehydrate.formats.neutral import (
@@ -38,37 +33,10 @@ from rehydrate.formats.neutral import (
     arguments,
     one_or_all,
 )
-from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation
 
 NAME = "openai_chat"
 replace = replace_texts
-
-_NATIVE_KEYS = (
-    *("tool_calls", "tool_call_id", "tool_call_ids", "function_call", "audio", "refusal"),
-)
-_NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file", "document_url"})
-# Thoughts, and what gateways add to prove a thought to the provider.
-_THINKING_KEYS = frozenset(
-    {"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"}
-)
-# Some gateways write thoughts among the parts of the content.
-_THINKING_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-
-
-def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: tool calls, a tool message's id, speech, a refusal, a media part. HINT: developer
-    role."""
-    if "role" not in entry:
-        return NONE
-    if any(entry.get(key) for key in _NATIVE_KEYS):
-        return PROOF
-    content = entry.get("content")
-    if isinstance(content, (list, tuple)):
-        for part in content:
-            if isinstance(part, Mapping) and (type_of(part) in _NATIVE_PARTS or "refusal" in part):
-                return PROOF
-    return HINT if entry["role"] in ("developer", "function") or "refusal" in entry else NONE
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
@@ -117,23 +85,7 @@ def signed(entry: Mapping[str, Any]) -> bool:
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
     """Return each entry without reasoning: itself, a copy, or None where nothing is left."""
-    return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
-
-
-def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any] | None:
-    if as_role(entry, index) != "assistant":
-        return entry
-    content = entry.get("content")
-    rest = content_without_thinking(content, _THINKING_PARTS)
-    if rest is content and not any(entry.get(key) for key in _THINKING_KEYS):
-        return entry
-    kept = {key: value for key, value in entry.items() if key not in _THINKING_KEYS}
-    acts = chat_calls(entry, index) or entry.get("refusal") or entry.get("audio")
-    if (rest is Nothing or not content) and not acts:
-        return None
-    if rest is not content:
-        kept["content"] = None if rest is Nothing else rest
-    return kept
+    return entries_without_thinking(NAME, entries)
 
 
 def named_call(waiting: Mapping[str | None, str], entry: Mapping[str, Any]) -> str | None:

@@ -22,15 +22,12 @@ from typing import Any
 
 from rehydrate.formats import openai_chat
 from rehydrate.formats._reading import (
-    HINT,
-    NONE,
-    PROOF,
     Places,
+    entries_without_thinking,
     read_entries,
     read_places,
     replace_texts,
     response_item,
-    type_of,
 )
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.neutral import (
@@ -57,32 +54,6 @@ _CALLS = frozenset(_CLIENT_CALLS) | {
     *("apply_patch_call", "web_search_call", "file_search_call", "code_interpreter_call"),
     *("tool_search_call", "program"),
 }
-_TYPES = _CALLS | {
-    *("reasoning", "item_reference", "image_generation_call"),
-    *("mcp_list_tools", "mcp_approval_response", "compaction", "compaction_summary"),
-}
-# The API takes these items without an id, and then without the reasoning that led to them.
-_MAY_LOSE_ID = frozenset(
-    {"message", "function_call", "custom_tool_call", "shell_call", "apply_patch_call"}
-)
-_NATIVE_PARTS = frozenset(
-    {"input_text", "output_text", "input_image", "input_file", "computer_screenshot"}
-)
-
-
-def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: an item without a role, or a part, that only this format has. HINT: a `message` with a
-    string; with blocks it may be the dump of another provider's."""
-    kind = type_of(entry)
-    if "role" not in entry:
-        return PROOF if kind in _TYPES or (kind and "call_id" in entry) else NONE
-    content = entry.get("content")
-    if isinstance(content, (list, tuple)):
-        parts = {type_of(part) for part in content if isinstance(part, Mapping)}
-        # Chat has refusals among its parts too, but no `type` beside the role.
-        is_refusal = kind == "message" and "refusal" in parts
-        return NONE if _NATIVE_PARTS.isdisjoint(parts) and not is_refusal else PROOF
-    return HINT if kind == "message" else NONE
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
@@ -116,32 +87,7 @@ def without_thinking(entries: Sequence[Any]) -> list[Any]:
 
     Reasoning stays if it led to an item that needs its id (a server tool's call, a reference).
     """
-    shown = list(entries)
-    row: list[tuple[int, str]] = []  # the items of one model turn, and their types
-    for index, raw in enumerate(entries):
-        kind, role, *_ = response_item(raw, index)
-        if role == "assistant":
-            row.append((index, kind))
-        else:
-            _strip(row, shown)
-            row = []
-    _strip(row, shown)
-    return shown
-
-
-def _strip(row: Sequence[tuple[int, str]], shown: list[Any]) -> None:
-    needed = [
-        place
-        for place, (_, kind) in enumerate(row)
-        if kind != "reasoning" and kind not in _MAY_LOSE_ID
-    ]
-    is_stripped = False
-    for index, kind in row[needed[-1] + 1 if needed else 0 :]:
-        if kind == "reasoning":
-            shown[index] = None
-            is_stripped = True
-        elif is_stripped and "id" in shown[index]:
-            shown[index] = {key: value for key, value in shown[index].items() if key != "id"}
+    return entries_without_thinking(NAME, entries)
 
 
 def program_of(call: Mapping[str, Any]) -> Any:

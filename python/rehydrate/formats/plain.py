@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.formats._reading import (
-    NONE,
     Places,
     read_entries,
     read_places,
@@ -22,11 +21,6 @@ from rehydrate.messages import Conversation
 
 NAME = "plain"
 replace = replace_texts
-
-
-def detect(_entry: Mapping[str, Any]) -> int:
-    """Return NONE: plain is the format if no entry shows another one."""
-    return NONE
 
 
 def parse(entries: Sequence[Any]) -> Conversation:

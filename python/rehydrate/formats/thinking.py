@@ -1,11 +1,7 @@
-"""Thinking: how models treat it in a history (THINKING_MODELS), and entries without it.
+"""Thinking: how models treat it in a history (THINKING_MODELS).
 
 `known_name` finds the row of a table for a model name, with or without vendor, date and revision.
 THINKING_MODELS holds the rules of each model, with the source of each row.
-
-`without_thinking(entries)` of a format returns each entry without thinking: the entry itself where
-it has none, a copy without it, or None where nothing is left. Entries are never changed. The parts
-that formats share are here.
 """
 
 from __future__ import annotations
@@ -21,9 +17,7 @@ __all__ = [
     "THINKING_MODELS",
     "UNBOUND",
     "UNKNOWN_CLAUDE",
-    "Nothing",
     "ThinkingModel",
-    "content_without_thinking",
     "is_thinking",
     "known_name",
     "thinking_model",
@@ -248,32 +242,8 @@ def _blocks_of(entry: Any) -> Iterator[Any]:
 THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 
 
-class Nothing:
-    """The result for a content that was only thinking and white space."""
-
-
-def is_thinking(block: object, kinds: frozenset[str] = THINKING_BLOCKS) -> bool:
-    """Return whether a block of a content is of one of these types, or Converse's reasoning."""
-    return isinstance(block, Mapping) and (type_of(block) in kinds or "reasoningContent" in block)
-
-
-def content_without_thinking(content: Any, kinds: frozenset[str] = THINKING_BLOCKS) -> Any:
-    """Return the content without blocks of these types: itself where it has none, or `Nothing`.
-
-    >>> content_without_thinking([{"type": "thinking", "thinking": "hm"}, "Done."])
-    ['Done.']
-    >>> content_without_thinking([{"type": "thinking", "thinking": "hm"}, "\\n"]) is Nothing
-    True
-    """
-    if not isinstance(content, (list, tuple)) or not any(is_thinking(b, kinds) for b in content):
-        return content
-    rest = [block for block in content if not is_thinking(block, kinds)]
-    if all(map(_is_blank, rest)):  # which the providers refuse
-        return Nothing
-    return tuple(rest) if isinstance(content, tuple) else rest
-
-
-def _is_blank(block: object) -> bool:
-    if isinstance(block, Mapping) and type_of(block) in ("text", ""):
-        block = block.get("text")
-    return isinstance(block, str) and not block.strip()
+def is_thinking(block: object) -> bool:
+    """Return whether a block of a content is a thought of Claude's, or Converse's reasoning."""
+    return isinstance(block, Mapping) and (
+        type_of(block) in THINKING_BLOCKS or "reasoningContent" in block
+    )

@@ -3,8 +3,7 @@
 PrefixThreads     the conversations of a host that does not name them: a list of messages goes to
                   the thread whose messages it begins with; one that goes back, or branches off,
                   gets a thread of its own
-AdapterThreads    the same, with contexts made from an adapter's options
-Adapter           messages in, the messages that a prompt shows out
+Adapter           messages in, the messages that a prompt shows out; contexts made from options
 """
 
 from __future__ import annotations
@@ -200,43 +199,6 @@ class PrefixThreads:
             self._threads = kept[-self._max_threads :]
 
 
-class AdapterThreads(PrefixThreads):
-    """The threads of an adapter's conversations, which make their contexts from its options.
-
-    Messages are chat dicts, as a `Codec` makes them. A scope names the model, and the thread where
-    it has one; the options come before it.
-
-    >>> threads, scope = AdapterThreads({}, AgentScope()), AgentScope(model="gpt-5.1")
-    >>> threads.prompt([{"role": "user", "content": "Hello."}], scope).messages
-    [{'role': 'user', 'content': 'Hello.'}]
-    >>> [definition["name"] for definition in threads.definitions]
-    ['request_context', 'fetch_whole']
-    """
-
-    tool_format: Provider = "anthropic"
-    """Of the definitions."""
-
-    def __init__(
-        self, options: Mapping[str, Any], empty: Any, *, can_ask: bool = True, same: Same = eq
-    ) -> None:
-        """Take the options, and a scope that names nothing.
-
-        Raises InvalidArgumentError as `Context` does.
-        """
-        self._options = {"budget": Budget(), **options}
-        asks_back = can_ask and self._options.pop("asks_back", True)
-        max_threads = self._options.pop("max_threads", MAX_THREADS)
-        super().__init__(self._context, asks_back=asks_back, max_threads=max_threads, same=same)
-        context = self._context(empty)
-        self.definitions = ContextJIT(context).tools(self.tool_format) if asks_back else []
-        """Of the tools by which a model asks back."""
-        self.own_tools = {definition["name"] for definition in self.definitions}
-
-    def _context(self, scope: Any) -> Context:
-        named = {key: value for key, value in scope._asdict().items() if key in ("model", "thread")}
-        return chat_context({**named, **self._options})
-
-
 class AgentScope(NamedTuple):
     """What tells an agent's conversation from others, besides its messages."""
 
@@ -245,11 +207,39 @@ class AgentScope(NamedTuple):
 
 
 class Adapter:
-    """What adapters of hosts with many conversations have."""
+    """What adapters of hosts with many conversations have: threads, with contexts made from their
+    options.
 
-    _threads: AdapterThreads
+    A scope names the model, and the thread where it has one; the options come before it.
+    """
+
+    _threads: PrefixThreads
     _codec: Codec[Any] | None = None
     """None: the host's messages are of one of our own formats."""
+    _tool_format: Provider = "anthropic"
+    """Of the definitions."""
+
+    def _set_up(
+        self, options: Mapping[str, Any], empty: Any, *, can_ask: bool = True, same: Same = eq
+    ) -> None:
+        """Take the options, and a scope that names nothing.
+
+        Raises InvalidArgumentError as `Context` does.
+        """
+        self._given = {"budget": Budget(), **options}
+        asks_back = can_ask and self._given.pop("asks_back", True)
+        max_threads = self._given.pop("max_threads", MAX_THREADS)
+        self._threads = PrefixThreads(
+            self._make_context, asks_back=asks_back, max_threads=max_threads, same=same
+        )
+        context = self._make_context(empty)
+        self._definitions = ContextJIT(context).tools(self._tool_format) if asks_back else []
+        """Of the tools by which a model asks back."""
+        self._own_tools = {definition["name"] for definition in self._definitions}
+
+    def _make_context(self, scope: Any) -> Context:
+        named = {key: value for key, value in scope._asdict().items() if key in ("model", "thread")}
+        return chat_context({**named, **self._given})
 
     @property
     def report(self) -> HostReport:

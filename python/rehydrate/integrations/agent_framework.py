@@ -19,7 +19,6 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    AdapterThreads,
     AgentScope,
     Prompted,
     nothing_to_ask,
@@ -193,7 +192,7 @@ class RehydrateProvider(Adapter, ContextProvider):
     def __init__(self, source_id: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(source_id)
-        self._threads = AdapterThreads(options, AgentScope())
+        self._set_up(options, AgentScope())
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
         """Give the run its tools and the middleware; the agent calls it before each run."""
@@ -206,7 +205,7 @@ class RehydrateProvider(Adapter, ContextProvider):
         run = _RunMiddleware(self, str(getattr(agent, "name", None) or ""))
         context.extend_middleware(self.source_id, run)
         taken = _tool_names(agent, context)
-        free = [each for each in self._threads.definitions if each["name"] not in taken]
+        free = [each for each in self._definitions if each["name"] not in taken]
         context.extend_tools(self.source_id, [_AskingTool(each, run) for each in free])
 
     async def _prompt(self, agent: str, context: ChatContext) -> tuple[Prompted, list[Message]]:
@@ -219,7 +218,7 @@ class RehydrateProvider(Adapter, ContextProvider):
         """Return the texts that the model gets besides the messages: instructions and tools."""
         texts = [str(options.get("instructions") or "")]
         for tool in options.get("tools") or ():
-            if getattr(tool, "name", "") not in self._threads.own_tools:
+            if getattr(tool, "name", "") not in self._own_tools:
                 spec = getattr(tool, "to_json_schema_spec", None)
                 texts.append(compact_json(spec() if spec is not None else tool))
         return texts

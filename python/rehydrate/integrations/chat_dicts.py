@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import is_
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from rehydrate.formats._reading import compact_json
+from rehydrate.formats._reading import compact_json, is_same_list
 from rehydrate.integrations.host_thread import Shown
 
 M = TypeVar("M")
@@ -273,8 +272,3 @@ class Codec(ABC, Generic[M]):
             if not (lost and any(piece["type"] == THINKING for piece in pieces)):
                 made.append(self.changed(part, pieces, changed, lost))
         return made
-
-
-def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether two lists have the very same objects."""
-    return len(one) == len(other) and all(map(is_, one, other))

@@ -17,7 +17,6 @@ from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
-    AdapterThreads,
     PassiveOptions,
     passing_through,
     shows_adapter_options,
@@ -70,7 +69,7 @@ class _Hook(Adapter, CustomLogger):
     def __init__(self, **options: Unpack[PassiveOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        self._threads = AdapterThreads(options, Conversation("", "", ""), can_ask=False)
+        self._set_up(options, Conversation("", "", ""), can_ask=False)
 
     async def _prepare(self, request: dict[str, Any], call_type: Any, caller: str = "") -> None:
         """Put the thread's prompt into a chat request."""

@@ -25,7 +25,7 @@ from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    AdapterThreads,
+    PrefixThreads,
     Prompted,
     context_of,
     nothing_to_ask,
@@ -49,19 +49,10 @@ NAMESPACE = "agents"
 FORMAT: Provider = "openai_responses"
 """The format of the SDK's items, whatever model they go to."""
 MISSING = MissingPackageError("rehydrate[openai-agents]", "brings the OpenAI Agents SDK")
-_RUNNING: ContextVar[tuple[AdapterThreads, Prompted] | None] = ContextVar(
+_RUNNING: ContextVar[tuple[PrefixThreads, Prompted] | None] = ContextVar(
     "rehydrate_running", default=None
 )
 """What the run's last call of a model got. Its tools run in tasks that this task starts."""
-
-
-class _ItemThreads(AdapterThreads):
-    """The threads of conversations that are lists of the SDK's items."""
-
-    tool_format = FORMAT
-
-    def _context(self, scope: str) -> Context:
-        return context_of({"thread": scope, "provider": FORMAT, **self._options})
 
 
 class RehydrateFilter(Adapter):
@@ -82,6 +73,8 @@ class RehydrateFilter(Adapter):
     0
     """
 
+    _tool_format = FORMAT
+
     @shows_adapter_options(AdapterOptions)
     def __init__(
         self,
@@ -92,8 +85,11 @@ class RehydrateFilter(Adapter):
         """Check the arguments; raises InvalidArgumentError as `Context` does, and
         MissingPackageError where it has tools and the SDK is missing."""
         self._thread_of = thread
-        self._threads = _ItemThreads(options, "")
-        self.tools: list[FunctionTool] = [_tool(each) for each in self._threads.definitions]
+        self._set_up(options, "")
+        self.tools: list[FunctionTool] = [_tool(each) for each in self._definitions]
+
+    def _make_context(self, scope: str) -> Context:
+        return context_of({"thread": scope, "provider": FORMAT, **self._given})
 
     def thread(self, items: Sequence[Any], name: str = "") -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
@@ -120,7 +116,7 @@ class RehydrateFilter(Adapter):
         tools = [
             tool_text(each, each.params_json_schema)
             for each in data.agent.tools
-            if hasattr(each, "params_json_schema") and each.name not in self._threads.own_tools
+            if hasattr(each, "params_json_schema") and each.name not in self._own_tools
         ]
         return [*tools, data.model_data.instructions or ""]
 
@@ -176,7 +172,7 @@ class RehydrateSession:
         self.session_id = session_id
         self.session_settings: SessionSettings | None = session_settings
         self._threads = Threads.open(path, namespace=namespace)
-        self._entries = StoredEntries(self._threads, session_id, format="openai_responses")
+        self._entries = StoredEntries(self._threads, session_id, format=FORMAT)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """Return the items in order; the last ``limit`` of them, by default as many as the

@@ -177,6 +177,9 @@ class Recalled(NamedTuple):
 INDEX_BYTES = 1024**3
 """Maximum bytes of indexes kept in RAM by this process; a million short items take half of it."""
 
+VectorIndex = Literal["auto", "lists", "usearch"]
+"""How the nearest vectors are found: by inverted lists, by a graph, or by the quicker of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:

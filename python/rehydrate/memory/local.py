@@ -27,6 +27,7 @@ from rehydrate.memory.items import (
     Recalled,
     Redaction,
     Tier,
+    VectorIndex,
     Vectors,
     VerifyReport,
     as_json,
@@ -56,6 +57,7 @@ class LocalStore:
         limits: MemoryLimits,
         read_only: bool = False,
         index_bytes: int = INDEX_BYTES,
+        vectors: VectorIndex = "auto",
     ) -> None:
         """Open the file, or create it; raises StoreError."""
         age = limits.max_age_days
@@ -66,6 +68,7 @@ class LocalStore:
             max_bytes=limits.max_bytes,
             max_age_ms=None if age is None else math.ceil(age * 86_400_000),
             index_bytes=index_bytes,
+            vectors=vectors,
         )
         self._limits = limits
 
@@ -267,12 +270,17 @@ def open_store(
     limits: MemoryLimits,
     read_only: bool = False,
     index_bytes: int = INDEX_BYTES,
+    vectors: VectorIndex = "auto",
     language: str | None = None,
 ) -> SharedStore:
     """Open a file, or what a URL names; raises StoreError, and MissingPackageError where what the
     server needs is not installed."""
     where = verify_place(path)
     if is_server(where):
+        if vectors != "auto":
+            raise InvalidArgumentError(
+                f"vectors is {vectors!r}, but a server has an index of its own; leave it out"
+            )
         # Of a distribution of its own, so it is named and not imported.
         opened: SharedStore = import_module("rehydrate.memory.postgres.store").PostgresStore(
             where,
@@ -286,7 +294,9 @@ def open_store(
         raise InvalidArgumentError(
             f"language is {language!r}, but a file reads all languages alike; leave it out"
         )
-    return LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
+    return LocalStore(
+        where, limits=limits, read_only=read_only, index_bytes=index_bytes, vectors=vectors
+    )
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, get_args
 
-from rehydrate._check import check_type, refuse_copy
+from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, stored
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.embedding import Embedding
@@ -23,6 +23,7 @@ from rehydrate.memory.items import (
     MemoryStats,
     Recalled,
     Tier,
+    VectorIndex,
     Vectors,
     VerifyReport,
     as_items,
@@ -100,6 +101,7 @@ class Memory(Closing):
         redact: bool | Redactor = True,
         limits: MemoryLimits = MemoryLimits(),  # noqa: B008  it is frozen
         index_bytes: int = INDEX_BYTES,
+        vectors: VectorIndex = "auto",
         read_only: bool = False,
         language: str | None = None,
     ) -> Self:
@@ -114,7 +116,9 @@ class Memory(Closing):
         model takes over and ``degraded`` says so. ``redact=False`` keeps secrets as they are;
         ``Redactor(off=[...])`` keeps some kinds of them. ``limits`` applies to each namespace.
         ``index_bytes`` limits the RAM of all indexes together: the least recently used are dropped
-        first and read again on demand.
+        first and read again on demand. ``vectors`` is the index that finds the nearest vectors:
+        "lists" (inverted lists), "usearch" (a graph, from 4,096 vectors of a file on), or "auto",
+        which takes the graph where it is quicker, from 131,072 on.
 
         Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
@@ -128,11 +132,17 @@ class Memory(Closing):
             raise InvalidArgumentError(
                 f"index_bytes is {index_bytes!r}; pass a whole number of bytes from 1 up"
             )
+        check_choice("vectors", vectors, get_args(VectorIndex))
         Embedding(embedder), redactor_of(redact)  # before the file is made
         if namespace is not None:
             checked_namespace(namespace)
         store = open_store(
-            where, limits=limits, read_only=read_only, index_bytes=index_bytes, language=language
+            where,
+            limits=limits,
+            read_only=read_only,
+            index_bytes=index_bytes,
+            vectors=vectors,
+            language=language,
         )
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 

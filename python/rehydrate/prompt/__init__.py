@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         IRDiff as IRDiff,
         PromptExplanation as PromptExplanation,
         PromptRow as PromptRow,
+        Why as Why,
     )
     from rehydrate.prompt.hydration import (
         HydrateOptions as HydrateOptions,

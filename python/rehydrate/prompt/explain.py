@@ -116,6 +116,52 @@ class PromptExplanation(NamedTuple):
         return "\n\n".join("\n".join(lines) for lines in parts)
 
 
+class Why(NamedTuple):
+    """Whether a prompt shows an entry or a section, and why; ``str()`` of it is a sentence."""
+
+    id: str
+    """``history[4]``, a section's, or the name of a source."""
+    shown: Literal["whole", "in part", "not"]
+    reason: str
+    tokens: int = 0
+    """What the prompt shows of it."""
+    omitted_tokens: int = 0
+    """What the prompt does not show of it, where it is known."""
+    handle: str | None = None
+    """The handle of the whole text, for `fetch_whole` and `originals`."""
+
+    def __str__(self) -> str:
+        """Return the id, what is shown of it, the tokens and the reason."""
+        omitted = f", {self.omitted_tokens:,} omitted" if self.omitted_tokens else ""
+        whole = f"; the whole is {self.handle}" if self.handle else ""
+        return (
+            f"{self.id}: {self.shown} shown ({self.tokens:,} tokens{omitted}): {self.reason}{whole}"
+        )
+
+
+def why(ir: PromptContent, id_: str) -> Why | None:
+    """Return what the IR records of an entry, a section or a source; None where it has none."""
+    if (index := EntryId.index_of(id_)) is not None:
+        position = _position_of(ir, index)
+        shown = ir.history.tokens[position : position + 1]
+        shown = shown if ir.history.indices[position : position + 1] == (index,) else ()
+    else:
+        shown = tuple([one.tokens or 0 for one in (*ir.sections, *ir.late_bound) if one.id == id_])
+    passes = [f"changed by {trace.name}" for trace in _changing_passes(ir) if id_ in trace.changed]
+    for dropped in reversed(ir.meta.dropped):
+        if dropped.section == id_:
+            reason = f"{dropped.reason} ({dropped.by})" if dropped.by else dropped.reason
+            fate: Literal["in part", "not"] = "in part" if shown else "not"
+            return Why(id_, fate, reason, sum(shown), dropped.tokens, dropped.handle)
+    if shown:
+        return Why(id_, "in part" if passes else "whole", "; ".join(passes), sum(shown))
+    for name, status, sections, tokens, _, detail in ir.meta.sources:
+        if name == id_:
+            what = f"{status}: {detail}" if detail else f"{status}: it brought {sections} sections"
+            return Why(id_, "whole" if sections else "not", what, tokens)
+    return None
+
+
 def explain(ir: PromptContent) -> PromptExplanation:
     """Return the IR as a table."""
     rows = (*_tools(ir), *_sections_and_history(ir), *_late_bound(ir), *_dropped(ir))

@@ -21,7 +21,7 @@ from rehydrate._concurrency import loops
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import run_in_thread, waiting
-from rehydrate._text import safe_error_text
+from rehydrate._text import safe_error_text, warn_once
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.entries import History
@@ -43,7 +43,15 @@ if TYPE_CHECKING:
     from rehydrate.prompt.sources import Given, Source
 
 
-class HydrateOptions(TypedDict, total=False):
+class TimeLimit(TypedDict, total=False):
+    """The option of `hydrate` that is about time."""
+
+    timeout: float | None
+    """Seconds, for every source that may have to wait, instead of its own timeout. None: no
+    limit."""
+
+
+class HydrateOptions(TimeLimit, total=False):
     """The options of `hydrate`, besides the request and the sources."""
 
     messages: Sequence[Any] | History | None
@@ -56,19 +64,15 @@ class HydrateOptions(TypedDict, total=False):
     """Definitions of tools, in any provider's shape."""
     visible: Iterable[str]
     """Items that the model sees already, by `Provenance.items`: sources do not return them."""
-    timeout: float | None
-    """Seconds, for every source that may have to wait, instead of its own timeout. None: no
-    limit."""
 
 
-class SourceOptions(TypedDict, total=False):
+class SourceOptions(TimeLimit, total=False):
     """The options of `hydrate_source`, besides the request and the source."""
 
     visible: Iterable[str]
     """Items that the model sees already, by `Provenance.items`: the source does not return them."""
     budget_tokens: int | None
     """The room there is; the source's own budget may be smaller."""
-    timeout: float | None
 
 
 class Hydrated(NamedTuple):
@@ -100,9 +104,9 @@ def hydrate(
     ``messages``. ``sources`` is a `Memory` (its hot items, those of the request's time range and
     those that match), the path of a document or folder, a function, a source such as
     ``semantic(memory)``, or a list of these. They run at once. A source that fails, or that takes
-    longer than its timeout (0.2 s), is left out, and ``ir.meta.sources`` says why. What does not
-    fit into a source's budget is in ``ir.meta.dropped``. Without messages the request itself is the
-    conversation.
+    longer than its timeout (1 s), is left out: ``ir.meta.sources`` says why, and so does a warning
+    of the logger ``rehydrate.prompt``, once for each cause. What does not fit into a source's
+    budget is in ``ir.meta.dropped``. Without messages the request itself is the conversation.
 
     Raises InvalidArgumentError for an argument outside its limits and for two sources of one name,
     InvalidMessageError for what is not a message, and MissingNamespaceError for a memory without a
@@ -409,6 +413,8 @@ class _Call:
         return hydrated._replace(report=report._replace(tokens=hydrated.tokens))
 
     def _nothing(self, status: SourceStatus, detail: str) -> Hydrated:
+        cause = f"source {self.source.name!r} was left out: {status}: {detail}"
+        warn_once("rehydrate.prompt", cause)
         return Hydrated((), self._report(status, detail))
 
     def _report(self, status: SourceStatus, detail: str) -> SourceReport:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_share, check_type, check_whole
 from rehydrate._text import FreeNames
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import tool_definition
 from rehydrate.messages import Provider
@@ -346,6 +347,11 @@ class DroppedSection(NamedTuple):
     priority: str = ""
     by: str = ""
     """The source or pass that left it out."""
+
+    @property
+    def of_entry(self) -> bool:
+        """Whether it is of an entry of the history."""
+        return EntryId.index_of(self.section) is not None
 
     @classmethod
     def of(

@@ -19,6 +19,11 @@
 mod build;
 mod entry;
 mod exact_match_boost;
+#[cfg(feature = "usearch")]
+mod graph;
+#[cfg(not(feature = "usearch"))]
+#[path = "index/no_graph.rs"]
+mod graph;
 mod in_memory;
 mod inverted_lists;
 mod knn;
@@ -36,6 +41,7 @@ mod statistics;
 mod terms;
 mod text_match;
 mod top_k;
+mod vector_index;
 mod vector_rows;
 mod vector_writer;
 mod verify;
@@ -48,6 +54,7 @@ pub use self::layout::Damaged;
 pub use self::query::{Filter, Hit, Query};
 pub use self::segment::{Bytes, Segment};
 pub use self::statistics::Statistics;
+pub use self::vector_index::VectorIndex;
 pub use self::view::View;
 pub use crate::scoring::rank_fusion::Fusion;
 

@@ -16,6 +16,7 @@
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
+//! times          one time, as people write it
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -38,6 +39,7 @@ pub mod scoring;
 pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
+pub mod times;
 pub mod tokens;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod cues;
 mod outcomes;
 mod pasted;
 mod sentences;
+mod subjects;
 mod summary;
 
 pub use chunks::{Chunk, chunks};
@@ -15,4 +16,5 @@ pub use cues::{decisions, is_correction};
 pub use outcomes::{exit_code, first_error};
 pub use pasted::pasted;
 pub use sentences::{labelled, sentences, whole_sentences};
+pub use subjects::Subjects;
 pub use summary::{SummaryLine, summary_lines};

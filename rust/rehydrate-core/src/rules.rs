@@ -10,6 +10,7 @@ pub mod openai_chat;
 pub mod openai_responses;
 mod pairing;
 pub mod plain;
+pub mod prefix;
 
 /// A name that a client made up: UTF-8, but lone surrogates may be encoded in it too.
 pub type Name = Vec<u8>;

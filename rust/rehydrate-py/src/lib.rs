@@ -16,6 +16,7 @@ mod prepared;
 mod reading;
 mod redact;
 mod store;
+mod times;
 mod tokens;
 
 use pyo3::prelude::*;
@@ -40,8 +41,8 @@ mod _native {
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
     use super::notes::{
-        chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted, sentences,
-        summary_lines, whole_sentences,
+        Subjects, chunks, command_subjects, decisions, exit_code, first_error, is_correction, labelled, pasted,
+        sentences, summary_lines, whole_sentences,
     };
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
@@ -51,15 +52,19 @@ mod _native {
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::{
-        Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, broken_rules,
-        capped_results, chat_calls, codex_kept, codex_line, codex_lines, codex_turns_taken_back, first_telling,
-        is_by_server, line_content, line_is_seen, line_is_users, long_results, merged_lines, notice, read_entries,
-        read_places, readable_texts, response_item, result_texts, transcript_branch,
+        Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
+        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back,
+        content_without_thinking, entries_of, entries_without_thinking, first_telling, format_of, input_texts,
+        is_by_server, is_signed, langchain_calls, langchain_inputs, langchain_role, line_content, line_is_seen,
+        line_is_users, long_results, merged_lines, notice, other_format, read_entries, read_places, readable_texts,
+        response_item, result_texts, stale_thinking, transcript_branch, with_texts,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
     #[pymodule_export]
     use super::store::Store;
+    #[pymodule_export]
+    use super::times::read_time;
     #[pymodule_export]
     use super::tokens::{cached_bytes, clear_cache, count, counts, set_cache_limit};
 

@@ -1,11 +1,13 @@
 //! What notes are read from, for Python: places in texts, in characters.
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use rehydrate_core::notes::{self, Chunk, Subject, SummaryLine};
 
 use crate::caps::{CodePoints, string};
-use crate::convert::Places;
+use crate::convert::{Places, Text};
 use crate::errors::detached;
 
 /// Where a part of a text begins and ends.
@@ -93,4 +95,37 @@ pub fn summary_lines(py: Python<'_>, text: CodePoints) -> PyResult<Option<Vec<Li
 pub fn chunks(py: Python<'_>, text: CodePoints, max_chars: usize) -> PyResult<Vec<(Vec<Place>, Place)>> {
     let chunk = |Chunk { headings, body }: Chunk| (places(headings), place(body));
     detached(py, || Ok(notes::chunks(&text.0, max_chars).into_iter().map(chunk).collect()))
+}
+
+/// What the directives of a thread are about.
+#[pyclass(frozen, module = "rehydrate._native")]
+pub struct Subjects(Mutex<notes::Subjects>);
+
+impl Subjects {
+    /// No call leaves it half changed: there is nothing to wait for in one.
+    fn core(&self) -> MutexGuard<'_, notes::Subjects> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Subjects {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn __contains__(&self, text: u64) -> bool {
+        self.core().has(text)
+    }
+
+    /// Read the text with a number.
+    fn add(&self, number: u64, text: Text) {
+        self.core().add(number, text.as_str());
+    }
+
+    /// The number of the text that is among those that `hold` and is most about a subject, if one is about the same.
+    fn nearest(&self, subject: Vec<u32>, hold: &Bound<'_, PyDict>) -> Option<u64> {
+        self.core().nearest(&subject, |number| hold.contains(number).unwrap_or(false))
+    }
 }

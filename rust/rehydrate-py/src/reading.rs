@@ -1,5 +1,4 @@
-//! Conversations read into columns, in every format. What only a format's own module in Python knows (the fields of an item,
-//! a message object's calls) comes as `Draft`s, which the same reader of blocks fills.
+//! Conversations read into columns, in every format.
 //!
 //! `tests/formats/reading_twin.py` has the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read
 //! alike.
@@ -11,13 +10,17 @@ mod chat;
 mod codex;
 mod columns;
 mod conversation;
+mod detect;
+mod dicts;
 mod draft;
 mod echoes;
 mod entry;
 mod facts;
 mod fields;
 mod grouping;
+mod inputs;
 mod json;
+mod langchain;
 mod merged;
 mod model_turns;
 mod pairs;
@@ -28,37 +31,42 @@ mod rules;
 mod seen_lines;
 mod shortened;
 mod strings;
+mod thinking;
 mod transcript;
 mod tuples;
 mod turns;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::interned::interned;
 
-use blocks::Body;
+use blocks::{At, Body};
 pub use branch::transcript_branch;
-pub use chat::chat_calls;
 pub use codex::{codex_kept, codex_line, codex_lines, codex_turns_taken_back};
 use columns::Columns;
 pub use conversation::Conversation;
+pub use detect::{format_of, other_format};
+pub use dicts::{as_dict, as_dicts};
 pub use draft::Row;
 use draft::{Draft, Speaker};
 pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
 use fields::{Fields, python};
+pub use inputs::{input_texts, is_signed, with_texts};
+pub use langchain::{langchain_calls, langchain_inputs, langchain_role};
 pub use merged::merged_lines;
 pub use pairs::as_content;
 pub use readable::readable_texts;
-use rehydrate_core::conversation::Role;
+use rehydrate_core::conversation::{PieceKind, Role};
 pub use responses::{is_by_server, response_item};
 pub use results::{capped_results, long_results, result_texts};
-pub use rules::broken_rules;
+pub use rules::{broken_rules, entries_of, stale_thinking};
 pub use seen_lines::SeenLines;
 pub use shortened::{ShortenedText, notice};
+pub use thinking::{content_without_thinking, entries_without_thinking};
 use transcript::read_transcript;
 pub use transcript::{line_content, line_is_seen, line_is_users};
 
@@ -103,7 +111,7 @@ impl Before {
     }
 }
 
-/// Read a list of entries in a format; LangChain's objects have a reader of their own.
+/// Read a list of entries in a format.
 #[pyfunction]
 pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let (read, linked): (ReadEntry, Link) = match format {
@@ -112,6 +120,7 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
         "openai_chat" => (chat::read_message, Link::Calls),
         "plain" => (chat::read_plain, Link::None),
         "claude_code" => return read_transcript(entries),
+        "langchain" => return langchain::read_messages(entries),
         "openai_responses" => return responses::read_items(format, &numbered(entries)?, Vec::new()),
         "codex" => {
             let (items, ignored) = codex::items(entries)?;
@@ -169,39 +178,64 @@ fn numbered<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<responses::Numbere
     entries.try_iter()?.enumerate().map(|(index, raw)| Ok((index, raw?, true))).collect()
 }
 
-/// The path of each text of an entry in the format `bedrock`, `openai_chat`, `openai_responses` or `plain`; None where it must not change.
+/// The path of each text of an entry in a format; None where it must not change, as where the system speaks to
+/// Claude.
 #[pyfunction]
-pub fn read_places(format: &str, entry: &Bound<'_, PyAny>, index: usize) -> PyResult<Vec<Option<Py<PyTuple>>>> {
+pub fn read_places<'py>(
+    format: &str,
+    entry: &Bound<'py, PyAny>,
+    index: usize,
+) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
+    let py = entry.py();
     let mut body = Body::new(index, true);
+    let mut is_fixed = false;
     match format {
-        "bedrock" => bedrock::read_message(&mut body, entry)?,
-        "openai_chat" => chat::read_message(&mut body, entry)?,
-        "plain" => chat::read_plain(&mut body, entry)?,
-        "openai_responses" => {
-            responses::read_item(&mut body, &responses::Item::of(entry, index)?)?;
-            return Ok(body.places.unwrap_or_default());
+        "anthropic" | "claude_code" => {
+            let fields = Fields::needed(entry, index, String::new)?;
+            let (content, path) = if format == "anthropic" {
+                is_fixed = speaker_of(fields, index)?.role == Role::System;
+                (fields.get(interned!(py, "content"))?, PyTuple::new(py, ["content"])?)
+            } else {
+                (line_content(entry)?, transcript::path_of(fields)?)
+            };
+            body.add_content(content.as_ref(), PieceKind::Text, At::Root(Some(&path), "content"))?;
+        }
+        "bedrock" => is_fixed = bedrock::read_message(&mut body, entry)?.speaker.role == Role::System,
+        "openai_chat" => drop(chat::read_message(&mut body, entry)?),
+        "plain" => drop(chat::read_plain(&mut body, entry)?),
+        "openai_responses" => responses::read_item(&mut body, &responses::Item::of(entry, index)?)?,
+        "codex" => return codex::places(entry, index),
+        "langchain" => {
+            if let Some(message) = langchain::Message::of(entry, index)? {
+                message.read(&mut body)?;
+            }
         }
         _ => return Err(PyValueError::new_err(format!("no reader of places in {format}"))),
-    };
-    Ok(body.places.unwrap_or_default())
+    }
+    let places = body.places.unwrap_or_default().into_iter();
+    Ok(places.map(|place| place.filter(|_| !is_fixed).map(|place| place.into_bound(py))).collect())
 }
 
 /// Who speaks in an entry, by the usual name of the role.
 fn speaker_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'py>> {
     let py = entry.as_any().py();
-    if let Some(role) = entry.exact_text(interned!(py, "role"))? {
-        let speaker = Speaker::of(role);
-        if speaker.role != Role::Other {
-            return Ok(speaker);
-        }
-        match speaker.shown.to_str() {
-            Ok("developer") => return Ok(Speaker::known(Role::System, interned!(py, "system"))),
-            Ok("function" | "tool_result") => return Ok(Speaker::known(Role::Tool, interned!(py, "tool"))),
-            Ok("") => {}
-            _ => return Ok(speaker),
-        }
+    if let Some(role) = entry.exact_text(interned!(py, "role"))?
+        && !role.is_empty()?
+    {
+        return Ok(usual_speaker(role));
     }
     Ok(Speaker::of(python(py, "as_role", (entry.as_any(), index))?.cast_into()?))
+}
+
+/// The speaker of a role, by its usual name.
+fn usual_speaker(role: Bound<'_, PyString>) -> Speaker<'_> {
+    let py = role.py();
+    let speaker = Speaker::of(role);
+    match speaker.shown.to_str() {
+        Ok("developer") => Speaker::known(Role::System, interned!(py, "system")),
+        Ok("function" | "tool_result") => Speaker::known(Role::Tool, interned!(py, "tool")),
+        _ => speaker,
+    }
 }
 
 /// The index of the first entry from `start` on that may show a format: all before it have a role that every provider

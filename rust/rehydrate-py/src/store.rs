@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rehydrate_core::error::Error;
-use rehydrate_core::index::Fusion;
+use rehydrate_core::index::{Fusion, VectorIndex};
 use rehydrate_core::store::{
     self, DEFAULT_INDEX_BYTES, Filter, Limits, NewItem, Options, Paging, Purge, Record, SearchRequest, ThreadInfo, Tier,
 };
@@ -36,7 +36,7 @@ pub struct Store {
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (path, *, read_only = false, busy_seconds = 30.0, max_items = None, max_bytes = None, max_age_ms = None, index_bytes = DEFAULT_INDEX_BYTES))]
+    #[pyo3(signature = (path, *, read_only = false, busy_seconds = 30.0, max_items = None, max_bytes = None, max_age_ms = None, index_bytes = DEFAULT_INDEX_BYTES, vectors = "auto"))]
     #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
     fn new(
         py: Python<'_>,
@@ -47,13 +47,24 @@ impl Store {
         max_bytes: Option<u64>,
         max_age_ms: Option<i64>,
         index_bytes: u64,
+        vectors: &str,
     ) -> PyResult<Self> {
+        let vectors = match vectors {
+            "auto" => VectorIndex::Auto,
+            "lists" => VectorIndex::Lists,
+            "usearch" => VectorIndex::Usearch,
+            other => {
+                let message = format!("vectors is {other:?}; pass \"auto\", \"lists\" or \"usearch\"");
+                return Err(to_py(py, &Error::Argument(message)));
+            }
+        };
         let options = Options {
             is_read_only: read_only,
             // A duration too long to say is a year.
             busy: Duration::try_from_secs_f64(busy_seconds.clamp(0.0, 3.2e7)).unwrap_or(Duration::from_secs(30)),
             limits: Limits { items: max_items, bytes: max_bytes, age_ms: max_age_ms },
             index_bytes,
+            vectors,
             ..Options::default()
         };
         Ok(Self { core: detached(py, || store::Store::open(&path, options))? })

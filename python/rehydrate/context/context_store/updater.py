@@ -40,10 +40,6 @@ ASSISTANT_TRUST = 0.75
 """Of what the model said: it is not an instruction, and it may be wrong."""
 FADES_AFTER = 120
 """Entries without a reference, after which an open error or a task fades."""
-SAME_SUBJECT = 0.34
-"""Share of the words of two directives (Jaccard) from which a correction is about the other."""
-MAX_COMPARED = 256
-"""Directives that a correction is compared with: those that share its rarest words."""
 LEAST_STRENGTH = 2
 """Of a preference in whose words the engine sees none."""
 _TRUST = {
@@ -68,7 +64,8 @@ class Updater:
         self._items = items
         self._calls: dict[str, list[tuple[str, str]]] = {}
         """By the id of a call that is not answered: the kind and the text of its subjects."""
-        self._subjects = _Subjects()
+        self._subjects = _engine.Subjects()
+        """What the preferences are about: each is read once."""
 
     def on(self, items: Items) -> Updater:
         """Return an updater of other items that knows the same calls."""
@@ -170,12 +167,24 @@ class Updater:
             is_new = self._items.find(Heading.PREFERENCES, key_of(text)) is None
             if is_new and _engine.is_correction(text):
                 new = self._items.next_id
-                contradicted = self._subjects.nearest(self._items, frozenset(subject))
+                contradicted = self._nearest(subject)
                 if contradicted is not None:
                     yield _superseded(contradicted, new, message.index)
             heading, trust = Heading.PREFERENCES, FULL_TRUST
             laid_down = Item.new(heading, "preference", text, span, trust, strength=strength)
             yield from self._add_once(laid_down)
+
+    def _nearest(self, subject: list[int]) -> Item | None:
+        """Return the preference that a correction is most about, the last of several, if it is
+        about one."""
+        live = self._items.live_ids[Heading.PREFERENCES]
+        for id_ in reversed(live):
+            if id_ in self._subjects:
+                break  # those before it were read with it
+            item = self._items.get(id_)
+            self._subjects.add(id_, "" if item is None else item.text)
+        nearest = self._subjects.nearest(subject, live)
+        return None if nearest is None else self._items.get(nearest)
 
     def _notes(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
         """What the user labelled, and is not a rule: a fact, a goal."""
@@ -266,56 +275,6 @@ def strength_of(preference: str) -> int:
     """Return the strength of what a user laid down."""
     strengths = [directive.strength for directive in _engine.directives(preference)]
     return max(strengths, default=LEAST_STRENGTH)
-
-
-class _Subjects:
-    """What the preferences of a store are about, by word: read once each."""
-
-    def __init__(self) -> None:
-        self._by_item: dict[int, list[frozenset[int]]] = {}
-        self._by_word: dict[int, dict[int, None]] = {}
-        """The ids of the items about a word, the last one last."""
-
-    def nearest(self, items: Items, subject: frozenset[int]) -> Item | None:
-        """Return the preference that a correction is most about, the last of several, if it is
-        about one."""
-        live = items.live_ids[Heading.PREFERENCES]
-        for id_ in reversed(live):
-            if id_ in self._by_item:
-                break  # those before it were read with it
-            self._read(id_, items)
-        best, most = None, SAME_SUBJECT
-        for id_ in sorted(self._candidates(live, subject)):
-            for about in self._by_item[id_]:
-                share = len(subject & about) / max(len(subject | about), 1)
-                if share >= most:
-                    best, most = id_, share
-        return None if best is None else items.get(best)
-
-    def _read(self, id_: int, items: Items) -> None:
-        item = items.get(id_)
-        read = _engine.directives(item.text) if item is not None else ()
-        self._by_item[id_] = [frozenset(directive.subject) for directive in read]
-        for about in self._by_item[id_]:
-            for word in about:
-                self._by_word.setdefault(word, {})[id_] = None
-
-    def _candidates(self, live: dict[int, None], subject: frozenset[int]) -> set[int]:
-        """Return the items that share a word, of the rarest words first, the last said first."""
-        found: set[int] = set()
-        for word in sorted(subject, key=lambda word: len(self._by_word.get(word, ()))):
-            of_word = self._by_word.get(word, {})
-            superseded = []
-            for id_ in reversed(of_word):
-                if len(found) == MAX_COMPARED:
-                    break
-                if id_ in live:
-                    found.add(id_)
-                else:
-                    superseded.append(id_)
-            for id_ in superseded:
-                del of_word[id_]
-        return found
 
 
 def _about(found: Iterable[Subject]) -> list[tuple[str, str]]:

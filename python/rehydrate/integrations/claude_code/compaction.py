@@ -177,7 +177,6 @@ def session_end(given: HookInput) -> Reply:
 
 def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any]:
     from rehydrate.compact import Archive, compact_context
-    from rehydrate.integrations.claude_code.transcript import FORMATS
 
     with given.home.open_memory(given.project) as memory:
         kept = compact_context(
@@ -185,7 +184,7 @@ def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any
             task or None,
             RATIO,
             memory=memory,
-            format=FORMATS[given.agent],
+            format=given.agent,
             archive=Archive(
                 dropped=False, novel=True, episode=True, thread=given.text("session_id") or None
             ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.integrations.claude_code.home import CompactionRow
-from rehydrate.integrations.claude_code.transcript import FORMATS, Session
+from rehydrate.integrations.claude_code.transcript import Session
 from rehydrate.integrations.mcp_server.session_files import Agent
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def store_text(entries: Sequence[Any], agent: Agent) -> str:
     from rehydrate import formats
     from rehydrate.context.context_store.store import ContextStore
 
-    conversation = formats.parse(entries, FORMATS[agent])
+    conversation = formats.parse(entries, agent)
     store = ContextStore()
     store.update(conversation.messages, len(entries))
     return store.render(STORE_TOKENS, conversation=conversation)
@@ -144,10 +144,10 @@ def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int)
             entries,
             task or None,
             budget_tokens=max(tokens, 1),
-            format=FORMATS[agent],
+            format=agent,
             granularity="excerpt",
         )
-        messages: Sequence[Message] = formats.parse(kept.messages, FORMATS[agent]).messages
+        messages: Sequence[Message] = formats.parse(kept.messages, agent).messages
         lines = list(lines_of(messages))
         text = fenced("before the compaction", lines)
         fits = len(text) <= max_chars

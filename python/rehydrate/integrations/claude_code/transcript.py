@@ -298,7 +298,6 @@ FIRST_BYTES = 64_000_000
 """Of a longer transcript the first reading begins so far before its end."""
 STEP_BYTES = 2_000_000
 """Of a transcript that are read and stored in one step, which takes 0.1 s."""
-FORMATS: dict[Agent, Agent] = {"claude_code": "claude_code", "codex": "codex"}
 
 
 class StoredSession(NamedTuple):
@@ -341,7 +340,7 @@ class Session(NamedTuple):
         with self.home.open_threads(self.project) as threads:
             context = Context(
                 provider=PROVIDER_OF[self.agent],
-                format=FORMATS[self.agent],
+                format=self.agent,
                 namespace=self.project,
                 thread=self.id,
                 threads=threads,
@@ -361,7 +360,7 @@ class Session(NamedTuple):
             store = context.store
             known = threads.native.thread(self.project, self.id) is not None
             text = threads.render_store(self.id, store_tokens) if known else ""
-            gone = formats.taken_back(context.history, FORMATS[self.agent])
+            gone = formats.taken_back(context.history, self.agent)
             taken = [said.text for index in gone for said in said_in(context.history[index])]
             return StoredSession(store, text, "\n".join(taken))
 
@@ -370,7 +369,7 @@ class Session(NamedTuple):
         from rehydrate.memory.redaction import Redactor
 
         with self.home.open_threads(self.project) as threads:
-            return threads.keep(self.id, Redactor()(text).text, format=FORMATS[self.agent])
+            return threads.keep(self.id, Redactor()(text).text, format=self.agent)
 
     def whole(self, handle: str) -> str:
         """Return the text under a handle; raises UnknownThreadError, UnknownHandleError."""

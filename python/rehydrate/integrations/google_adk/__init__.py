@@ -3,19 +3,175 @@
 RehydratePlugin        for ``App(plugins=[...])``: prompts that extend one another
 HostReport             what became of the last request's contents
 RehydrateWarning       something failed, and the contents were sent as they are
+
+The session's events stay as they are. What the model gets is made from them in each request.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from rehydrate._front import front
+from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.adapter import (
+    Adapter,
+    AdapterOptions,
+    passing_through,
+    shows_adapter_options,
+)
+from rehydrate.integrations.google_adk.contents import CODEC
+from rehydrate.integrations.host_thread import HostReport, HostThread, RehydrateWarning
+
+try:
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai.types import Content, FunctionDeclaration
+except ImportError:
+    raise MissingPackageError("rehydrate[google-adk]", "brings Google's ADK") from None
 
 if TYPE_CHECKING:
-    from rehydrate.integrations.google_adk.plugin import RehydratePlugin as RehydratePlugin
-    from rehydrate.integrations.host_thread import (
-        HostReport as HostReport,
-        RehydrateWarning as RehydrateWarning,
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.tools.tool_context import ToolContext
+
+__all__ = ["HostReport", "RehydratePlugin", "RehydrateWarning"]
+
+
+class _Scope(NamedTuple):
+    """What tells a conversation from others, besides its contents."""
+
+    app: str = ""
+    user: str = ""
+    session: str = ""
+    agent: str = ""
+    branch: str = ""
+    model: str = ""
+
+
+class RehydratePlugin(Adapter, BasePlugin):
+    """Keep the prompts of an app's agents within a budget, without breaking the provider's cache.
+
+    Each agent of a session has a persistent `Context`. Its prompts extend one another byte for byte
+    until a compaction. The contents are the request's very objects; of a user's content some parts
+    may be shown.
+
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
+    Where something fails, the model gets the contents as they are, with a `RehydrateWarning`.
+    `report` says what became of the last request.
+
+    >>> from rehydrate.prompt import Budget
+    >>> RehydratePlugin(budget=Budget(soft_tokens=60_000)).report.compactions
+    0
+    """
+
+    _codec = CODEC
+
+    @shows_adapter_options(AdapterOptions)
+    def __init__(self, name: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
+        """Check the arguments; raises InvalidArgumentError as `Context` does."""
+        super().__init__(name)
+        self._set_up(options, _Scope())
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Put the thread's prompt into the request; the runner calls it before each request."""
+        if llm_request.previous_interaction_id:
+            return  # the provider holds the conversation
+        with passing_through():
+            llm_request.contents = await self._prompt(callback_context, llm_request)
+
+    async def _prompt(
+        self, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> list[Content]:
+        lasting, passing = _parted(llm_request.contents, callback_context.session.events)
+        texts = [part.text or "" for _, each in passing for part in each.parts or ()]
+        scope = _scope(callback_context, llm_request)
+        prompted, made = await self._prompted(lasting, scope, [*_sent(llm_request), *texts])
+        for after, content in passing:
+            made.insert(max(len(made) - after, 0), content)
+        tools = [_AskingTool(each, prompted.thread) for each in self._definitions]
+        llm_request.append_tools([t for t in tools if t.name not in llm_request.tools_dict])
+        return made
+
+
+class _AskingTool(BaseTool):
+    """A tool of `ContextJIT`, for the thread that the request is of."""
+
+    def __init__(self, definition: Mapping[str, Any], thread: HostThread) -> None:
+        super().__init__(name=definition["name"], description=definition["description"])
+        self._schema = definition["input_schema"]
+        self._thread = thread
+
+    def _get_declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(
+            name=self.name, description=self.description, parameters_json_schema=self._schema
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> str:
+        call_id = tool_context.function_call_id or self.name
+        return await self._thread.aanswer(self.name, args, call_id)
+
+
+def _scope(callback_context: CallbackContext, llm_request: LlmRequest) -> _Scope:
+    session = callback_context.session
+    branch = [callback_context.branch, callback_context.isolation_scope]
+    return _Scope(
+        session.app_name,
+        session.user_id,
+        session.id,
+        callback_context.agent_name,
+        "/".join(each for each in branch if each),
+        str(llm_request.model or ""),
     )
 
-__all__, __dir__, __getattr__ = front(__name__)
+
+def _sent(llm_request: LlmRequest) -> list[str]:
+    """Return the texts that the model gets besides the contents: instructions and tools."""
+    config = llm_request.config
+    system = config.system_instruction
+    texts = [system if isinstance(system, str) else str(system or "")]
+    for tool in config.tools or ():
+        declarations = getattr(tool, "function_declarations", None) or ()
+        texts += [compact_json(each.model_dump(exclude_none=True)) for each in declarations]
+    return texts
+
+
+def _parted(
+    contents: Sequence[Content], events: Sequence[Any]
+) -> tuple[list[Content], list[tuple[int, Content]]]:
+    """Return the contents that last, and those of this request alone, each with the number of
+    lasting ones after it.
+
+    ADK writes an instruction that may change, and what a run brings along, into each request before
+    the last thing that the user said; no event has them.
+    """
+    start = len(contents)
+    while start and _is_said(contents[start - 1]):
+        start -= 1
+    lasting, passing = list(contents[:start]), list[Content]()
+    places: list[int] = []
+    for content in contents[start:]:
+        if _is_of_an_event(content, events):
+            lasting.append(content)
+        else:
+            passing.append(content)
+            places.append(len(lasting))
+    after = [len(lasting) - place for place in places]
+    return lasting, list(zip(after, passing, strict=True))
+
+
+def _is_said(content: Content) -> bool:
+    """Return whether a content is a user's, without a tool's answer."""
+    parts = content.parts or []
+    return content.role == "user" and not any(part.function_response for part in parts)
+
+
+def _is_of_an_event(content: Content, events: Sequence[Any]) -> bool:
+    """Return whether a content is an event's, or tells of another agent's."""
+    parts = content.parts or []
+    if parts and (parts[0].text or "").startswith("For context:"):
+        return True
+    said = (event.content for event in reversed(events) if event.content is not None)
+    return any(each.role == "user" and each.parts == parts for each in said)

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
-from rehydrate.formats._reading import compact_json
+from rehydrate.formats._reading import compact_json, is_same_list
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    AdapterThreads,
     PassiveOptions,
     context_of,
     passing_through,
     shows_adapter_options,
 )
-from rehydrate.integrations.chat_dicts import is_same_list
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.langchain.summaries import MISSING, Summarizer, background_with
 from rehydrate.messages import Provider
@@ -44,48 +42,6 @@ if TYPE_CHECKING:
 
 NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
 """Of LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
-
-
-class AgentThreads(AdapterThreads):
-    """The threads of an agent's conversations.
-
-    A conversation is a list of messages that goes on, within the thread's id and the agent's place
-    in a graph. So two agents that run in one thread have a context each, and so has each task of an
-    agent that is a tool. Ids of messages do not count: a caller may pass them or not.
-    """
-
-    def __init__(self, options: Mapping[str, Any], *, can_ask: bool = True) -> None:
-        """Take the options of each `Context`; raises InvalidArgumentError as it does."""
-        super().__init__(options, "", can_ask=can_ask, same=is_same_message)
-
-    def suit(self, model: Any) -> None:
-        """Take provider and model of the first model that is asked, where none was named."""
-        if "provider" not in self._options:
-            name = _model_name(model)
-            self._options.setdefault("model", name)
-            self._options["provider"] = _provider_of(model, name)
-
-    def answer_in(
-        self,
-        config: Mapping[str, Any],
-        messages: Sequence[Any],
-        name: str,
-        arguments: Mapping[str, Any],
-        call_id: str,
-    ) -> str:
-        """Return the answer to a call of the last message, from what this run's messages say.
-
-        A run may go on in another process than the one that called the model.
-        """
-        scope = scope_of(config)
-        asking = self.asking(messages, scope)
-        if asking is None:
-            asking = self.prompt(_before_reply(messages), scope)
-        return self.answer(asking, name, arguments, call_id)
-
-    def _context(self, scope: str) -> Context:
-        thread = {"thread": scope.partition("\n")[0]}
-        return context_of({**thread, **self._options, "format": "langchain"})
 
 
 def _before_reply(messages: Sequence[Any]) -> Sequence[Any]:
@@ -145,7 +101,20 @@ def _provider_of(model: Any, name: str) -> Provider:
     return "anthropic" if "anthropic" in kind or "claude" in kind else "openai_chat"
 
 
-class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
+class _AgentAdapter(Adapter):
+    """An adapter of agents that LangGraph runs.
+
+    A conversation is a list of messages that goes on, within the thread's id and the agent's place
+    in a graph. So two agents that run in one thread have a context each, and so has each task of an
+    agent that is a tool. Ids of messages do not count: a caller may pass them or not.
+    """
+
+    def _make_context(self, scope: str) -> Context:
+        thread = {"thread": scope.partition("\n")[0]}
+        return context_of({**thread, **self._given, "format": "langchain"})
+
+
+class RehydrateMiddleware(_AgentAdapter, AgentMiddleware[Any, Any, Any]):
     """Keep an agent's prompts within a budget, without breaking the provider's cache.
 
     Each conversation has a persistent `Context`. Its prompts extend one another byte for byte; only
@@ -165,8 +134,6 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
     ['request_context', 'fetch_whole']
     """
 
-    _threads: AgentThreads
-
     @shows_adapter_options(AdapterOptions)
     def __init__(
         self, *, summarizer: Summarizer | None = None, **options: Unpack[AdapterOptions]
@@ -174,10 +141,8 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
         options["background"] = background_with(options.get("background"), summarizer)
-        self._threads = AgentThreads(options)
-        self.tools: Sequence[BaseTool] = [
-            _tool(each, self._threads) for each in self._threads.definitions
-        ]
+        self._set_up(options, "", same=is_same_message)
+        self.tools: Sequence[BaseTool] = [self._tool(each) for each in self._definitions]
         self._counted: tuple[tuple[Any, ...], int] = (), 0
         """System text and tools that were counted, the very objects, and their tokens."""
 
@@ -210,7 +175,7 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
         if not request.messages:
             return request
         with passing_through():
-            self._threads.suit(request.model)
+            self._suit(request.model)
             reserved, scope = self._reserved_tokens(request), scope_of(config)
             prompted = self._threads.prompt(request.messages, scope, reserved_tokens=reserved)
             return request.override(messages=prompted.messages)
@@ -219,7 +184,7 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
     def _reserved_tokens(self, request: ModelRequest[Any]) -> int:
         """Return the tokens of system text and tools, but for the thread's own tools."""
         system = request.system_message
-        own = self._threads.own_tools
+        own = self._own_tools
         sent = (system, *[tool for tool in request.tools if _name_of(tool) not in own])
         counted, tokens = self._counted
         if not is_same_list(sent, counted):
@@ -229,6 +194,47 @@ class RehydrateMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
             tokens = sum(text_tokens(texts))
             self._counted = sent, tokens
         return tokens
+
+    def _suit(self, model: Any) -> None:
+        """Take provider and model of the first model that is asked, where none was named."""
+        if "provider" not in self._given:
+            name = _model_name(model)
+            self._given.setdefault("model", name)
+            self._given["provider"] = _provider_of(model, name)
+
+    def _tool(self, definition: Mapping[str, Any]) -> BaseTool:
+        name = definition["name"]
+
+        def run(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+            return self._answer(name, arguments, runtime)
+
+        async def arun(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+            return await hand_over(partial(self._answer, name, arguments, runtime))
+
+        return StructuredTool(
+            name=name,
+            description=definition["description"],
+            args_schema=dict(definition["input_schema"]),
+            func=run,
+            coroutine=arun,
+        )
+
+    def _answer(
+        self, name: str, arguments: Mapping[str, Any], runtime: ToolRuntime[Any, Any]
+    ) -> str:
+        """Answer a call of the last message, from what this run's messages say.
+
+        A run may go on in another process than the one that called the model.
+        """
+        messages = runtime.state["messages"]
+        try:
+            scope = scope_of(runtime.config)
+            asking = self._threads.asking(messages, scope)
+            if asking is None:
+                asking = self._threads.prompt(_before_reply(messages), scope)
+            return self._threads.answer(asking, name, arguments, runtime.tool_call_id or name)
+        except Exception as error:  # it must not end the agent's run
+            return f"{name}: {safe_error_text(error, name)}; answer with what you have"
 
 
 def _definition(tool: Any) -> Mapping[str, Any]:
@@ -240,7 +246,7 @@ def _name_of(tool: Any) -> str:
     return str(name)
 
 
-class RehydrateEdit(Adapter):
+class RehydrateEdit(_AgentAdapter):
     """A `ContextEdit`: the messages of each conversation become its `Context`'s prompt.
 
     It is for agents that have a ContextEditingMiddleware already. An edit offers no tools, so the
@@ -258,7 +264,8 @@ class RehydrateEdit(Adapter):
     @shows_adapter_options(PassiveOptions)
     def __init__(self, **options: Unpack[PassiveOptions]) -> None:
         """Take the options of each `Context`; raises InvalidArgumentError as it does."""
-        self._threads = AgentThreads({"provider": "openai_chat", **options}, can_ask=False)
+        given = {"provider": "openai_chat", **options}
+        self._set_up(given, "", can_ask=False, same=is_same_message)
 
     def apply(
         self, messages: list[AnyMessage], *, count_tokens: Callable[[Sequence[BaseMessage]], int]
@@ -270,31 +277,3 @@ class RehydrateEdit(Adapter):
         with passing_through():
             scope = scope_of(running_config())
             messages[:] = self._threads.prompt(messages, scope, reserved_tokens=reserved).messages
-
-
-def _tool(definition: Mapping[str, Any], threads: AgentThreads) -> BaseTool:
-    name = definition["name"]
-
-    def run(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
-        return _answer(name, arguments, runtime, threads)
-
-    async def arun(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
-        return await hand_over(partial(_answer, name, arguments, runtime, threads))
-
-    return StructuredTool(
-        name=name,
-        description=definition["description"],
-        args_schema=dict(definition["input_schema"]),
-        func=run,
-        coroutine=arun,
-    )
-
-
-def _answer(
-    name: str, arguments: Mapping[str, Any], runtime: ToolRuntime[Any, Any], threads: AgentThreads
-) -> str:
-    messages, call_id = runtime.state["messages"], runtime.tool_call_id or name
-    try:
-        return threads.answer_in(runtime.config, messages, name, arguments, call_id)
-    except Exception as error:  # it must not end the agent's run
-        return f"{name}: {safe_error_text(error, name)}; answer with what you have"

@@ -26,24 +26,14 @@ T = TypeVar("T")
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
-class Step(NamedTuple):
-    """How far a job is."""
-
-    done: float
-    total: float
-    message: str
-
-
 class Job:
     """What the work of one call knows of its caller.
 
-    >>> steps = []
-    >>> Job(steps.append).report(1, 2, "half")
-    >>> steps
-    [Step(done=1, total=2, message='half')]
+    >>> Job(print).report(1, 2, "half")
+    1 2 half
     """
 
-    def __init__(self, tell: Callable[[Step], object] = lambda _step: None) -> None:
+    def __init__(self, tell: Callable[[float, float, str], object] = lambda *_step: None) -> None:
         """Take what gets each step."""
         self._tell = tell
         self._cancelled = Event()
@@ -59,7 +49,7 @@ class Job:
 
     def report(self, done: float, total: float, message: str) -> None:
         """Tell the caller; ``done`` must grow from step to step."""
-        self._tell(Step(done, total, message))
+        self._tell(done, total, message)
 
 
 async def run_job(work: Callable[[Job], T], report: Report) -> T:
@@ -69,21 +59,21 @@ async def run_job(work: Callable[[Job], T], report: Report) -> T:
     """
     import anyio
 
-    send, receive = anyio.create_memory_object_stream[Step](math.inf)
+    send, receive = anyio.create_memory_object_stream[tuple[float, float, str]](math.inf)
     call_on_loop = callback_scheduler()
 
-    def put(step: Step) -> None:
+    def put(*step: Any) -> None:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             send.send_nowait(step)
 
-    def tell(step: Step) -> None:
+    def tell(*step: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody listens
-            call_on_loop(partial(put, step))
+            call_on_loop(partial(put, *step))
 
     async def forward() -> None:
         async with receive:
-            async for done, total, message in receive:
-                await report(done, total, message)
+            async for step in receive:
+                await report(*step)
 
     job = Job(tell)
     async with anyio.create_task_group() as group:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Collection
 from functools import partial
 from typing import Any, cast
+from urllib.parse import quote, unquote
 
 import anyio
 from mcp import types
@@ -27,9 +28,9 @@ from rehydrate import __version__
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import as_unicode, safe_error_text, unicode_inside
-from rehydrate.errors import InvalidArgumentError, RehydrateError
+from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
 from rehydrate.integrations.mcp_server.jobs import run_job, shown
-from rehydrate.integrations.mcp_server.stores import TEMPLATES, Stores, list_threads, read
+from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.integrations.mcp_server.tools import TOOLS, ServedTool, answer
 
 INSTRUCTIONS = (
@@ -72,40 +73,18 @@ def make_server(stores: Stores, names: Collection[str] = TOOLS) -> Server[Any]:
         _call: _Call, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = None if params is None else params.cursor
-        page, following = await _in_thread(partial(list_threads, stores, cursor))
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    name=as_unicode(each.name),
-                    uri=each.uri,
-                    description=as_unicode(each.description),
-                    mime_type="text/plain",
-                    annotations=types.Annotations(last_modified=each.changed),
-                )
-                for each in page
-            ],
-            next_cursor=following,
-        )
+        found: types.ListResourcesResult = await _in_thread(partial(list_threads, stores, cursor))
+        return found
 
     async def list_templates(
         _call: _Call, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(
-                    name=each.name,
-                    uri_template=each.uri,
-                    description=each.description,
-                    mime_type="text/plain",
-                )
-                for each in TEMPLATES
-            ]
-        )
+        return types.ListResourceTemplatesResult(resource_templates=TEMPLATES)
 
     async def read_resource(
         _call: _Call, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        text = as_unicode(await _in_thread(partial(read, stores, params.uri)))
+        text = await _in_thread(partial(read, stores, params.uri))
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -136,6 +115,65 @@ def _described(tool: ServedTool) -> types.Tool:
             open_world_hint=False,
         ),
     )
+
+
+SCHEME = "rehydrate://"
+PAGE = 100
+
+
+def _template(name: str, path: str, description: str) -> types.ResourceTemplate:
+    return types.ResourceTemplate(
+        name=name, uri_template=SCHEME + path, description=description, mime_type="text/plain"
+    )
+
+
+TEMPLATES = [
+    _template("thread", "thread/{thread}", "A stored conversation, whole."),
+    _template("handle", "handle/{thread}/{handle}", "The text under a handle of a thread."),
+    _template("memory", "handle/{handle}", "An item of the memory: mem_..."),
+]
+
+
+def list_threads(stores: Stores, cursor: str | None) -> types.ListResourcesResult:
+    """Return one page of the stored threads.
+
+    Raises InvalidArgumentError for a cursor that no page gave.
+    """
+    if cursor is not None and not cursor.isdecimal():
+        raise InvalidArgumentError(f"cursor is {shown(cursor)}; send the nextCursor of a page")
+    start = int(cursor or 0)
+    found = stores.threads().list() if stores.has_threads else []
+    page = [
+        types.Resource(
+            name=as_unicode(info.name),
+            uri=f"{SCHEME}thread/{quote(info.name, safe='')}",
+            description=f"{info.records:,} records, {info.bytes:,} bytes",
+            mime_type="text/plain",
+            annotations=types.Annotations(last_modified=info.changed.isoformat()),
+        )
+        for info in found[start : start + PAGE]
+    ]
+    end = start + PAGE
+    return types.ListResourcesResult(
+        resources=page, next_cursor=str(end) if end < len(found) else None
+    )
+
+
+def read(stores: Stores, uri: str) -> str:
+    """Return the text at an address; raises InvalidArgumentError where there is none."""
+    path = uri.removeprefix(SCHEME)
+    try:
+        match [unquote(part) for part in path.split("/") if path != uri]:
+            case "thread", name:
+                return as_unicode(stores.reader(name).transcript())
+            case "handle", handle:
+                return as_unicode(stores.memory().get(handle).text)
+            case "handle", name, handle:
+                return as_unicode(stores.reader(name).whole(handle))
+    except UnknownHandleError as error:
+        raise InvalidArgumentError(str(error)) from None
+    patterns = ", ".join(template.uri_template for template in TEMPLATES)
+    raise InvalidArgumentError(f"there is nothing at {shown(uri)}; send one of {patterns}")
 
 
 async def _in_thread(work: Any) -> Any:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING
 
-from rehydrate._text import as_unicode
-from rehydrate.errors import InvalidArgumentError, UnknownHandleError, UnknownThreadError
+from rehydrate.errors import InvalidArgumentError, UnknownThreadError
 from rehydrate.integrations.mcp_server.jobs import shown
 from rehydrate.integrations.mcp_server.session_files import transcript_roots
 from rehydrate.integrations.mcp_server.session_index import SessionIndex, cache_folder
@@ -153,78 +151,3 @@ def _not_configured(what: str, options: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"this server has no {what}; whoever configures it starts it as rehydrate mcp {options}"
     )
-
-
-SCHEME = "rehydrate://"
-PAGE = 100
-
-
-class ThreadResource(NamedTuple):
-    """A stored thread in a list."""
-
-    name: str
-    uri: str
-    description: str
-    changed: str
-
-
-class Template(NamedTuple):
-    """A kind of address."""
-
-    name: str
-    uri: str
-    description: str
-
-
-TEMPLATES = (
-    Template("thread", f"{SCHEME}thread/{{thread}}", "A stored conversation, whole."),
-    Template(
-        "handle", f"{SCHEME}handle/{{thread}}/{{handle}}", "The text under a handle of a thread."
-    ),
-    Template("memory", f"{SCHEME}handle/{{handle}}", "An item of the memory: mem_..."),
-)
-
-
-def list_threads(stores: Stores, cursor: str | None) -> tuple[list[ThreadResource], str | None]:
-    """Return one page of the threads, and the cursor of the next one.
-
-    Raises InvalidArgumentError for a cursor that no page gave.
-    """
-    if cursor is not None and not cursor.isdecimal():
-        raise InvalidArgumentError(f"cursor is {shown(cursor)}; send the nextCursor of a page")
-    start = int(cursor or 0)
-    if not stores.has_threads:
-        return [], None
-    found = stores.threads().list()
-    page = [
-        ThreadResource(
-            info.name,
-            f"{SCHEME}thread/{quote(info.name, safe='')}",
-            f"{info.records:,} records, {info.bytes:,} bytes",
-            info.changed.isoformat(),
-        )
-        for info in found[start : start + PAGE]
-    ]
-    return page, str(start + PAGE) if start + PAGE < len(found) else None
-
-
-def read(stores: Stores, uri: str) -> str:
-    """Return the text at an address; raises InvalidArgumentError where there is none."""
-    kind, *path = _parts(uri)
-    try:
-        match kind, path:
-            case "thread", [name]:
-                return as_unicode(stores.reader(name).transcript())
-            case "handle", [handle]:
-                return stores.memory().get(handle).text
-            case "handle", [name, handle]:
-                return as_unicode(stores.reader(name).whole(handle))
-    except UnknownHandleError as error:
-        raise InvalidArgumentError(str(error)) from None
-    patterns = ", ".join(template.uri for template in TEMPLATES)
-    raise InvalidArgumentError(f"there is nothing at {shown(uri)}; send one of {patterns}")
-
-
-def _parts(uri: str) -> Sequence[str]:
-    path = uri.removeprefix(SCHEME)
-    return [""] if path == uri else [unquote(part) for part in path.split("/")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rehydrate.agent.anthropic import MessageAccumulator, resendable_blocks
 from rehydrate.agent.openai import (
@@ -48,6 +48,9 @@ def has_our_name(tool: Mapping[str, Any]) -> bool:
 class Reply(ABC):
     """One answer to a client. `begin` each reply, then `feed` its events or `take` it whole."""
 
+    _joins: ClassVar[type[MessageAccumulator | ChatAccumulator | ResponseAccumulator]]
+    """What joins the events of a reply."""
+
     def __init__(self) -> None:
         """Start without a reply."""
         self._bodies: list[dict[str, Any]] = []
@@ -59,37 +62,33 @@ class Reply(ABC):
         self._replies = 0
 
     @abstractmethod
-    def accumulator(self) -> MessageAccumulator | ChatAccumulator | ResponseAccumulator:
-        """Return what joins the events of a reply."""
-
-    @abstractmethod
-    def visible(self, event: Event) -> Iterator[Event]:
+    def _visible(self, event: Event) -> Iterator[Event]:
         """Yield the events that the client gets of one; hold back what ends a reply."""
 
     def joined(self) -> dict[str, Any]:
         """Return the answer, of all replies."""
-        return self.joined_of(self._bodies)
+        return self._joined_of(self._bodies)
 
     @abstractmethod
-    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def _joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return one answer of replies, without calls of ours."""
 
     @abstractmethod
-    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the calls of a reply that is complete."""
 
     @abstractmethod
-    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
+    def _entries_in(self, body: Mapping[str, Any]) -> list[Any]:
         """Return a reply as messages of the next request."""
 
     @abstractmethod
-    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
+    def _ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
         """Return an event that was held back, as it ends this answer."""
 
     def begin(self) -> None:
         """Begin the next reply."""
         self._replies += 1
-        self._held, self._places, self._accumulator = [], {}, self.accumulator()
+        self._held, self._places, self._accumulator = [], {}, self._joins()
 
     def feed(self, data: str) -> Iterator[bytes]:
         """Yield what the client gets of an event, which is JSON."""
@@ -97,7 +96,7 @@ class Reply(ABC):
             event = json.loads(data)
         except ValueError:  # [DONE], which `end` says
             return
-        for each in self.visible(event):
+        for each in self._visible(event):
             yield _framed(each)
         self._accumulator.add(event)
 
@@ -113,9 +112,9 @@ class Reply(ABC):
 
     def end(self) -> Iterator[bytes]:
         """Yield what ends the stream."""
-        answer = self.joined() if len(self._bodies) == self._replies else {}
+        answer = self.joined() if self.is_whole else {}
         for event in self._held:
-            yield _framed(self.ending(event, answer) if answer else event)
+            yield _framed(self._ending(event, answer) if answer else event)
 
     @property
     def is_whole(self) -> bool:
@@ -125,13 +124,13 @@ class Reply(ABC):
     @property
     def calls(self) -> list[ToolCall]:
         """The calls of the last reply that the proxy answers."""
-        found = self.calls_in(self._bodies[-1]) if self.is_whole else []
+        found = self._calls_in(self._bodies[-1]) if self.is_whole else []
         return [read for call in found if is_ours(call) and (read := ToolCall.read(call))]
 
     @property
     def has_others(self) -> bool:
         """Whether the last reply has calls for the client too."""
-        return not all(map(is_ours, self.calls_in(self._bodies[-1])))
+        return not all(map(is_ours, self._calls_in(self._bodies[-1])))
 
     @property
     def entries(self) -> list[Any]:
@@ -139,17 +138,14 @@ class Reply(ABC):
         in it, since nothing answers it."""
         if not self.is_whole:
             return []
-        return self.entries_in(
-            self._bodies[-1] if self.calls else self.joined_of(self._bodies[-1:])
+        return self._entries_in(
+            self._bodies[-1] if self.calls else self._joined_of(self._bodies[-1:])
         )
 
     @property
     def shown(self) -> tuple[Any, ...]:
         """The answer as the client has it in its next request."""
-        return tuple(self.entries_in(self.joined()))
-
-    def _place(self, part: Any) -> int | None:
-        return self._places.get(part)
+        return tuple(self._entries_in(self.joined()))
 
     def _show(self, part: Any) -> None:
         self._places[part] = self._shown_parts
@@ -159,12 +155,9 @@ class Reply(ABC):
 class MessagesReply(Reply):
     """Of Anthropic Messages."""
 
-    def accumulator(self) -> MessageAccumulator:
-        """Return what joins the events of a reply."""
-        return MessageAccumulator()
+    _joins = MessageAccumulator
 
-    def visible(self, event: Event) -> Iterator[Event]:
-        """Yield the events that the client gets of one; hold back what ends a reply."""
+    def _visible(self, event: Event) -> Iterator[Event]:
         kind, block = event.get("type"), event.get("index")
         if kind in ("message_delta", "message_stop"):
             self._held.append(event)
@@ -178,23 +171,19 @@ class MessagesReply(Reply):
         elif kind != "message_start" or self._replies == 1:
             yield event
 
-    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
-        """Return an event that was held back, as it ends this answer."""
+    def _ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
         return {**event, "usage": answer["usage"]} if event["type"] == "message_delta" else event
 
-    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return one answer of replies, without calls of ours."""
+    def _joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         blocks = [block for body in bodies for block in body["content"] if not is_ours(block)]
         return {**bodies[-1], "content": blocks, "usage": _usage(bodies)}
 
-    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the calls of a reply that is complete."""
+    def _calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         if body.get("stop_reason") != "tool_use":
             return []
         return [block for block in body["content"] if block.get("type") == "tool_use"]
 
-    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
-        """Return a reply as messages of the next request."""
+    def _entries_in(self, body: Mapping[str, Any]) -> list[Any]:
         blocks = resendable_blocks(body["content"], "answer")
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
@@ -206,12 +195,9 @@ class ChatReply(Reply):
     """What each event of the answer has from the first."""
     _has_text_before = False
 
-    def accumulator(self) -> ChatAccumulator:
-        """Return what joins the events of a reply."""
-        return ChatAccumulator()
+    _joins = ChatAccumulator
 
-    def visible(self, event: Event) -> Iterator[Event]:
-        """Yield the events that the client gets of one; hold back what ends a reply."""
+    def _visible(self, event: Event) -> Iterator[Event]:
         choices = event.get("choices")
         if not choices:
             if event.get("usage"):
@@ -265,12 +251,10 @@ class ChatReply(Reply):
         yield from super().end()
         yield b"data: [DONE]\n\n"
 
-    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
-        """Return an event that was held back, as it ends this answer."""
+    def _ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
         return {**event, "usage": answer["usage"]} if event.get("usage") else event
 
-    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return one answer of replies, without calls of ours."""
+    def _joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         last = bodies[-1]
         choice = last["choices"][0]
         message = dict(choice["message"])
@@ -281,15 +265,13 @@ class ChatReply(Reply):
             message["tool_calls"] = calls
         return {**last, "choices": [{**choice, "message": message}], "usage": _usage(bodies)}
 
-    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the calls of a reply that is complete."""
+    def _calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         choice = body["choices"][0]
         if choice.get("finish_reason") in ("length", "content_filter"):
             return []
         return list(choice["message"].get("tool_calls") or ())
 
-    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
-        """Return a reply as messages of the next request."""
+    def _entries_in(self, body: Mapping[str, Any]) -> list[Any]:
         message = body["choices"][0]["message"]
         return [resendable_message(message, message.get("tool_calls") or ())]
 
@@ -297,9 +279,7 @@ class ChatReply(Reply):
 class ResponsesReply(Reply):
     """Of Responses. Reasoning waits for the item that follows it: it goes with our calls."""
 
-    def accumulator(self) -> ResponseAccumulator:
-        """Return what joins the events of a reply."""
-        return ResponseAccumulator()
+    _joins = ResponseAccumulator
 
     _waiting: list[Event]
     _sequence = 0
@@ -309,8 +289,7 @@ class ResponsesReply(Reply):
         self._waiting = []
         super().begin()
 
-    def visible(self, event: Event) -> Iterator[Event]:
-        """Yield the events that the client gets of one; hold back what ends a reply."""
+    def _visible(self, event: Event) -> Iterator[Event]:
         for each in self._in_place(event):
             shown = {**each, "sequence_number": self._sequence}
             self._sequence += 1
@@ -346,26 +325,22 @@ class ResponsesReply(Reply):
             yield {**event, "output_index": self._places[event["output_index"]]}
         self._waiting = []
 
-    def ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
-        """Return an event that was held back, as it ends this answer."""
+    def _ending(self, event: Event, answer: Mapping[str, Any]) -> Event:
         # Clients check that all events are of one response.
         response = {**answer, "id": self._bodies[0].get("id")}
         self._sequence += 1
         return {**event, "response": response, "sequence_number": self._sequence - 1}
 
-    def joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return one answer of replies, without calls of ours."""
+    def _joined_of(self, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         output = [item for body in bodies for item in _without_ours(body["output"])]
         return {**bodies[-1], "output": output, "usage": _usage(bodies)}
 
-    def calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the calls of a reply that is complete."""
+    def _calls_in(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         if body.get("status", "completed") != "completed":
             return []
         return [item for item in body["output"] if item.get("type") == "function_call"]
 
-    def entries_in(self, body: Mapping[str, Any]) -> list[Any]:
-        """Return a reply as messages of the next request."""
+    def _entries_in(self, body: Mapping[str, Any]) -> list[Any]:
         return resendable_items(body["output"], "answer")
 
 

@@ -144,13 +144,18 @@ class _Pruning:
         cut = [each.position for each in self._excerpts]
         return binding.must_wait(kept, cut)
 
+    @property
+    def _cause(self) -> str:
+        """The figures for which something must go."""
+        soft = self._original.budget.soft_tokens
+        return f"{self._before_tokens:,} tokens at most, over the soft budget of {soft:,}"
+
     def _unchanged(self) -> PromptIR:
         """Return the original IR, with the reason why it stays over its budget."""
-        ir, soft = self._original, self._original.budget.soft_tokens
+        ir = self._original
         why = f"{OVER_BUDGET}: {why_waiting(self._target.model)}"
         degraded = ir.meta.degraded if why in ir.meta.degraded else (*ir.meta.degraded, why)
-        before = self._before_tokens
-        note = f"{before:,} tokens at most, over the soft budget of {soft:,}; it {WAITS}"
+        note = f"{self._cause}; it {WAITS}"
         meta = replace(ir.meta, degraded=degraded, outcome=Outcome.WAITS)
         return traced("prune", ir, ir.replace(meta=meta), (), [note])
 
@@ -292,8 +297,7 @@ class _Pruning:
         after = ir.replace(
             sections=tuple(sections), history=history, late_bound=late_bound, meta=meta
         )
-        soft = ir.budget.soft_tokens
-        notes = [f"{self._before_tokens:,} tokens at most, over the soft budget of {soft:,}"]
+        soft, notes = ir.budget.soft_tokens, [self._cause]
         if contested:
             notes.append(f"priority {contested} shared the room")
         left = upper_bound(prompt_tokens(after), target.provider)
@@ -356,6 +360,7 @@ class _Pruning:
             reason = "left out: others are worth more for their tokens"
         else:
             reason = f"left out: no room was left below priority {contested}"
+        reason = f"{reason}; {self._cause}"
         dropped = [
             DroppedSection(
                 history.entry_id(position),
@@ -371,7 +376,7 @@ class _Pruning:
             DroppedSection(
                 history.entry_id(each.position),
                 whole.tokens[each.position] - history.tokens[each.position],
-                "cut to its best blocks: others are worth more for their tokens",
+                f"cut to its best blocks: others are worth more for their tokens; {self._cause}",
                 each.handle,
                 HISTORY_PRIORITY.name.lower(),
                 "prune",

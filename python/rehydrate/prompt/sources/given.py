@@ -10,9 +10,8 @@ from typing import Any, Unpack
 from rehydrate import formats
 from rehydrate._check import check_list
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats import langchain
-from rehydrate.formats._foreign import as_dicts, check_speakers
-from rehydrate.formats._reading import as_sequence
+from rehydrate.formats._foreign import check_speakers
+from rehydrate.formats._reading import as_dicts, as_sequence, is_langchain_message
 from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import counted_sections, counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
@@ -185,7 +184,7 @@ def _provenance(source: str) -> Provenance:
 def _is_message(entry: Any) -> bool:
     if isinstance(entry, Mapping):
         return True
-    return not isinstance(entry, (str, Section)) and langchain.detect(entry) > 0
+    return not isinstance(entry, (str, Section)) and is_langchain_message(entry)
 
 
 def _type_name(value: Any) -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
 
 
-TIMEOUT = 0.2
-"""Default timeout of a source, in seconds."""
+TIMEOUT = 1.0
+"""Default timeout of a source, in seconds: DESIGN.md D97 says why."""
 _RESERVED = frozenset(":[]#")
 """Characters that a source's name must not have: they separate the name from the rest of an id, so
 that two sources never share an id."""
@@ -104,7 +104,7 @@ class HydrationSource:
     ``run`` may be sync or async. Raises InvalidArgumentError for a value outside its limits.
 
     >>> HydrationSource("weather", lambda request: "Rain until noon.").timeout
-    0.2
+    1.0
     """
 
     name: str

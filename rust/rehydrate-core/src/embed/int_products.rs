@@ -25,6 +25,25 @@ pub(crate) fn product(row: &[u8], values: &[i16]) -> i32 {
     row.iter().zip(values).map(|(&x, &value)| i32::from(x.cast_signed()) * i32::from(value)).sum()
 }
 
+/// The cosine of two rows; 0 where one is zeros.
+#[multiversion(targets("x86_64+avx2"))]
+pub(crate) fn byte_cosine(a: &[u8], b: &[u8]) -> f32 {
+    let [ab, aa, bb] = match_target! {
+        "x86_64+avx2" => avx2::three_products(a, b),
+        _ => three_products(a, b),
+    };
+    let square = aa as f32 * bb as f32;
+    if square > 0.0 { ab as f32 / square.sqrt() } else { 0.0 }
+}
+
+/// The product of two rows, and of each with itself.
+fn three_products(a: &[u8], b: &[u8]) -> [i32; 3] {
+    a.iter().zip(b).fold([0; 3], |[ab, aa, bb], (&a, &b)| {
+        let (a, b) = (i32::from(a.cast_signed()), i32::from(b.cast_signed()));
+        [ab + a * b, aa + a * a, bb + b * b]
+    })
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::{
@@ -61,6 +80,20 @@ mod avx2 {
                 }
             }
         }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn three_products(a: &[u8], b: &[u8]) -> [i32; 3] {
+        let ((a, rest_a), (b, rest_b)) = (a.as_chunks(), b.as_chunks());
+        let mut sums = [_mm256_setzero_si256(); 3];
+        for (a, b) in a.iter().zip(b) {
+            let (a, b) = (widened(a), widened(b));
+            for (sum, (x, y)) in sums.iter_mut().zip([(a, b), (a, a), (b, b)]) {
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(x, y));
+            }
+        }
+        let rest = super::three_products(rest_a, rest_b);
+        std::array::from_fn(|at| total(sums[at]) + rest[at])
     }
 
     #[inline]

@@ -186,14 +186,14 @@ fn trigrams(words: &[(u32, Vec<u32>)], term_index: &[u32], writer: &mut Writer) 
 
 /// Bags and vectors; returns how many entries have a vector, built in and of the caller's.
 fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer) -> (u32, u32) {
-    let builtin = StaticModel::builtin().map_or(0, |model| builtin(model, entries, settings.older, writer));
+    let builtin = StaticModel::builtin().map_or(0, |model| builtin(model, entries, settings, writer));
     let Some(dim) = settings.dim.filter(|&dim| dim > 0) else { return (builtin, 0) };
     let older = settings.older.map(|older| (older.own_sum.as_slice(), older.own_present));
     let row = |ordinal: usize, vector: &mut Vec<f32>| vector.extend(entries[ordinal].vector.unwrap_or_default());
-    (builtin, write_rows((dim, entries.len()), older, layout::OWN, writer, row))
+    (builtin, write_rows((dim, entries.len()), settings.index.graph_from(), older, layout::OWN, writer, row))
 }
 
-fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistics>, writer: &mut Writer) -> u32 {
+fn builtin(model: &StaticModel, entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer) -> u32 {
     let mut bags = Vec::new();
     let mut at = Vec::with_capacity(entries.len() + 1);
     let mut count = vec![0_u32; model.vocab_size()];
@@ -209,7 +209,7 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
     at.push(bags.len() as u32);
 
     let mut all = Statistics { entries: entries.len() as u32, token_count: count.clone(), ..Statistics::default() };
-    if let Some(older) = older.filter(|older| older.token_count.len() == count.len()) {
+    if let Some(older) = settings.older.filter(|older| older.token_count.len() == count.len()) {
         all.entries += older.entries;
         all.token_count.iter_mut().zip(&older.token_count).for_each(|(sum, count)| *sum += count);
     }
@@ -218,9 +218,9 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
         let bag = PackedBag::read(&bags[at[ordinal] as usize..at[ordinal + 1] as usize]);
         vector.extend(model.vector(bag.iter(), |token| weight_of_step(weights[token as usize])));
     };
-    let older = older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present));
+    let older = settings.older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present));
     let dim = crate::embed::Embedder::dim(model);
-    let present = write_rows((dim, entries.len()), older, layout::BUILTIN, writer, row);
+    let present = write_rows((dim, entries.len()), settings.index.graph_from(), older, layout::BUILTIN, writer, row);
 
     let counted = || (0_u16..).zip(&count).filter(|(_, count)| **count > 0);
     writer.put(Section::Tokens, counted().map(|(token, _)| token));

@@ -1,5 +1,6 @@
 //! The input of an index: entries, their metadata, and settings.
 use super::statistics::Statistics;
+use super::vector_index::VectorIndex;
 
 /// Metadata of an entry; numbers for names are the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,4 +45,6 @@ pub struct Settings<'a> {
     /// Statistics of the namespace's other segments ([`super::View::statistics`]): a small segment alone would not know
     /// which words are common.
     pub older: Option<&'a Statistics>,
+    /// Whether spaces get a graph.
+    pub index: VectorIndex,
 }

@@ -15,6 +15,7 @@ use rustc_hash::FxHashSet;
 
 use super::entry::{Entry, Meta, Settings};
 use super::segment::Segment;
+use super::vector_index::VectorIndex;
 use super::view::View;
 
 /// An entry that owns its text.
@@ -71,6 +72,7 @@ impl InMemoryIndex {
             dim: entries.iter().find_map(|entry| entry.vector.as_ref()).map(Vec::len),
             space: 0,
             older: older.as_ref().map(View::statistics),
+            index: VectorIndex::Lists,
         };
         let borrowed: Vec<Entry<'_>> = entries
             .iter()

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"RHYSEGMT";
 /// Another number, another format: a segment of another version is thrown away and made again.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 /// Magic, version, number of sections, length of the whole, checksum of all that follows.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;
@@ -96,6 +96,7 @@ sections! {
     BuiltinLists,
     BuiltinOrder,
     BuiltinSlots,
+    BuiltinGraph,
     /// The caller's vectors.
     OwnRows,
     OwnScale,
@@ -107,6 +108,7 @@ sections! {
     OwnLists,
     OwnOrder,
     OwnSlots,
+    OwnGraph,
 }
 
 /// The sections of one space.
@@ -122,6 +124,7 @@ pub(super) struct VectorSections {
     pub lists: Section,
     pub order: Section,
     pub slots: Section,
+    pub graph: Section,
 }
 
 /// The built-in model's vectors.
@@ -136,6 +139,7 @@ pub(super) const BUILTIN: VectorSections = VectorSections {
     lists: Section::BuiltinLists,
     order: Section::BuiltinOrder,
     slots: Section::BuiltinSlots,
+    graph: Section::BuiltinGraph,
 };
 
 /// The caller's vectors.
@@ -150,6 +154,7 @@ pub(super) const OWN: VectorSections = VectorSections {
     lists: Section::OwnLists,
     order: Section::OwnOrder,
     slots: Section::OwnSlots,
+    graph: Section::OwnGraph,
 };
 
 /// Puts sections together.
@@ -246,8 +251,13 @@ impl Layout {
         self.0[section].clone()
     }
 
+    /// Where a section lies.
+    pub fn at(&self, section: Section) -> Range<usize> {
+        self.0[section as usize].clone()
+    }
+
     pub fn of<'a>(&self, bytes: &'a [u8], section: Section) -> &'a [u8] {
-        &bytes[self.0[section as usize].clone()]
+        &bytes[self.at(section)]
     }
 }
 

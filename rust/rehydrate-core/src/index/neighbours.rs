@@ -5,6 +5,7 @@ use super::layout::VectorSections;
 use super::probe::Probe;
 use super::quantise::BLOCK;
 use super::query::Filter;
+use super::segment::Segment;
 use super::segment_reader::{DocFilter, SegmentReader};
 use super::top_k::TopK;
 use super::vector_rows::Rows;
@@ -15,6 +16,9 @@ use crate::interrupt::{Pace, checkpoint};
 const SAMPLE: usize = 512;
 /// Where less than one in so many may be found, each of them is compared.
 const FEW: usize = 4;
+/// Rows that a walk of a graph looks for: at least, and for each that is wanted.
+const WALKED: usize = 64;
+const WALKED_FOR_EACH: usize = 2;
 
 /// How many inverted lists are looked into.
 #[derive(Clone, Copy)]
@@ -27,6 +31,8 @@ pub(super) struct Probed {
 /// The rows of a segment that are searched, and which of them may be found.
 pub(super) struct Haystack<'a> {
     pub rows: Rows<'a>,
+    sections: VectorSections,
+    segment: &'a Segment,
     doc_filter: DocFilter<'a>,
     base: usize,
 }
@@ -40,13 +46,14 @@ impl<'a> Haystack<'a> {
         now_ms: i64,
     ) -> Option<Self> {
         let doc_filter = DocFilter::new(reader, filter, now_ms);
-        Some(Self { rows: Rows::of(&reader.segment, sections)?, doc_filter, base: reader.base })
+        let rows = Rows::of(&reader.segment, sections)?;
+        Some(Self { rows, sections, segment: &reader.segment, doc_filter, base: reader.base })
     }
 
-    /// Offer the rows nearest to each question to its `best`. The more rows a filter hides, the more lists are looked into;
-    /// where few are left, it hides nothing of them.
+    /// Offer the rows nearest to each question to its `best`. The more rows a filter hides, the further is looked; where few are
+    /// left, it hides nothing of them.
     pub fn nearest(&self, probed: Probed, asking: &[(u32, &Probe)], best: &mut [TopK]) {
-        let Self { rows, doc_filter, base } = self;
+        let Self { rows, doc_filter, .. } = self;
         if rows.lists() == 0 {
             return self.scan(0..rows.len(), asking, best);
         }
@@ -56,13 +63,12 @@ impl<'a> Haystack<'a> {
             let mut pace = Pace::default();
             for ordinal in (0..rows.len()).filter(|&ordinal| doc_filter.passes(ordinal)) {
                 pace.step_by(asking.len());
-                for (question, probe) in asking {
-                    if let Some(cosine) = probe.cosine(rows, ordinal) {
-                        best[*question as usize].offer(cosine, (base + ordinal) as u32, || true);
-                    }
-                }
+                asking.iter().for_each(|(question, probe)| self.compare(probe, ordinal, &mut best[*question as usize]));
             }
             return;
+        }
+        if self.segment.is_walked(self.sections) {
+            return asking.iter().for_each(|(question, probe)| self.walk(probe, &mut best[*question as usize]));
         }
         let number = (rows.lists() / probed.share).max(probed.at_least) * SAMPLE / passing;
         let mut visits: Vec<(u32, u32)> = Vec::new();
@@ -75,6 +81,24 @@ impl<'a> Haystack<'a> {
         for visits in visits.chunk_by(|a, b| a.0 == b.0) {
             let asking: Vec<(u32, &Probe)> = visits.iter().map(|(_, at)| asking[*at as usize]).collect();
             self.scan(rows.list(visits[0].0 as usize), &asking, best);
+        }
+    }
+
+    /// Offer the row of an ordinal that may be found.
+    fn compare(&self, probe: &Probe, ordinal: usize, best: &mut TopK) {
+        if let Some(cosine) = probe.cosine(&self.rows, ordinal) {
+            best.offer(cosine, (self.base + ordinal) as u32, || true);
+        }
+    }
+
+    /// Offer the rows that a walk of the graph finds; all, where it can't be walked.
+    fn walk(&self, probe: &Probe, best: &mut TopK) {
+        checkpoint();
+        let passes = |ordinal| self.doc_filter.passes(ordinal);
+        let number = (WALKED_FOR_EACH * best.limit).max(WALKED);
+        match self.segment.walk(self.sections, &probe.byte_direction(), number, passes) {
+            Some(found) => found.into_iter().for_each(|ordinal| self.compare(probe, ordinal, best)),
+            None => self.scan(0..self.rows.len(), &[(0, probe)], std::slice::from_mut(best)),
         }
     }
 
@@ -102,7 +126,7 @@ impl<'a> Haystack<'a> {
 
     /// Offer the rows of a block, whose products with a question are known, that may be found.
     fn offer(&self, probe: &Probe, products: impl Iterator<Item = i32>, block: &Range<usize>, best: &mut TopK) {
-        let Self { rows, doc_filter, base } = self;
+        let Self { rows, doc_filter, base, .. } = self;
         for (slot, product) in block.clone().zip(products) {
             let cosine = probe.of_product(product, rows, slot);
             if cosine > best.floor && rows.scale.get(slot) != 0.0 {

@@ -1,7 +1,7 @@
 //! A query's vector against the rows of one segment: exact cosines, choice of inverted lists.
 use std::ops::Range;
 
-use super::quantise::{BLOCK, Quantised, int_dot, int_dots};
+use super::quantise::{BLOCK, MAX_VALUE, Quantised, int_dot, int_dots};
 use super::vector_rows::Rows;
 use crate::embed::int_products::{TILE, int_products};
 use crate::embed::{dot, is_present};
@@ -58,6 +58,12 @@ impl Probe {
     /// The products of one query with each row of a block.
     pub fn products_alone(&self, rows: &Rows<'_>, block: &Range<usize>, out: &mut [i32; BLOCK]) {
         int_dots(rows.at(block), rows.dim, &self.quantised.values, out);
+    }
+
+    /// The query less the mean in bytes, as rows are.
+    pub fn byte_direction(&self) -> Vec<i8> {
+        let steps = f32::from(i8::MAX) / MAX_VALUE;
+        self.direction.values.iter().map(|&value| (f32::from(value) * steps).round() as i8).collect()
     }
 
     /// The `number` lists that point most as the query does, the nearest first.

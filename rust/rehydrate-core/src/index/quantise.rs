@@ -13,7 +13,7 @@ pub(super) struct Quantised {
 }
 
 /// So fine that sums of so many products with bytes stay below 2^31.
-const MAX_VALUE: f32 = 2047.0;
+pub(super) const MAX_VALUE: f32 = 2047.0;
 const _: () = assert!(MAX_DIM as i64 * MAX_VALUE as i64 * 127 < 1 << 31);
 
 impl Quantised {

@@ -3,9 +3,11 @@ use std::sync::Arc;
 
 use super::build;
 use super::entry::{Entry, Meta, Settings};
-use super::layout::{Column, Damaged, Fixed, Layout, Section};
+use super::graph::{Graph, NOT_MADE};
+use super::layout::{self, Column, Damaged, Fixed, Layout, Section, VectorSections};
 use super::postings::Postings;
 use super::statistics::Statistics;
+use super::vector_index::VectorIndex;
 use super::verify::verify;
 
 /// Bytes that stay where they are: a vector, a memory map.
@@ -16,6 +18,9 @@ pub struct Segment {
     bytes: Bytes,
     layout: Layout,
     len: usize,
+    /// Of the built-in model's vectors and of the caller's.
+    graphs: [Graph; 2],
+    walked_from: usize,
 }
 
 impl Segment {
@@ -32,7 +37,7 @@ impl Segment {
     /// [`Damaged`] where the bytes are not, to the last bit, what was written by this version.
     pub fn open(bytes: Bytes) -> Result<Self, Damaged> {
         let layout = Layout::read((*bytes).as_ref())?;
-        let mut segment = Self { bytes, layout, len: 0 };
+        let mut segment = Self { bytes, layout, len: 0, graphs: Default::default(), walked_from: 0 };
         segment.len = segment.column::<u64>(Section::Ids).len();
         verify(&segment)?;
         Ok(segment)
@@ -105,6 +110,43 @@ impl Segment {
         let (ids, by_id) = (self.column::<u64>(Section::Ids), self.column::<u32>(Section::ById));
         let last = by_id.len().checked_sub(1)?;
         Some((ids.get(by_id.get(0) as usize), ids.get(by_id.get(last) as usize)))
+    }
+
+    /// The same, whose graphs are walked as `index` says.
+    #[must_use]
+    pub fn with(self, index: VectorIndex) -> Self {
+        Self { walked_from: index.graph_from().unwrap_or(usize::MAX), ..self }
+    }
+
+    /// Whether a space that should have a graph has none.
+    #[must_use]
+    pub fn lacks_graph(&self) -> bool {
+        let lacks = |sections: VectorSections| {
+            self.present(sections) >= self.walked_from && self.section(sections.graph).is_empty()
+        };
+        lacks(layout::BUILTIN) || lacks(layout::OWN)
+    }
+
+    /// Whether a space has a graph that is to be walked.
+    pub(super) fn is_walked(&self, sections: VectorSections) -> bool {
+        self.present(sections) >= self.walked_from && self.section(sections.graph).len() > NOT_MADE.len()
+    }
+
+    /// How many entries have a vector of a space.
+    fn present(&self, sections: VectorSections) -> usize {
+        self.count(if sections.graph as usize == Section::OwnGraph as usize { 3 } else { 2 }) as usize
+    }
+
+    /// [`Graph::walk`] over the rows of one space.
+    pub(super) fn walk(
+        &self,
+        sections: VectorSections,
+        direction: &[i8],
+        number: usize,
+        passes: impl Fn(usize) -> bool,
+    ) -> Option<Vec<usize>> {
+        let graph = &self.graphs[usize::from(sections.graph as usize == Section::OwnGraph as usize)];
+        graph.walk(&self.bytes, self.layout.at(sections.graph), direction, number, passes)
     }
 
     pub(super) fn section(&self, section: Section) -> &[u8] {

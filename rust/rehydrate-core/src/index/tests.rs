@@ -243,7 +243,7 @@ fn a_segment_whose_numbers_were_altered_under_a_right_checksum_is_refused_or_lea
     let pairs = (0..).zip(texts.iter().zip(&vectors));
     let entries: Vec<Entry<'_>> =
         pairs.map(|(id, (text, vector))| Entry { vector: Some(vector), ..entry(id, text) }).collect();
-    let settings = Settings { dim: Some(4), space: 7, older: None };
+    let settings = Settings { dim: Some(4), space: 7, index: VectorIndex::Usearch, ..Settings::default() };
     let whole = Segment::build(&entries, &[99], &settings);
     let newer = open(Segment::build(&[entry(5, "another number77"), entry(9_999, "newer")], &[7, 8], &settings));
     let table = layout::Layout::read(&whole).unwrap();
@@ -284,7 +284,7 @@ fn a_segment_whose_numbers_were_altered_under_a_right_checksum_is_refused_or_lea
 
 #[test]
 fn a_segment_says_whose_vectors_it_holds_and_one_of_another_built_in_model_is_refused() {
-    let settings = Settings { dim: Some(2), space: 77, older: None };
+    let settings = Settings { dim: Some(2), space: 77, ..Settings::default() };
     let with = Segment::build(&[Entry { vector: Some(&[1.0, 0.0]), ..entry(1, "apples") }], &[], &settings);
     assert_eq!(open(with).space(), Some(77));
     let without = Segment::build(&[entry(1, "apples")], &[], &settings);
@@ -340,12 +340,23 @@ fn share_found(vectors: &[Vec<f32>], findable: &[u64], asked: &[&[f32]], answers
 
 #[test]
 fn inverted_lists_find_what_a_scan_finds() {
+    finds_what_a_scan_finds(VectorIndex::Lists);
+}
+
+#[test]
+fn a_graph_finds_what_a_scan_finds() {
+    finds_what_a_scan_finds(VectorIndex::Usearch);
+}
+
+fn finds_what_a_scan_finds(index: VectorIndex) {
     let (dim, number) = (32, 9_000);
     let vectors = many(number, dim);
     let entries: Vec<Entry<'_>> =
         (0..).zip(&vectors).map(|(id, vector)| Entry { vector: Some(vector), ..entry(id, "") }).collect();
-    let settings = Settings { dim: Some(dim), ..Settings::default() };
-    let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
+    let settings = Settings { dim: Some(dim), index, ..Settings::default() };
+    let segment = open(Segment::build(&entries, &[], &settings));
+    assert_eq!(segment.is_walked(layout::OWN), index == VectorIndex::Usearch);
+    let view = View::new(vec![segment]);
     let asked: Vec<&[f32]> = vectors.iter().step_by(45).map(Vec::as_slice).collect();
     let all: Vec<u64> = (0..number as u64).collect();
     for centred in [false, true] {

@@ -5,7 +5,7 @@ const SLACK: usize = 4;
 
 /// The best few of many scores.
 pub(super) struct TopK {
-    limit: usize,
+    pub limit: usize,
     /// Nothing up to this is among the best.
     pub floor: f32,
     kept: Vec<(f32, u32)>,

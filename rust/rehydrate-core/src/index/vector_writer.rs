@@ -1,5 +1,6 @@
 //! Vectors of one space on their way into a segment: int8 rows less their mean with a scale each, residual norms, inverted
 //! lists of many.
+use super::graph;
 use super::inverted_lists::StoredRows;
 use super::layout::{VectorSections, Writer};
 use super::quantise::push_int8;
@@ -13,7 +14,7 @@ const STEPS_A_ROW: usize = 256;
 /// A residual's norm is at least this.
 const MIN_RESIDUAL_NORM: f32 = 1e-3;
 
-/// Write the rows of `number` ordinals; returns how many there are. `row` puts the vector of an ordinal in its buffer: of any
+/// Write the rows of `number` ordinals, with a graph of them from `graph_from` rows on; returns how many there are. `row` puts the vector of an ordinal in its buffer: of any
 /// length but zero, or not [`is_present`]: none. It is called twice for each ordinal, first for the mean. `older` are
 /// the sum and number of the rows of older segments.
 ///
@@ -21,6 +22,7 @@ const MIN_RESIDUAL_NORM: f32 = 1e-3;
 /// scan: 0.90, with the mean 0.77).
 pub(super) fn write_rows(
     (dim, number): (usize, usize),
+    graph_from: Option<usize>,
     older: Option<(&[f32], u32)>,
     sections: VectorSections,
     writer: &mut Writer,
@@ -60,6 +62,9 @@ pub(super) fn write_rows(
         }
     }
     let stored = StoredRows { dim, rows: &rows, scale: &scale, residual_norm: &residual_norm };
+    if graph_from.is_some_and(|rows| present as usize >= rows) {
+        writer.bytes(sections.graph, graph::link(&stored));
+    }
     if let Some(lists) = stored.lists() {
         let moved = |column: &[f32]| lists.order.iter().map(|&at| column[at as usize]).collect::<Vec<_>>();
         writer.put(sections.residual_norm, moved(&residual_norm));

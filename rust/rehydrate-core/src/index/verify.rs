@@ -1,5 +1,6 @@
 //! Whether the numbers of a segment fit each other. A search follows offsets, lengths and ordinals without a look; here each is
 //! looked at once, when bytes become a segment: a checksum says that they are as somebody wrote them, not who.
+use super::graph;
 use super::layout::{self, Column, Damaged, Fixed, Section, VectorSections};
 use super::segment::Segment;
 use crate::embed::builtin::{PackedBag, StaticModel};
@@ -134,6 +135,10 @@ fn verify_rows(segment: &Segment, sections: VectorSections, dim: usize, present:
     ensure(scale.iter().zip(norm.iter()).all(is_row), "a vector has no length")?;
     let held = scale.iter().filter(|&scale| scale != 0.0).count();
     ensure((held as u64..=rows as u64).contains(&present), "vectors are miscounted")?;
+
+    let is_row = |at: u64| usize::try_from(at).is_ok_and(|at| at < rows && scale.get(at) != 0.0);
+    let graph = segment.section(sections.graph);
+    ensure(graph::fits(graph, dim, is_row), "a graph leads nowhere")?;
 
     let column = |section| segment.column::<u32>(section);
     let (lists, order, slots) = (column(sections.lists), column(sections.order), column(sections.slots));

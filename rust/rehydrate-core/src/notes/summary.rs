@@ -198,7 +198,7 @@ mod tests {
             "0 request Fix it. []",
             "0 plan Test (all) []",
             "2 file a.py [edited,read]",
-            "2 file 2 more []",
+            "2 file 2 more [#1]",
             "3 error E: x []",
             "4 preference Tabs. []",
         ];

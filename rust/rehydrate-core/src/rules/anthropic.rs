@@ -251,3 +251,51 @@ fn system_rules(messages: &[Message]) -> Vec<Violation> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(kind: &str, id: &str) -> Block {
+        let part = Part { text: (kind == "text").then_some(Text::Said), ..Part::default() };
+        let id = (!id.is_empty()).then(|| id.into());
+        let kind = Kind::of(kind.as_bytes());
+        Block { index: 0, kind, part, id, has_null_content: false, is_signed: true, inner: Vec::new() }
+    }
+
+    fn rules(said: &[(&str, &[(&str, &str)])]) -> Vec<(usize, &'static str)> {
+        let message = |(index, (role, blocks)): (usize, &(&str, &[(&str, &str)]))| Message {
+            index,
+            role: Role::of(role.as_bytes().to_vec()),
+            blocks: blocks.iter().map(|(kind, id)| Block { index, ..block(kind, id) }).collect(),
+            is_null: false,
+        };
+        let messages: Vec<Message> = said.iter().enumerate().map(message).collect();
+        violations(&messages).into_iter().map(|each| (each.index, each.rule)).collect()
+    }
+
+    #[test]
+    fn calls_and_results_are_paired_turn_by_turn() {
+        let (said, call, result) = (("text", ""), ("tool_use", "a"), ("tool_result", "a"));
+        assert_eq!(rules(&[("user", &[said]), ("assistant", &[call]), ("user", &[result])]), []);
+        assert_eq!(rules(&[("user", &[said]), ("assistant", &[call])]), []);
+        let late = [("user", &[said][..]), ("assistant", &[call]), ("user", &[said]), ("user", &[result])];
+        assert_eq!(rules(&late), [(3, "results_not_first")]);
+        let never = [("user", &[said][..]), ("assistant", &[call]), ("user", &[said]), ("assistant", &[said])];
+        assert_eq!(rules(&never), [(1, "unanswered_tool_call")]);
+        let twice = [("user", &[said][..]), ("assistant", &[call]), ("user", &[result, result])];
+        assert_eq!(rules(&twice), [(2, "duplicate_result")]);
+        assert_eq!(rules(&[("user", &[result])]), [(0, "tool_result_without_call")]);
+        let server = [("user", &[said][..]), ("assistant", &[("web_search_tool_result", "s")])];
+        assert_eq!(rules(&server), [(1, "server_result_without_call")]);
+    }
+
+    #[test]
+    fn a_system_message_is_between_the_user_and_the_assistant() {
+        let said: &[(&str, &str)] = &[("text", "")];
+        assert_eq!(rules(&[("user", said), ("system", said), ("assistant", said)]), []);
+        assert_eq!(rules(&[("user", said), ("system", said), ("user", said)]), [(1, "misplaced_system")]);
+        let after = [("user", said), ("assistant", said), ("system", said)];
+        assert_eq!(rules(&after), [(2, "misplaced_system")]);
+    }
+}

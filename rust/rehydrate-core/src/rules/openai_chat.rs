@@ -166,3 +166,42 @@ impl<'a> Ollamas<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(speakers: Vec<Speaker>) -> Vec<(usize, &'static str)> {
+        let message = |(index, speaker)| Message { of: plain::Message { index, ..plain::Message::default() }, speaker };
+        let messages: Vec<Message> = speakers.into_iter().enumerate().map(message).collect();
+        violations(&messages).into_iter().map(|each| (each.index, each.rule)).collect()
+    }
+
+    fn calls(calls: Vec<Call>) -> Speaker {
+        Speaker::Other { calls, speaks_otherwise: false, has_empty_calls: false }
+    }
+
+    fn tool(answer: &str, tool: &str) -> Speaker {
+        let some = |name: &str| (!name.is_empty()).then(|| name.into());
+        Speaker::Tool { answer: some(answer), tool: some(tool) }
+    }
+
+    #[test]
+    fn tool_messages_directly_follow_their_calls() {
+        let call = || calls(vec![Call::Of(b"a".into())]);
+        assert_eq!(rules(vec![call(), tool("a", "")]), []);
+        assert_eq!(rules(vec![call(), Speaker::default()]), [(0, "unanswered_tool_call")]);
+        assert_eq!(rules(vec![call(), tool("a", ""), tool("a", "")]), [(2, "duplicate_result")]);
+        assert_eq!(rules(vec![call(), tool("b", "")]), [(1, "tool_message_without_call")]);
+    }
+
+    #[test]
+    fn ollamas_results_answer_by_name_and_order() {
+        let ollama = |id: &str, tool: &str| Call::Ollama { id: id.into(), tool: tool.into() };
+        let made = || calls(vec![ollama("1", "tide"), ollama("2", "berth"), ollama("3", "tide")]);
+        let none = Vec::new();
+        assert_eq!(rules(vec![made(), tool("", "berth"), tool("", "tide"), tool("", "")]), none);
+        let late = vec![made(), tool("", "tide"), tool("", ""), tool("", ""), tool("", "tide")];
+        assert_eq!(rules(late), [(4, "tool_message_without_call")]);
+    }
+}

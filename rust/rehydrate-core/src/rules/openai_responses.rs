@@ -178,3 +178,47 @@ impl<'a> Pairing<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(index: usize, kind: &str, role: &str, id: &str) -> Item {
+        let (call, answer) = if role == "tool" { (None, Some(id.into())) } else { (Some(id.into()), None) };
+        let is_call = kind.starts_with("function_call");
+        let of = if kind == "reasoning" { Of::Reasoning { has_summary: true } } else { Of::Other };
+        Item {
+            index,
+            kind: kind.into(),
+            role: Role::of(role.into()),
+            call: call.filter(|_| is_call),
+            answer: answer.filter(|_| is_call),
+            id: None,
+            of,
+        }
+    }
+
+    fn rules(items: &[(&str, &str, &str)]) -> Vec<(usize, &'static str)> {
+        let items = items.iter().enumerate().map(|(index, (kind, role, id))| item(index, kind, role, id));
+        violations(&items.collect::<Vec<_>>()).into_iter().map(|each| (each.index, each.rule)).collect()
+    }
+
+    #[test]
+    fn only_the_last_turn_may_hold_an_open_call() {
+        let (call, output) = (("function_call", "assistant", "a"), ("function_call_output", "tool", "a"));
+        let user = ("note", "user", "");
+        assert_eq!(rules(&[user, call]), []);
+        assert_eq!(rules(&[user, call, user]), [(1, "unanswered_tool_call")]);
+        assert_eq!(rules(&[user, call, output, user]), []);
+        assert_eq!(rules(&[output]), [(0, "tool_result_without_call")]);
+        assert_eq!(rules(&[call, output, output]), [(2, "duplicate_result")]);
+    }
+
+    #[test]
+    fn reasoning_is_followed_by_what_it_led_to() {
+        let reasoning = ("reasoning", "assistant", "");
+        assert_eq!(rules(&[reasoning, ("note", "assistant", "")]), []);
+        assert_eq!(rules(&[reasoning, ("note", "user", "")]), [(0, "reasoning_without_item")]);
+        assert_eq!(rules(&[reasoning]), [(0, "reasoning_without_item")]);
+    }
+}

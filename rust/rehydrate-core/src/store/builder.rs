@@ -196,7 +196,12 @@ impl BuildContext {
                 None if range.is_damaged || range.low < filed => return job(at, at, MAX_SEGMENT_ITEMS),
                 None if items >= least.max(1) => return job(at, at, most),
                 // Most of it was deleted or replaced since.
-                Some(range) if extent == Extent::All && range.segment.len() > 2 * items + RATIO => {
+                // Or it was made where no graph was wanted.
+                Some(range)
+                    if extent == Extent::All
+                        && (range.segment.len() > 2 * items + RATIO
+                            || range.row.is_some() && range.segment.lacks_graph()) =>
+                {
                     return job(at, at, MAX_SEGMENT_ITEMS);
                 }
                 _ => {}
@@ -226,7 +231,7 @@ impl BuildContext {
 
     fn build(&self, name: &str, namespace: i64, generation: i64, job: &Job) -> Result<()> {
         let rows = Rows::read(&self.connections, namespace, job.low, job.high, usize::MAX)?;
-        let bytes = rows.build(&job.older);
+        let bytes = rows.build(&job.older, self.folder.vectors);
         poll()?;
         let written = {
             let _inside = use_count::enter(&self.connections.path)?;

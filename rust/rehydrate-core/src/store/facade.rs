@@ -19,6 +19,7 @@ use super::write::{self, WriteTransaction};
 use super::{problem, use_count};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
+use crate::index::VectorIndex;
 
 /// Bytes of indexes in memory, unless said otherwise: a million short items take about half of it.
 pub const DEFAULT_INDEX_BYTES: u64 = 1 << 30;
@@ -34,6 +35,8 @@ pub struct Options {
     pub limits: Limits,
     /// Bytes of indexes that stay in memory; beyond, those that were not used for longest go. The one in use stays.
     pub index_bytes: u64,
+    /// How the nearest vectors are found.
+    pub vectors: VectorIndex,
     /// The time, in milliseconds since 1970.
     pub clock: fn() -> i64,
 }
@@ -45,6 +48,7 @@ impl Default for Options {
             busy: Duration::from_secs(30),
             limits: Limits::default(),
             index_bytes: DEFAULT_INDEX_BYTES,
+            vectors: VectorIndex::default(),
             clock: system_clock,
         }
     }
@@ -96,7 +100,7 @@ impl Store {
     pub fn open(path: &Path, options: Options) -> Result<Self> {
         let path = std::path::absolute(path).map_err(|error| problem::io(path, &error))?;
         let connections = Connections::open(path, options.is_read_only, options.busy)?;
-        let folder = Folder::of(&connections.path);
+        let folder = Folder::of(&connections.path, options.vectors);
         let index_cache = Arc::new(IndexCache::new(options.index_bytes));
         let build_context = BuildContext { connections: Arc::clone(&connections), folder, index_cache };
         Ok(Self { connections, options, build_context, background: Background::default(), notes: Mutex::default() })

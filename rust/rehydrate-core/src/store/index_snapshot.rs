@@ -12,7 +12,7 @@ use super::problem::Attempt;
 use super::segments::{Folder, Row, rows};
 use super::write::vector_of;
 use crate::error::{Error, Result};
-use crate::index::{Entry, Meta, Segment, Settings, View};
+use crate::index::{Entry, Meta, Segment, Settings, VectorIndex, View};
 use crate::interrupt::checkpoint;
 
 /// Rows that are read in one go: a fork waits for no more.
@@ -227,7 +227,7 @@ impl Rows {
     }
 
     /// The bytes of a segment of them, to stand behind `older` ranges.
-    pub fn build(&self, older: &[IndexedRange]) -> Vec<u8> {
+    pub fn build(&self, older: &[IndexedRange], index: VectorIndex) -> Vec<u8> {
         let entries: Vec<Entry<'_>> = self
             .items
             .iter()
@@ -240,6 +240,7 @@ impl Rows {
             dim: Some(self.dim).filter(|&dim| dim > 0),
             space: self.space.unwrap_or_default(),
             older: older.as_ref().map(View::statistics),
+            index,
         };
         Segment::build(&entries, &deleted, &settings)
     }
@@ -351,8 +352,8 @@ fn append(
     }
     loop {
         // What was just built is whole.
-        let segment =
-            Segment::open(Arc::new(rows.build(ranges))).map_err(|damaged| Error::Model(damaged.to_string()))?;
+        let segment = Segment::open(Arc::new(rows.build(ranges, VectorIndex::Lists)))
+            .map_err(|damaged| Error::Model(damaged.to_string()))?;
         ranges.push(IndexedRange { low: start, high: rows.high, segment: Arc::new(segment), row: None });
         if rows.high >= high {
             return Ok(());

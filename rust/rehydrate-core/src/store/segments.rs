@@ -12,7 +12,7 @@ use rusqlite::{Params, Statement, Transaction};
 
 use super::files::{self, random};
 use super::namespace::Namespace;
-use crate::index::Segment;
+use crate::index::{Segment, VectorIndex};
 
 /// Beside the store's file.
 const FOLDER: &str = "-index";
@@ -110,11 +110,15 @@ pub(super) fn replace(
 
 /// The folder of a store's index files.
 #[derive(Debug, Clone)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    /// How the vectors in its files are found.
+    pub vectors: VectorIndex,
+}
 
 impl Folder {
-    pub fn of(store: &Path) -> Self {
-        Self(files::beside(store, FOLDER))
+    pub fn of(store: &Path, vectors: VectorIndex) -> Self {
+        Self { path: files::beside(store, FOLDER), vectors }
     }
 
     /// The segment in a file; None where it is missing, damaged, or another one than the table means.
@@ -132,20 +136,20 @@ impl Folder {
         if checksum(&bytes) != row.checksum {
             return None;
         }
-        Segment::open(Arc::new(bytes)).ok()
+        Segment::open(Arc::new(bytes)).ok().map(|segment| segment.with(self.vectors))
     }
 
     /// Whether it is no link: somebody else's may lead anywhere, and files there are not ours to make or to remove.
     fn is_own(&self) -> bool {
-        !self.0.is_symlink()
+        !self.path.is_symlink()
     }
 
     fn make(&self) -> io::Result<()> {
-        if self.is_own() { files::make_folder(&self.0) } else { Err(io::ErrorKind::NotADirectory.into()) }
+        if self.is_own() { files::make_folder(&self.path) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
     fn path_of(&self, FileName(name): &FileName) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     /// Write a new file: its name and checksum.
@@ -166,7 +170,7 @@ impl Folder {
         let written = files::private(OpenOptions::new().write(true).create_new(true))
             .open(&path)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-            .and_then(|()| files::sync_folder(&self.0));
+            .and_then(|()| files::sync_folder(&self.path));
         if written.is_err() {
             let _ = std::fs::remove_file(&path);
         }
@@ -185,15 +189,15 @@ impl Folder {
         if !self.is_own() {
             return Vec::new();
         }
-        let entries = match std::fs::read_dir(&self.0) {
+        let entries = match std::fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if is_nothing(&error) => return Vec::new(),
-            Err(_) => return vec![self.0.clone()],
+            Err(_) => return vec![self.path.clone()],
         };
         let mut remaining = Vec::new();
         for entry in entries {
             let Ok(entry) = entry else {
-                remaining.push(self.0.clone());
+                remaining.push(self.path.clone());
                 continue;
             };
             let name = entry.file_name().to_str().and_then(FileName::of);
@@ -205,22 +209,22 @@ impl Folder {
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Whether nothing stands in its place.
     pub fn is_absent(&self) -> bool {
-        self.0.symlink_metadata().is_err_and(|error| is_nothing(&error))
+        self.path.symlink_metadata().is_err_and(|error| is_nothing(&error))
     }
 
     /// Whether this thread holds the lock: a signal handler that waited for it would wait for ever.
     pub fn is_locked_here(&self) -> bool {
-        LOCKED.with_borrow(|locked| locked.contains(&self.0))
+        LOCKED.with_borrow(|locked| locked.contains(&self.path))
     }
 
     fn lock_file(&self) -> io::Result<File> {
         self.make()?;
-        let path = self.0.join(LOCK);
+        let path = self.path.join(LOCK);
         if files::is_special(&path) || path.is_symlink() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -230,13 +234,13 @@ impl Folder {
     /// Take away what stands in the folder's place and in the lock's, and let their owner use them: by their names they are
     /// ours, and hold nothing that cannot be made again.
     pub fn mend(&self) {
-        if self.is_own() && self.0.is_dir() {
-            files::allow_owner(&self.0);
-            files::allow_owner(&self.0.join(LOCK));
+        if self.is_own() && self.path.is_dir() {
+            files::allow_owner(&self.path);
+            files::allow_owner(&self.path.join(LOCK));
         } else {
-            remove(&self.0);
+            remove(&self.path);
         }
-        let lock = self.0.join(LOCK);
+        let lock = self.path.join(LOCK);
         if lock.is_symlink() || !lock.is_file() {
             remove(&lock);
         }
@@ -250,8 +254,8 @@ impl Folder {
         })?;
         match file.try_lock() {
             Ok(()) => {
-                LOCKED.with_borrow_mut(|locked| locked.push(self.0.clone()));
-                Ok(Some(Lock { file, folder: self.0.clone() }))
+                LOCKED.with_borrow_mut(|locked| locked.push(self.path.clone()));
+                Ok(Some(Lock { file, folder: self.path.clone() }))
             }
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),

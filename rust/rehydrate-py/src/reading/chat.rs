@@ -190,13 +190,6 @@ pub fn answer_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PySt
 }
 
 /// The id that pairs the deprecated `function_call` with its `function` message: no provider makes such a string.
-fn function_id<'py>(name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+pub fn function_id<'py>(name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
     Ok(PyString::new(name.py(), "function_call:").add(name)?.cast_into()?)
-}
-
-/// The ids of the tool calls of a message of chat's; None for one without.
-#[pyfunction]
-pub fn chat_calls<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Option<Bound<'py, PyString>>>> {
-    let entry = Fields::needed(entry, index, String::new)?;
-    Ok(calls_of(entry, index)?.into_iter().map(|call| call.id).collect())
 }

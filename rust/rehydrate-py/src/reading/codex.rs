@@ -8,11 +8,13 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use super::blocks::STATE;
 use super::fields::{Fields, is_list, listed, text_of};
+use super::read_places;
 use super::responses::Numbered;
 use crate::errors::raise;
 use crate::interned::interned;
 
-const LINES: &[&str] = &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
+/// The types of lines.
+pub const LINES: &[&str] = &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
 const UNSEEN: &[&str] = &["ghost_snapshot", "other"];
 /// Beginnings of what Codex writes in the user's name.
 const WRITTEN: &[&str] = &[
@@ -137,6 +139,26 @@ pub fn items<'py>(entries: &Bound<'py, PyAny>) -> PyResult<(Vec<Numbered<'py>>, 
     }
     let ignored = is_ignored.iter().enumerate().filter_map(|(index, is_ignored)| is_ignored.then_some(index)).collect();
     Ok((lines.into_iter().map(|(index, item, _, is_turn)| (index, item, is_turn)).collect(), ignored))
+}
+
+/// The path of each text of a line's item; None where it must not change.
+pub fn places<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
+    let Some((_, item, path, _)) = codex_line(entry, index)? else { return Ok(Vec::new()) };
+    if path.len() == SUMMARY.len() {
+        let content = Fields::needed(&item, index, String::new)?.get(interned!(entry.py(), "content"))?;
+        for part in listed(content.as_ref())? {
+            if let Some(part) = Fields::of(&part)
+                && part.text(interned!(entry.py(), "text"))?.is_some()
+            {
+                return Ok(vec![Some(path)]);
+            }
+        }
+        return Ok(Vec::new());
+    }
+    let found = read_places("openai_responses", &item, index)?.into_iter();
+    let whole =
+        |place: Bound<'py, PyTuple>| PyTuple::new(entry.py(), path.iter().chain(place.iter()).collect::<Vec<_>>());
+    found.map(|place| place.map(whole).transpose()).collect()
 }
 
 /// Whether each line is still there: some are turns of the user's, others take back so many turns, with all behind them.

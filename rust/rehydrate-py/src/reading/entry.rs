@@ -1,10 +1,9 @@
-//! What a reader in Python fills: Responses and LangChain know an item's fields, and where a message object has its calls.
+//! What was read of one entry, for a reader in Python.
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::blocks::{At, Body};
 use super::draft::kind_of;
-use super::fields::Fields;
 
 /// What was read of one entry so far, for a reader in Python: the pieces, the media, the calls and the answers.
 #[pyclass(name = "Draft", module = "rehydrate._native")]
@@ -31,21 +30,6 @@ impl EntryDraft {
         self.body.add(text, kind_of(kind)?, path.map(|path| At::Root(Some(path), "")))
     }
 
-    /// Add a tool call as text.
-    fn add_input<'py>(
-        &mut self,
-        py: Python<'py>,
-        name: Option<Bound<'py, PyAny>>,
-        input: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<()> {
-        self.body.add_input(py, name.as_ref(), input.as_ref())
-    }
-
-    /// Add every text in a value that a model would read, and every medium.
-    fn add_readable(&mut self, value: &Bound<'_, PyAny>, kind: u8) -> PyResult<()> {
-        self.body.add_readable(value, kind_of(kind)?)
-    }
-
     /// Add a content: a string, or a list of strings and blocks; raises InvalidMessageError.
     #[pyo3(signature = (content, kind, path, part="content"))]
     fn add_content<'py>(
@@ -56,29 +40,6 @@ impl EntryDraft {
         part: &str,
     ) -> PyResult<()> {
         self.body.add_content(content.as_ref(), kind_of(kind)?, At::Root(Some(path), part))
-    }
-
-    /// Add a block; raises UnknownBlockError for a call or a result of a foreign format.
-    #[pyo3(signature = (block, kind, path, part=""))]
-    fn add_block<'py>(
-        &mut self,
-        block: &Bound<'py, PyAny>,
-        kind: u8,
-        path: &Bound<'py, PyTuple>,
-        part: &str,
-    ) -> PyResult<()> {
-        let block = Fields::needed(block, self.body.index, || part.to_owned())?;
-        self.body.add_block(block, kind_of(kind)?, At::Root(Some(path), part))
-    }
-
-    /// Add a block of a type that no format knows, and note it.
-    fn add_unknown(&mut self, block: &Bound<'_, PyAny>, kind: u8) -> PyResult<()> {
-        self.body.add_unknown(Fields::needed(block, self.body.index, String::new)?, kind_of(kind)?)
-    }
-
-    /// Note a summary that the provider itself wrote.
-    fn add_state(&mut self) {
-        self.body.has_state = true;
     }
 
     /// Count a picture or a file.

@@ -49,6 +49,11 @@ const TYPES: &[&str] = &[
     "compaction_summary",
 ];
 
+/// Whether only an item of Responses has this type.
+pub fn is_type(kind: &str) -> bool {
+    TYPES.contains(&kind) || CALLS.iter().any(|(name, ..)| *name == kind)
+}
+
 /// One item.
 pub struct Item<'py> {
     pub index: usize,

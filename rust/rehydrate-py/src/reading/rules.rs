@@ -2,20 +2,22 @@
 mod anthropic;
 mod bedrock;
 mod chat;
+mod prefix;
 mod responses;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::PyString;
 use rehydrate_core::rules::{self, Name, Role, Violation};
 
 use super::draft::Speaker;
 use super::fields::Fields;
-use super::strings::Id;
+use super::strings::{Id, of_bytes};
 use super::{codex, numbered, read_entries};
 use crate::interned::interned;
 
 pub use anthropic::{blocks_of, is_of_type, text_state};
+pub use prefix::{entries_of, stale_thinking};
 
 /// Every rule of the format's provider that a list of entries breaks, ordered by index.
 #[pyfunction]
@@ -30,6 +32,11 @@ pub fn broken_rules<'py>(format: &str, entries: &Bound<'py, PyAny>) -> PyResult<
         "openai_chat" => rules::openai_chat::violations(&chat::messages(entries)?),
         "openai_responses" => rules::openai_responses::violations(&responses::items(&numbered(entries)?)?),
         "codex" => rules::openai_responses::violations(&responses::items(&codex::items(entries)?.0)?),
+        "langchain" => {
+            let (sent, indices) = chat::sent_of_langchain(entries)?;
+            let found = rules::openai_chat::violations(&sent).into_iter();
+            found.map(|each| Violation { index: indices[each.index], ..each }).collect()
+        }
         "plain" => rules::plain::violations(&chat::plain_messages(entries)?),
         _ => return Err(PyValueError::new_err(format!("no rules of {format}"))),
     };
@@ -41,13 +48,7 @@ fn shown<'py>(py: Python<'py>, found: &[Violation]) -> PyResult<Vec<Bound<'py, P
         return Ok(Vec::new());
     }
     let class = py.import("rehydrate.errors")?.getattr("Violation")?;
-    let show = |each: &Violation| {
-        let message = match std::str::from_utf8(&each.message) {
-            Ok(message) => PyString::new(py, message).into_any(),
-            Err(_) => PyBytes::new(py, &each.message).call_method1("decode", ("utf-8", "surrogatepass"))?,
-        };
-        class.call1((each.index, each.rule, message))
-    };
+    let show = |each: &Violation| class.call1((each.index, each.rule, of_bytes(py, &each.message)?));
     found.iter().map(show).collect()
 }
 

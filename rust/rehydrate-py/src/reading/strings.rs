@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::PyString;
+use pyo3::types::{PyBytes, PyString};
 
 /// A Python string that is read as UTF-8.
 pub enum Source {
@@ -83,5 +83,13 @@ impl Id {
             Self::Borrowed(id) => id.as_py_str().bind(py).clone(),
             Self::Encoded(_, original) => original.bind(py).clone(),
         }
+    }
+}
+
+/// A string of Python's, of bytes in which lone surrogates may be encoded.
+pub fn of_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(PyString::new(py, text).into_any()),
+        Err(_) => PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogatepass")),
     }
 }

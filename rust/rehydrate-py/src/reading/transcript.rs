@@ -2,7 +2,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
 
 use super::blocks::{At, Body};
@@ -237,6 +237,12 @@ pub fn content_of<'py>(entry: Fields<'_, 'py>, kind: Kind) -> PyResult<Option<Bo
     };
     let around = entry.get(around)?;
     around.as_ref().and_then(Fields::of).map_or(Ok(None), |around| around.get(key))
+}
+
+/// Where the content of a line is.
+pub fn path_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Bound<'py, PyTuple>> {
+    let is_queued = entry.kind()?.name() == "attachment";
+    PyTuple::new(entry.as_any().py(), if is_queued { ["attachment", "prompt"] } else { ["message", "content"] })
 }
 
 /// Whether Claude Code leaves such a content out when it sends.

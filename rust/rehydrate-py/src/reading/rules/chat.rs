@@ -8,6 +8,7 @@ use rehydrate_core::rules::plain;
 use super::super::blocks::{At, Body};
 use super::super::chat::{Call as Made, answer_of, calls_of};
 use super::super::fields::{Fields, text_of};
+use super::super::langchain;
 use super::super::pairs::check_content;
 use super::super::speaker_of;
 use super::{name_of, named, written_role};
@@ -38,6 +39,48 @@ pub fn messages(entries: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
         Ok(Message { of, speaker: if role == Role::Tool { tool(entry)? } else { other(entry, index)? } })
     };
     entries.try_iter()?.enumerate().map(read).collect()
+}
+
+/// LangChain's messages as OpenAI chat would get them, and the index of each one's entry: LangChain sends one list to any
+/// provider, and chat is the model of its messages.
+pub fn sent_of_langchain(entries: &Bound<'_, PyAny>) -> PyResult<(Vec<Message>, Vec<usize>)> {
+    let (mut sent, mut indices) = (Vec::new(), Vec::new());
+    for (index, raw) in entries.try_iter()?.enumerate() {
+        let Some(message) = langchain::Message::of(&raw?, index)? else { continue };
+        message.read(&mut Body::new(index, false))?; // raises what the reader raises
+        let place = sent.len();
+        let role = message.speaker.role;
+        let is_tools = role == Role::Tool;
+        let answers = message.answers.iter().cloned().map(name_of).collect::<PyResult<Vec<_>>>()?;
+        let answering = if is_tools { vec![answers.first().cloned()] } else { answers.into_iter().map(Some).collect() };
+        let is_answering = is_tools || role == Role::User;
+        for answer in answering.into_iter().filter(|_| is_answering) {
+            let of = plain::Message { index: sent.len(), ..plain::Message::default() };
+            let answer = answer.filter(|answer| !answer.is_empty());
+            sent.push(Message { of, speaker: Speaker::Tool { answer, tool: None } });
+        }
+        if !is_tools && !(role == Role::User && message.only_results()?) {
+            sent.push(sent_message(&message, sent.len())?);
+        }
+        indices.resize(indices.len() + sent.len() - place, index);
+    }
+    Ok((sent, indices))
+}
+
+fn sent_message(message: &langchain::Message<'_>, place: usize) -> PyResult<Message> {
+    let shown = &message.speaker.shown;
+    let is_known = ROLES.contains(&text_of(shown).as_ref());
+    let unknown_role = if is_known { None } else { Some(name_of(shown.clone())?) };
+    let own = message.calls.iter().filter(|call| !call.by_server);
+    let calls = own.map(|call| {
+        Ok(match &call.id {
+            Some(id) => Call::Of(name_of(id.clone())?),
+            None => Call::Nameless,
+        })
+    });
+    let calls = calls.collect::<PyResult<_>>()?;
+    let of = plain::Message { index: place, unknown_role, has_pair: false, is_null: message.content.is_none() };
+    Ok(Message { of, speaker: Speaker::Other { calls, speaks_otherwise: false, has_empty_calls: false } })
 }
 
 fn plain_message(entry: Fields<'_, '_>, index: usize, is_unknown: bool) -> PyResult<plain::Message> {

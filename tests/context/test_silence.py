@@ -1,0 +1,90 @@
+"""What is done without is said once: a source, a summary, a turn."""
+
+import time
+
+import pytest
+
+from rehydrate import Budget, Context, Interpreter, _text
+from rehydrate.agent import Retry
+from rehydrate.context import BackgroundCompaction
+from rehydrate.errors import ProviderUnavailableError
+from rehydrate.prompt import hydrate_source
+from rehydrate.prompt.sources import function
+from rehydrate.testing import ScriptedModel
+
+
+@pytest.fixture(autouse=True)
+def nothing_said_yet(monkeypatch):
+    monkeypatch.setattr(_text, "_warned", set())
+
+
+def said(caplog):
+    return [(each.levelname, each.name, each.getMessage()) for each in caplog.records]
+
+
+def test_a_source_that_fails_is_named_once_and_without_its_text(caplog):
+    def weather(request):
+        raise OSError("password=hunter2")
+
+    for _ in range(2):
+        assert Context(weather).prompt("Rain?").ir.meta.degraded == ("weather: failed: OSError",)
+    assert hydrate_source("Rain?", weather).sections == ()
+    why = "source 'weather' was left out: failed: OSError"
+    assert said(caplog) == [("WARNING", "rehydrate.prompt", why)]
+
+
+def test_a_late_source_is_named_with_its_timeout(caplog):
+    source = function("weather", lambda request: time.sleep(0.05), timeout=0.0)
+    for _ in range(2):
+        assert Context(source).prompt("Rain?").ir.sections == ()
+    why = "source 'weather' was left out: late: no answer within 0 s"
+    assert said(caplog) == [("WARNING", "rehydrate.prompt", why)]
+
+
+def test_a_lookup_of_300_ms_is_in_the_prompt(caplog):
+    def berths(request):
+        time.sleep(0.3)
+        return "Berth 4 is free."
+
+    assert "Berth 4 is free." in str(Context(berths).prompt("Which berth?").request)
+    assert said(caplog) == []
+
+
+def test_a_sources_own_timeout_holds_unless_the_context_has_one():
+    def berths(request):
+        time.sleep(0.01)
+        return "Berth 4 is free."
+
+    patient, hasty = (function("berths", berths, timeout=seconds) for seconds in (None, 0.0))
+    for source, timeout, is_there in (
+        (patient, "own", True),
+        (hasty, "own", False),
+        (patient, 0.0, False),
+        (hasty, None, True),
+    ):
+        prompt = Context(source, timeout=timeout).prompt("Which berth?")
+        assert ("Berth 4" in str(prompt.request)) is is_there
+
+
+def test_a_summary_that_fails_is_named_once(caplog):
+    def write(request):
+        raise ConnectionError("token=hunter2")
+
+    background = BackgroundCompaction(writer=write, keep_last=2)
+    context = Context(budget=Budget(soft_tokens=2_000), background=background)
+    for number in range(24):
+        context.prompt(f"Question {number}: " + "which berth is free today? " * 12)
+        context.add({"role": "assistant", "content": f"Berth {number}. " * 20})
+    warned = [text for _, name, text in said(caplog) if name == "rehydrate.context"]
+    assert warned == ["summary: the writer failed (ConnectionError); the store takes its place"]
+
+
+def test_a_turn_that_fails_is_named_without_the_providers_text(caplog):
+    def fails(prompt):
+        raise ProviderUnavailableError("anthropic", 529, "overloaded: hunter2")
+
+    agent = Interpreter(ScriptedModel(fails), retry=Retry(attempts=1))
+    for _ in range(2):
+        assert agent.run(Context(), "Which berth?").stopped == "failed"
+    why = "a turn failed: ProviderUnavailableError, status 529; turn.error says more"
+    assert said(caplog) == [("WARNING", "rehydrate.agent", why)]
