@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
-from rehydrate import count_tokens, formats
+from rehydrate import _engine, count_tokens, formats
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import HeldOriginals
-from rehydrate.prompt.caps import add_tool_names, cap_text, texts_of
+from rehydrate.prompt.caps import cap_text
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400
@@ -63,8 +63,9 @@ def real_cases(folder: Path) -> Iterator[Case]:
 
 
 def _cases(entries: list[Any], name: str) -> Iterator[Case]:
-    messages = formats.parse(entries, name).messages
-    tools: dict[str, str] = {}
+    read = formats.parse(entries, name)
+    messages = read.messages
+    results = _engine.result_texts(read, entries, formats.FORMATS[name].places)
     said = [
         frozenset[str]().union(
             *[facts(piece.text) for piece in message.pieces if _is_said(message.role, piece.kind)]
@@ -76,11 +77,10 @@ def _cases(entries: list[Any], name: str) -> Iterator[Case]:
         later[place] = later[place + 1] | said[place]
     known: set[str] = set()
     for place, message in enumerate(messages):
-        add_tool_names(tools, message)
-        for text in texts_of(message, entries[message.index], name, tools):
-            needed = (facts(text.text) - known) & later[place + 1]
-            if len(text.text) > _LONG and needed:
-                yield Case("real", text.tool, text.text, frozenset(needed))
+        for tool, text in results[place]:
+            needed = (facts(text) - known) & later[place + 1]
+            if len(text) > _LONG and needed:
+                yield Case("real", tool, text, frozenset(needed))
         for piece in message.pieces:
             known |= facts(piece.text)
 

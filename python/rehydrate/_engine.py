@@ -25,6 +25,7 @@ ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
+Echoes = _native.Echoes
 SeenLines = _native.SeenLines
 Parted = _native.Parted
 """A conversation's entries with parallel calls parted."""
@@ -32,10 +33,12 @@ Decision = _native.Decision
 """A selection, and the units and messages that it keeps."""
 NameIndex = _native.NameIndex
 """The names in the texts of a conversation, and which of them are still visible."""
+ShortenedText = _native.ShortenedText
 Subjects = _native.Subjects
 
 # The engine's own functions, which need nothing of Python.
 cached_bytes = _native.cached_bytes
+capped_results = _native.capped_results
 clear_cache = _native.clear_cache
 limit_cache = _native.set_cache_limit
 chunks = _native.chunks
@@ -91,6 +94,9 @@ read_outline = _native.read_outline
 write_outline = _native.write_outline
 """The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
 the reader how to ask for a name."""
+long_results = _native.long_results
+result_texts = _native.result_texts
+notice = _native.notice
 labelled = _native.labelled
 """Where the parts of a text are that are under a label in capitals."""
 names = _native.names

@@ -19,13 +19,16 @@ __all__ = [
     "Decision",
     "Division",
     "Draft",
+    "Echoes",
     "ItemIndex",
     "NameIndex",
     "OnnxModel",
     "Parted",
     "Prepared",
+    "RowHashes",
     "SeenLines",
     "Selection",
+    "ShortenedText",
     "Store",
     "Subjects",
     "__version__",
@@ -38,6 +41,7 @@ __all__ = [
     "broken_rules",
     "cached_bytes",
     "cap_text",
+    "capped_results",
     "chunks",
     "clear_cache",
     "close_onnx",
@@ -76,10 +80,12 @@ __all__ = [
     "line_content",
     "line_is_seen",
     "line_is_users",
+    "long_results",
     "mark",
     "memory_kind",
     "merged_lines",
     "names",
+    "notice",
     "open_onnx",
     "other_format",
     "outline_slot",
@@ -91,6 +97,7 @@ __all__ = [
     "read_time",
     "readable_texts",
     "response_item",
+    "result_texts",
     "secret_kinds",
     "secrets",
     "sentences",
@@ -143,7 +150,9 @@ class Conversation:
     def light(self) -> Conversation: ...
     def light_indices(self, start: int) -> list[int]: ...
     def messages_from(self, start: int) -> tuple[Message, ...]: ...
-    def head(self, at: int) -> tuple[int, str, bool]: ...
+    def shared_ends(self, floats: bool) -> tuple[int | None, int | None]: ...
+    def leading_system(self) -> int: ...
+    def quoting(self, text: str) -> int | None: ...
     def __contains__(self, index: int, /) -> bool: ...
     def first_said(self) -> tuple[int, str] | None: ...
     def repeats_calls(self) -> bool: ...
@@ -647,6 +656,72 @@ class SeenLines:
     # Each run's begin and end, what it is from, the number of its first line there, whether it is
     # all of that, and whether the numbers before the lines may differ.
     def repeats(self, text: str) -> list[tuple[int, int, Any, int, bool, bool]]: ...
+
+# A text of a tool result that is shown in part.
+@final
+class ShortenedText:
+    @property
+    def path(self) -> _Path: ...
+    @property
+    def text(self) -> str: ...
+    # The id of the call that it answers, and the name of the tool; "" if unknown.
+    @property
+    def call(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    # What is shown; the whole is kept under this handle, or, where it is "", nowhere.
+    def shown(self, handle: str) -> str: ...
+    # What was done, in words.
+    def note(self) -> str: ...
+
+# What the messages of a history are known by.
+@final
+class RowHashes: ...
+
+# Finds what repeats in tool results; the last conversations are remembered.
+@final
+class Echoes:
+    def __new__(cls, least_characters: int) -> Echoes: ...
+    # The echoes of each entry from `start` on that has some, by its position, and what the messages
+    # are known by; `known` are those before. None where these were forgotten: then all must be
+    # looked through. `changed` are the positions of the entries that an earlier pass changed.
+    def find(
+        self,
+        rows: Conversation,
+        start: int,
+        known: RowHashes | None,
+        entries: tuple[Any, ...],
+        places: Callable[[Any, int], Sequence[_Path | None]],
+        changed: set[int],
+        by_row: bool,
+    ) -> tuple[RowHashes | None, list[tuple[int, list[ShortenedText]]]]: ...
+
+# The positions of the entries from `start` on whose results may have more than `least` tokens.
+def long_results(
+    rows: Conversation, start: int, counts: tuple[int, ...], least: int
+) -> list[int]: ...
+
+# What is capped of the results of these entries, by the `Caps` and by the position of each.
+def capped_results(
+    rows: Conversation,
+    positions: Sequence[int],
+    entries: tuple[Any, ...],
+    places: Callable[[Any, int], Sequence[_Path | None]],
+    caps: Any,
+    counter: str,
+    least: int,
+    notice: int,
+) -> list[tuple[int, list[ShortenedText]]]: ...
+
+# The notice that so many tokens are missing, and the handle of the whole.
+def notice(omitted: int, handle: str) -> str: ...
+
+# Of each message the tool and the text of each result that may be shown in part.
+def result_texts(
+    rows: Conversation,
+    entries: list[Any],
+    places: Callable[[Any, int], Sequence[_Path | None]],
+) -> list[list[tuple[str, str]]]: ...
 
 # The batches of anything with the Arrow PyCapsule interface; at least one.
 @final

@@ -55,6 +55,37 @@ class SlowConversation(NamedTuple):
             and message.pieces[0].text.startswith(beginning)
         ]
 
+    def shared_ends(self, floats: bool) -> tuple[int | None, int | None]:
+        """Return the indices of the last entries that a prompt shares with the next, and with the
+        one before."""
+        roles = [message.role for message in self.messages]
+        if floats:
+            turns = [
+                message.index - 1 if message.index else None
+                for n, message in enumerate(self.messages)
+                if message.is_user_turn and not (n and roles[n - 1] == "user")
+            ]
+            last, before = [*reversed(turns), None, None][:2]
+            return last, before
+        count = len(roles)
+        while count and roles[count - 1] != "assistant":
+            count -= 1
+        while count and roles[count - 1] == "assistant":
+            count -= 1
+        indices = self.indices
+        return (indices[-1] if indices else None), (indices[count - 1] if count else None)
+
+    def leading_system(self) -> int:
+        """Return how many system entries the list begins with."""
+        pairs = enumerate(self.messages)
+        ends = (n for n, each in pairs if each.role != "system" or each.index != n)
+        return next(ends, len(self.messages))
+
+    def quoting(self, text: str) -> int | None:
+        """Return the index of the first message that holds the text word for word."""
+        found = (m.index for m in self.messages for piece in m.pieces if text in piece.text)
+        return next(found, None)
+
     def last_user_message(self) -> Message | None:
         """Return the message in which the user spoke last."""
         return next((each for each in reversed(self.messages) if each.is_user_turn), None)

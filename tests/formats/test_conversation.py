@@ -106,8 +106,13 @@ def assert_says_the_same(inside: Conversation) -> None:
     some = plain.indices[::2]
     assert inside.units_holding(some) == plain.units_holding(some)
     assert inside.first_said() == plain.first_said()
-    heads = [inside.head(position) for position in range(inside.message_count)]
-    assert heads == [(each.index, each.role, each.is_user_turn) for each in plain.messages]
+    for floats in (True, False):
+        assert inside.shared_ends(floats) == plain.shared_ends(floats)
+    assert inside.leading_system() == plain.leading_system()
+    for message in plain.messages:
+        for piece in message.pieces:
+            assert inside.quoting(piece.text[1:]) == plain.quoting(piece.text[1:])
+    assert inside.quoting("\ud83d nobody said this") is None
     assert inside.answers() == [(id_, m.index) for m in plain.messages for id_ in m.answers]
     for start in range(0, len(plain.messages) + 2, 3):
         later = tuple(each for each in plain.messages if each.index >= start)
@@ -182,8 +187,6 @@ def test_flags_of_other_units_and_links_to_nowhere_are_refused() -> None:
         one.kept_messages([True, True])
     with pytest.raises(IndexError):
         one.message(1)
-    with pytest.raises(IndexError):
-        one.head(1)
     with pytest.raises(IndexError):
         one.renumbered([])
     with pytest.raises(IndexError):

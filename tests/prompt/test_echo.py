@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from rehydrate import _engine, formats, validate
 from rehydrate.errors import UnknownHandleError
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, RemoveEchoes
-from rehydrate.prompt.passes.echo import Repeat, TextSource, remove_echoes
+from rehydrate.prompt.passes.echo import remove_echoes
 from tests.prompt.long_texts import (
     Target,
     answered,
@@ -220,18 +220,13 @@ def test_the_laws_hold_in_every_format(named, data):
 def test_a_run_is_where_it_is_said_to_be(sources, wanted):
     seen = _engine.SeenLines(least_characters=1)
     for number, lines in enumerate(sources):
-        seen.add("\n".join(lines), TextSource("text", str(number)))
-    runs = list(map(Repeat._make, seen.repeats("\n".join(wanted))))
-    at = 0
-    for run in runs:
-        assert at <= run.start < run.end
-        at = run.end
-        lines = sources[int(run.source.call)]
-        assert (
-            wanted[run.start : run.end]
-            == lines[run.first - 1 : run.first - 1 + run.end - run.start]
-        )
-    covered = {index for run in runs for index in range(run.start, run.end)}
+        seen.add("\n".join(lines), number)
+    at, covered = 0, set()
+    for start, end, source, first, *_ in seen.repeats("\n".join(wanted)):
+        assert at <= start < end
+        at = end
+        assert wanted[start:end] == sources[source][first - 1 : first - 1 + end - start]
+        covered.update(range(start, end))
     for lines in sources:  # seven lines in a row are always found, if not for a longer run
         for start in range(len(lines) - 6):
             for index in range(len(wanted) - 6):
@@ -243,10 +238,10 @@ def test_a_run_is_where_it_is_said_to_be(sources, wanted):
 def test_a_run_is_found_anywhere_in_a_long_text(start: int):
     lines = [f"line {n} of the log has {n * 13} events" for n in range(3_000)]
     seen = _engine.SeenLines(least_characters=100)
-    seen.add("before\n" * 21, TextSource("text", "", "user"))
-    seen.add("\n".join(lines), TextSource("result", "toolu_1", "Read"))
-    (run,) = map(Repeat._make, seen.repeats("\n".join(["new", *lines[start : start + 9], "new"])))
-    assert (run.start, run.end, run.first) == (1, 10, start + 1)
+    seen.add("before\n" * 21, "said")
+    seen.add("\n".join(lines), "read")
+    found = seen.repeats("\n".join(["new", *lines[start : start + 9], "new"]))
+    assert found == [(1, 10, "read", start + 1, False, False)]
 
 
 def test_the_first_text_of_several_stays_and_the_beginning_knows_no_later_one():

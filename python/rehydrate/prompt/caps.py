@@ -7,28 +7,21 @@ the place of texts.
 
 from __future__ import annotations
 
-import sys
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import groupby
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._check import check_whole
-from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._text import safe_error_text
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.ir import PromptIR, Target, traced
-from rehydrate.prompt.originals import About, Originals, text_digest
+from rehydrate.prompt.originals import About, Originals
 
 if TYPE_CHECKING:
     from rehydrate.formats._reading import Path
-    from rehydrate.prompt.entries import History
 
 
 DEFAULT_TOKENS = 8_000
@@ -117,13 +110,13 @@ def cap_text(
     >>> print(capped.render()[-91:].strip())
     [truncated: 2129 tokens omitted. call again with stricter filters to see specific parts.]
     """
-    if fits(text, limit):
+    if _fits(text, limit):
         return None
     capped = _engine.cap_text(text, limit, NOTICE_TOKENS, COUNTER, tool, rows, log_lines)
     return capped and Capped(capped[0], Kind(capped[1]), capped[2])
 
 
-def fits(text: str, limit: int) -> bool:
+def _fits(text: str, limit: int) -> bool:
     """Whether the text surely has at most `limit` tokens, as no token is less than a byte."""
     return len(text) <= limit and (text.isascii() or len(text) * _MAX_CHARACTER_TOKENS <= limit)
 
@@ -147,42 +140,10 @@ def notice(omitted: int, handle: str = "") -> str:
     >>> print(notice(1_000, "orig_a").splitlines()[-1])
     [kept whole as orig_a]
     """
-    text = (
-        f"\n\n[truncated: {omitted} tokens omitted. "
-        "call again with stricter filters to see specific parts.]"
-    )
-    return f"{text}\n[kept whole as {handle}]" if handle else text
+    return _engine.notice(omitted, handle)
 
 
 NAME = "cap_tool_results"
-_MAX_CACHED = 512
-
-
-class _Recent:
-    """The results that were used last, for any number of threads, by a text's digest and what it
-    was asked for: each turn compiles the history again, and counting megabytes takes longest."""
-
-    def __init__(self) -> None:
-        self._lock = ForkSafeLock()
-        self._results: OrderedDict[Any, Any] = OrderedDict()
-
-    def get(self, compute: Callable[..., Any], text: str, *arguments: Any) -> Any:
-        """Return `compute` of the text and the arguments."""
-        key = compute, text_digest(text), arguments
-        with self._lock:
-            if key in self._results:
-                self._results.move_to_end(key)
-                return self._results[key]
-        result = compute(text, *arguments)
-        with self._lock:
-            self._results[key] = result
-            if len(self._results) > _MAX_CACHED:
-                self._results.popitem(last=False)
-        return result
-
-
-def _capped(text: str, limit: int, tool: str, rows: int, log_lines: int) -> Capped | None:
-    return cap_text(text, limit, tool=tool, rows=rows, log_lines=log_lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +159,6 @@ class CapToolResults:
 
     caps: Caps = field(default_factory=Caps)
     name: str = NAME
-    _recent: _Recent = field(default_factory=_Recent, repr=False, compare=False)
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """Return the IR with capped tool results, and a trace of them."""
@@ -208,150 +168,40 @@ class CapToolResults:
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
             start, _ = target.settled_rows(self, ir)
-            late_bound_calls = {section.tool_call_id for section in ir.late_bound}
-            counts = history.tokens
-
-            def is_long(position: int, texts: Sequence[str]) -> bool:
-                if counts and counts[position] <= least:
-                    return False
-                return not fits("".join(texts), least)
-
-            for position, results in results_of(history, start, is_long):
-                capped = [
-                    change
-                    for call, texts in groupby(results, key=attrgetter("tool_call_id"))
-                    if call not in late_bound_calls
-                    for change in self._cap(list(texts), target.originals, changes)
-                ]
-                changes.add(position, capped)
+            for position, texts in self._long_texts(ir, start, least):
+                changes.shorten(position, texts, ir, target)
             target.note_settled(self, ir, changes.first_position(ir))
         return changes.apply(ir)
 
-    def _cap(
-        self, texts: Sequence[Text], originals: Originals | None, changes: TextChanges
-    ) -> Iterator[TextChange]:
-        """Cap the texts of one result, which share its limit."""
-        tool, rows, log_lines = texts[0].tool, self.caps.rows, self.caps.log_lines
-        limit = self.caps.tokens(tool)
-        if limit is None:
-            return
-        share = limit
-        if len(texts) > 1:
-            sizes = [self._recent.get(_engine.count, text.text, COUNTER) for text in texts]
-            if sum(sizes) <= limit:
-                return
-            share = max(_engine.fair_share(sizes, limit), min(limit, MIN_TOKENS))
-        for text in texts:
-            if fits(text.text, share):
-                continue
-            capped = self._recent.get(_capped, text.text, share, tool, rows, log_lines)
-            if capped is None:
-                continue
-            handle: str | None = ""
-            if originals is not None:
-                handle = changes.keep(originals, text.text, About(tool, text.tool_call_id))
-            if handle is not None:
-                kept = handle or "no originals kept"
-                note = f"{capped.kind}, {capped.omitted:,} tokens left out, {kept}"
-                yield TextChange(text.path, capped.render(handle), note)
+    def _long_texts(
+        self, ir: PromptIR, start: int, least: int
+    ) -> list[tuple[int, list[_engine.ShortenedText]]]:
+        """Return the position of each entry from ``start`` on whose results are capped, and their
+        capped texts.
+
+        Texts that must not change are left out: media, blocks with citations, results of a
+        provider's own tools.
+        """
+        history = ir.history
+        long = _engine.long_results(history.rows_from(start), start, history.tokens, least)
+        if not long:
+            return []
+        return _engine.capped_results(
+            history.rows_from(0),  # all of it, for the names of the tools
+            long,
+            history.entries,
+            formats.FORMATS[history.format].places,
+            self.caps,
+            COUNTER,
+            MIN_TOKENS,
+            NOTICE_TOKENS,
+        )
 
 
 cap_tool_results = CapToolResults()
 
 
 MAX_HANDLE_CHARS = 128
-_ID_KEYS = ("tool_use_id", "tool_call_id", "call_id")
-
-
-class Text(NamedTuple):
-    """A text of a tool result that may be shown in part."""
-
-    path: Path
-    text: str
-    tool_call_id: str
-    """The id of the call that it answers; "" if unknown."""
-    tool: str
-    """The name of the tool; "" if unknown."""
-    piece_index: int
-    """Its index among the pieces of the message."""
-
-
-def add_tool_names(names: dict[str, str], message: Message) -> None:
-    """Add the names of the tools that a message calls, by the ids of the calls."""
-    if not message.calls:
-        return
-    inputs = [piece.text for piece in message.pieces if piece.kind == PieceKind.TOOL_INPUT]
-    if len(inputs) == len(message.calls):
-        for tool_call_id, text in zip(message.calls, inputs, strict=True):
-            names[tool_call_id] = sys.intern(text[:200].partition(" ")[0])
-
-
-def results_of(
-    history: History, start: int, is_long: Callable[[int, Sequence[str]], bool]
-) -> Iterator[tuple[int, tuple[Text, ...]]]:
-    """Yield each entry whose results are long, from ``start`` on: its position and their texts.
-
-    ``is_long`` tells this from the position of the entry and the texts of its results. Texts that
-    must not change are left out: media, blocks with citations, results of a provider's own tools.
-    """
-    tools: dict[str, str] | None = None
-    for message in history.messages_from(start):
-        if tools is not None:
-            add_tool_names(tools, message)
-        found = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
-        if not (found and is_long(message.index, found)):
-            continue
-        if tools is None:  # few histories have a long result among the new entries
-            tools = {}
-            for earlier in history.messages:
-                if earlier.index <= message.index:
-                    add_tool_names(tools, earlier)
-        texts = texts_of(message, history.entries[message.index], history.format, tools)
-        if texts:
-            yield message.index, texts
-
-
-def texts_of(
-    message: Message,
-    entry: Any,
-    format: str,  # noqa: A002
-    tools: Mapping[str, str],
-) -> tuple[Text, ...]:
-    """Return the texts of the tool results in one entry; ``tools`` are their names by call."""
-    texts = []
-    paths = formats.FORMATS[format].places(entry, message.index)
-    for index, (piece, path) in enumerate(zip(message.pieces, paths, strict=True)):
-        if path is None or piece.kind != PieceKind.TOOL_RESULT:
-            continue
-        tool_call_id = _tool_call_id(entry, path)
-        if not tool_call_id and len(message.answers) == 1:
-            (tool_call_id,) = message.answers
-        texts.append(Text(path, piece.text, tool_call_id, tools.get(tool_call_id, ""), index))
-    return tuple(texts)
-
-
-def _tool_call_id(entry: Any, path: Path) -> str:
-    """Return the call's id from the innermost block on the path that has one; "" without one."""
-    found = ""
-    for step in ((), *path):
-        if step != ():
-            if not isinstance(entry, (Mapping, list, tuple)):
-                entry = getattr(entry, str(step))
-            else:
-                entry = entry[step]  # type: ignore[index]
-        for key in _ID_KEYS:
-            id_ = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
-            if isinstance(id_, str):
-                found = id_
-    return found
-
-
-class TextChange(NamedTuple):
-    """The new text at a path in an entry, and a note for the trace."""
-
-    path: Path
-    text: str
-    note: str
 
 
 class TextChanges:
@@ -360,16 +210,38 @@ class TextChanges:
     def __init__(self, pass_name: str) -> None:
         """Start without changes."""
         self._pass_name = pass_name
-        self._by_position: dict[int, Sequence[TextChange]] = {}
+        self._texts: dict[int, dict[Path, str]] = {}
+        """By an entry's position, its new texts by their paths."""
+        self._notes: list[str] = []
         self._degraded: list[str] = []
 
-    def keep(self, originals: Originals, text: str, about: About) -> str | None:
-        """Store the original text and return its handle.
+    def shorten(
+        self,
+        position: int,
+        texts: Sequence[_engine.ShortenedText],
+        ir: PromptIR,
+        target: Target,
+    ) -> None:
+        """Shorten these texts of the entry at this position, and keep the whole of each.
 
-        None: it could not be stored, so it must stay whole in the prompt. `apply` reports that.
+        One that cannot be kept stays whole; `apply` reports that. What the model asked for by
+        `request_context` has a budget of its own, so it stays whole too.
         """
+        late_bound_calls = {section.tool_call_id for section in ir.late_bound}
+        for each in texts:
+            if each.call in late_bound_calls:
+                continue
+            handle = "" if target.originals is None else self._kept(target.originals, each)
+            if handle is not None:
+                self._texts.setdefault(position, {})[each.path] = each.shown(handle)
+                kept = handle or "no originals kept"
+                self._notes.append(f"{ir.history.entry_id(position)} {each.note()}, {kept}")
+
+    def _kept(self, originals: Originals, shortened: _engine.ShortenedText) -> str | None:
+        """Store the whole of a text and return its handle; None where it cannot be stored."""
         try:
-            handle = originals.put(text, about=about)
+            about = About(shortened.tool, shortened.call)
+            handle = originals.put(shortened.text, about=about)
             if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
                 raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
         except Exception as error:
@@ -381,11 +253,6 @@ class TextChanges:
             return None
         return handle
 
-    def add(self, position: int, changes: Sequence[TextChange]) -> None:
-        """Add the changes to the entry at this position."""
-        if changes:
-            self._by_position[position] = changes
-
     def first_position(self, ir: PromptIR) -> int:
         """Return the position of the first entry that changes; after the last one if none does.
 
@@ -393,22 +260,17 @@ class TextChanges:
         """
         if self._degraded:
             return 0
-        return min(self._by_position, default=len(ir.history.entries))
+        return min(self._texts, default=len(ir.history.entries))
 
     def apply(self, ir: PromptIR, notes: Sequence[str] = ()) -> PromptIR:
         """Return the IR with these changes and a trace of them. Changed entries are new objects."""
-        history = ir.history
-        notes = list(notes)
-        ids = []
-        if self._by_position:
+        history, ids = ir.history, [ir.history.entry_id(position) for position in self._texts]
+        if self._texts:
             format_ = formats.FORMATS[history.format]
-            messages = history.messages_from(min(self._by_position))
+            messages = history.messages_from(min(self._texts))
             by_index = {message.index: message for message in messages}
             entries, changed_messages = {}, {}
-            for position, changes in self._by_position.items():
-                ids.append(history.entry_id(position))
-                notes += [f"{ids[-1]} {change.note}" for change in changes]
-                texts = {change.path: change.text for change in changes}
+            for position, texts in self._texts.items():
                 message, entry = by_index[position], history.entries[position]
                 pieces = [
                     piece if path is None else piece._replace(text=texts.get(path, piece.text))
@@ -427,4 +289,5 @@ class TextChanges:
             history = history.with_changed_entries(entries, changed_messages, tokens)
         meta = replace(ir.meta, degraded=(*ir.meta.degraded, *self._degraded))
         after = ir.replace(history=history, meta=meta)
-        return traced(self._pass_name, ir, after, ids, (*notes, *self._degraded))
+        notes = (*notes, *self._notes, *self._degraded)
+        return traced(self._pass_name, ir, after, ids, notes)

@@ -147,6 +147,10 @@ class History:
 
     def messages_from(self, position: int) -> tuple[Message, ...]:
         """Return the messages of the entries from this position on."""
+        return self.rows_from(position).messages_from(position)
+
+    def rows_from(self, position: int) -> Conversation:
+        """Return the messages; those of the entries from this position on have all their texts."""
         rows = self.rows
         light = rows.light_indices(position)
         if light:
@@ -155,7 +159,7 @@ class History:
             rows = rows.with_messages(dict(zip(light, messages, strict=True)))
             if not self._parse_cache.get("is_shrunk"):
                 self._parse_cache["rows"] = rows
-        return rows.messages_from(position)
+        return rows
 
     def shrink_parse_cache(self) -> None:
         """Free most of the memory that parsing took.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import parse
 from rehydrate.prompt.section import TOOLS
 
 if TYPE_CHECKING:
@@ -277,13 +276,11 @@ def _changing_passes(ir: PromptContent) -> list[Trace]:
 
 def last_user_turn(ir: PromptContent) -> int:
     """Return the position of the last user turn; without one, the position after the last entry."""
-    history = ir.history
     try:
-        messages = parse(history.entries, history.format).messages
+        last = ir.history.rows.last_user_message()
     except InvalidMessageError:
-        messages = ()
-    turns = [message.index for message in messages if message.is_user_turn]
-    return max(turns, default=len(history.entries))
+        last = None
+    return len(ir.history.entries) if last is None else last.index
 
 
 def _late_bound(ir: PromptContent) -> Iterator[PromptRow]:

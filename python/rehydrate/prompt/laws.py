@@ -144,10 +144,8 @@ class _Facts:
     @cached_property
     def last_user_turn(self) -> int | None:
         """The position of the last user turn."""
-        if self.conversation is None:
-            return None
-        turns = (message.index for message in self.conversation.messages if message.is_user_turn)
-        return max(turns, default=None)
+        last = self.conversation and self.conversation.last_user_message()
+        return None if last is None else last.index
 
 
 _Problems = Iterator[tuple[str, str]]

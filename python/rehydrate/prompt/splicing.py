@@ -278,8 +278,6 @@ class _VisibleHistory:
         self._history = ir.history
         self._cache = cache
         self._positions: Mapping[str, int] | None = None
-        self._texts: list[tuple[int, str]] | None = None
-        self._joined = ""
 
     def has(self, item: str, section: Section) -> bool:
         """Whether an entry before the section has this id."""
@@ -304,25 +302,10 @@ class _VisibleHistory:
         quote = content.strip()
         if len(quote) < SHORTEST_QUOTE:
             return None
-        texts = self._all_texts()
-        if quote not in self._joined:  # one search instead of one per text
+        position = self._history.rows_from(0).quoting(quote)
+        if position is None or not _is_before(self._history.entry_index(position), section):
             return None
-        for entry_index, text in texts:
-            if quote in text and _is_before(entry_index, section):
-                return EntryId.of(entry_index)
-        return None
-
-    def _all_texts(self) -> list[tuple[int, str]]:
-        if self._texts is None:
-            history = self._history
-            self._texts = [
-                (history.entry_index(message.index), piece.text)
-                for message in history.messages
-                for piece in message.pieces
-                if len(piece.text) >= SHORTEST_QUOTE
-            ]
-            self._joined = "\n".join([text for _, text in self._texts])
-        return self._texts
+        return self._history.entry_id(position)
 
 
 _IDS = ("uuid", "id")

@@ -11,7 +11,13 @@ pub type ContentHash = u128;
 /// Hash of `text`, told apart by `domain` where the same text is read in two ways.
 #[must_use]
 pub fn content_hash(text: &str, domain: u64) -> ContentHash {
-    xxhash_rust::xxh3::xxh3_128_with_seed(text.as_bytes(), domain)
+    bytes_hash(text.as_bytes(), domain)
+}
+
+/// The same of bytes.
+#[must_use]
+pub fn bytes_hash(bytes: &[u8], domain: u64) -> ContentHash {
+    xxhash_rust::xxh3::xxh3_128_with_seed(bytes, domain)
 }
 
 /// A value that a cache can hold: cheap to clone (an `Arc` inside), and of a known size.

@@ -12,10 +12,15 @@ mod list;
 mod log;
 mod matches;
 mod patterns;
+mod references;
 mod seen_lines;
+mod shown;
 
-pub use code_points::{code_points, lossy};
+pub use code_points::{code_points, decoded, encoded, grouped, lossy};
 pub use cut::{Capped, Options, cap, fair_share};
 pub use json::{Member, NotJson, json_members};
 pub use kinds::{Kind, kind_of};
+pub use references::{Reference, with_references};
 pub use seen_lines::{Repeat, SeenLines};
+pub(crate) use shown::CachedShown;
+pub use shown::{Shown, notice};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use once_cell::race::OnceBox;
 
 use crate::cache::ContentCache;
+use crate::caps::{CachedShown, Options, Shown};
 use crate::conversation::message_parts::{CachedDivision, DividedText, Excerpting, MessageParts, in_json};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::{Needs, TextAnalysis, Wanted};
@@ -20,6 +21,8 @@ pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 static SHARED_CACHE_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_CACHE_BYTES);
 /// The part of the cache that holds where long texts are divided: a few dozen bytes for each of their blocks.
 const DIVISIONS_SHARE: usize = 8;
+/// The part of the cache that holds what is shown of long tool results.
+const SHOWN_SHARE: usize = 16;
 
 /// From so many bytes of new texts on a second thread helps: reading them takes twenty times as long as starting it.
 const HELPED_BYTES: usize = 64 << 10;
@@ -43,14 +46,19 @@ fn cores() -> usize {
 pub struct Engine {
     cache: ContentCache<TextAnalysis>,
     divisions: ContentCache<CachedDivision>,
+    shown: ContentCache<CachedShown>,
 }
 
 impl Engine {
     /// An engine whose cache holds about `cache_bytes`.
     #[must_use]
     pub fn new(cache_bytes: usize) -> Self {
-        let divisions = cache_bytes / DIVISIONS_SHARE;
-        Self { cache: ContentCache::new(cache_bytes - divisions), divisions: ContentCache::new(divisions) }
+        let (divisions, shown) = (cache_bytes / DIVISIONS_SHARE, cache_bytes / SHOWN_SHARE);
+        Self {
+            cache: ContentCache::new(cache_bytes - divisions - shown),
+            divisions: ContentCache::new(divisions),
+            shown: ContentCache::new(shown),
+        }
     }
 
     /// The engine that all callers of a process share. A forked child has one of its own, with an empty cache: in its
@@ -204,6 +212,13 @@ impl Engine {
         counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
     }
 
+    /// What is shown of a text that is capped so; None where it fits whole. The text is UTF-8, as
+    /// [`encoded`](crate::caps::encoded) writes it.
+    pub fn cap(&self, text: &[u8], options: &Options<'_>) -> Option<Arc<Shown>> {
+        let key = CachedShown::key(text, options);
+        self.shown.get_or_grow(key, |_| true, |_| CachedShown::of(text, options)).0
+    }
+
     /// The raw count of a divided text, or of a block of it. One of a tool's input is a string inside of JSON, and is
     /// counted as it is written there.
     fn count_in_place(&self, piece: Piece<'_>, analysis: &TextAnalysis, counter: Counter) -> u32 {
@@ -218,21 +233,23 @@ impl Engine {
     /// Have the shared engine, and those of children forked later, hold about so many bytes.
     pub fn limit_shared(cache_bytes: usize) {
         SHARED_CACHE_BYTES.store(cache_bytes, Ordering::Relaxed);
-        let (shared, divisions) = (Self::shared(), cache_bytes / DIVISIONS_SHARE);
-        shared.cache.set_capacity(cache_bytes - divisions);
+        let (shared, divisions, shown) = (Self::shared(), cache_bytes / DIVISIONS_SHARE, cache_bytes / SHOWN_SHARE);
+        shared.cache.set_capacity(cache_bytes - divisions - shown);
         shared.divisions.set_capacity(divisions);
+        shared.shown.set_capacity(shown);
     }
 
     /// Forget everything derived from texts so far.
     pub fn clear_cache(&self) {
         self.cache.clear();
         self.divisions.clear();
+        self.shown.clear();
     }
 
     /// Bytes of derived data held, by the cache's account.
     #[must_use]
     pub fn cached_bytes(&self) -> usize {
-        self.cache.held_bytes() + self.divisions.held_bytes()
+        self.cache.held_bytes() + self.divisions.held_bytes() + self.shown.held_bytes()
     }
 
     /// The blocks of a text, if it is long enough to be divided.

@@ -1,9 +1,10 @@
 //! Caps of tool results, for Python.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use rehydrate_core::caps::{self, Capped, Member, Options, code_points};
+use rehydrate_core::caps::{self, Member, Options, decoded, encoded};
+use rehydrate_core::engine::Engine;
 
-use crate::convert::Text;
+use crate::convert::{Text, bytes_of, string_of};
 use crate::errors::detached;
 use crate::tokens::named;
 
@@ -14,21 +15,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for CodePoints {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Text::Borrowed(text) = value.extract()? {
-            return Ok(Self(code_points(&text)));
-        }
-        let encoded: Vec<u8> = value.call_method1("encode", ("utf-32-le", "surrogatepass"))?.extract()?;
-        Ok(Self(encoded.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect()))
+        let text = value.cast::<PyString>()?.to_owned();
+        Ok(Self(decoded(&bytes_of(&text)?)))
     }
 }
 
 /// The Python string of these code points.
 pub fn string<'py>(py: Python<'py>, points: &[u32]) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(text) = points.iter().map(|&point| char::from_u32(point)).collect::<Option<String>>() {
-        return Ok(PyString::new(py, &text).into_any());
-    }
-    let encoded: Vec<u8> = points.iter().flat_map(|point| point.to_le_bytes()).collect();
-    pyo3::types::PyBytes::new(py, &encoded).call_method1("decode", ("utf-32-le", "surrogatepass"))
+    Ok(string_of(py, &encoded(points))?.into_any())
 }
 
 /// The shown part of a text, its kind, and the tokens that are left out; None if it fits whole.
@@ -36,20 +30,21 @@ pub fn string<'py>(py: Python<'py>, points: &[u32]) -> PyResult<Bound<'py, PyAny
 #[pyfunction]
 pub fn cap_text<'py>(
     py: Python<'py>,
-    text: CodePoints,
+    text: Bound<'py, PyString>,
     limit: i64,
     notice: i64,
     counter: &str,
     tool: Text,
     rows: usize,
     log_lines: usize,
-) -> PyResult<Option<(Bound<'py, PyAny>, &'static str, i64)>> {
-    let capped = detached(py, || {
+) -> PyResult<Option<(Bound<'py, PyString>, &'static str, i64)>> {
+    let text = bytes_of(&text)?;
+    let bytes: &[u8] = &text;
+    let shown = detached(py, || {
         let options = Options { counter: named(counter)?, limit, notice, tool: tool.as_str(), rows, log_lines };
-        Ok(caps::cap(&text.0, &options))
+        Ok(Engine::shared().cap(bytes, &options))
     })?;
-    let shown = |Capped { body, kind, omitted }: Capped| Ok((string(py, &body)?, kind.name(), omitted));
-    capped.map(shown).transpose()
+    shown.map(|shown| Ok((string_of(py, &shown.body)?, shown.kind.name(), shown.omitted))).transpose()
 }
 
 /// The kind of a text that the tool with this name returned.
@@ -65,13 +60,13 @@ pub fn fair_share(sizes: Vec<i64>, room: i64) -> i64 {
 }
 
 /// A member's name, where the white space before it begins, and where its value begins and ends.
-type Part<'py> = (Bound<'py, PyAny>, usize, usize, usize);
+type Part<'py> = (Bound<'py, PyString>, usize, usize, usize);
 
 /// The members of the object that begins at `start`, or of the array, where they have no names; None where they are nested
 /// too deeply.
 #[pyfunction]
 pub fn json_parts(py: Python<'_>, text: CodePoints, start: usize) -> PyResult<Option<Vec<Part<'_>>>> {
     let Ok(members) = detached(py, || Ok(caps::json_members(&text.0, start)))? else { return Ok(None) };
-    let part = |Member { key, lead, start, end }: Member| Ok((string(py, &key)?, lead, start, end));
+    let part = |Member { key, lead, start, end }: Member| Ok((string_of(py, &encoded(&key))?, lead, start, end));
     members.into_iter().map(part).collect::<PyResult<_>>().map(Some)
 }

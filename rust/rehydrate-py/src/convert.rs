@@ -1,10 +1,11 @@
 //! Python values to the core's: texts without copying, vectors by buffer.
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 use rehydrate_core::error::Error;
 use rustc_hash::FxHashSet;
 
@@ -112,4 +113,30 @@ pub fn floats(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
     let buffer = PyBuffer::<f32>::get(value)
         .map_err(|_| to_py(py, &Error::Argument("vectors must be a C-contiguous float32 array".into())))?;
     buffer.to_vec(py)
+}
+
+/// A Python string as UTF-8, in which a half of a surrogate pair is written like any other code point.
+pub fn bytes_of<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
+    match text.to_str() {
+        Ok(text) => Ok(Cow::Borrowed(text.as_bytes())),
+        Err(_) => Ok(Cow::Owned(text.call_method1("encode", ("utf-8", "surrogatepass"))?.extract()?)),
+    }
+}
+
+/// The Python string of what `bytes_of` returned.
+pub fn string_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(PyString::new(py, text)),
+        Err(_) => {
+            let decoded = PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogatepass"))?;
+            Ok(decoded.cast_into()?)
+        }
+    }
+}
+
+/// The first characters of such a text, so many.
+pub fn first_characters(text: &[u8], count: usize) -> &[u8] {
+    let is_start = |byte: &u8| !(0x80..0xC0).contains(byte);
+    let end = text.iter().enumerate().filter(|(_, byte)| is_start(byte)).nth(count);
+    &text[..end.map_or(text.len(), |(at, _)| at)]
 }

@@ -19,7 +19,6 @@ mod prepared;
 mod questions;
 mod reading;
 mod redact;
-mod seen_lines;
 mod store;
 mod times;
 mod tokens;
@@ -65,16 +64,15 @@ mod _native {
     use super::questions::{memory_kind, question_share};
     #[pymodule_export]
     use super::reading::{
-        Conversation, EntryDraft, as_content, as_dict, as_dicts, broken_rules, codex_kept, codex_line, codex_lines,
-        codex_turns_taken_back, content_without_thinking, entries_of, entries_without_thinking, first_telling,
-        format_of, input_texts, is_by_server, is_signed, langchain_calls, langchain_inputs, langchain_role,
-        line_content, line_is_seen, line_is_users, merged_lines, other_format, read_entries, read_places,
-        readable_texts, response_item, stale_thinking, transcript_branch, with_texts,
+        Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
+        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back,
+        content_without_thinking, entries_of, entries_without_thinking, first_telling, format_of, input_texts,
+        is_by_server, is_signed, langchain_calls, langchain_inputs, langchain_role, line_content, line_is_seen,
+        line_is_users, long_results, merged_lines, notice, other_format, read_entries, read_places, readable_texts,
+        response_item, result_texts, stale_thinking, transcript_branch, with_texts,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
-    #[pymodule_export]
-    use super::seen_lines::SeenLines;
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

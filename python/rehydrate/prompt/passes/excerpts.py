@@ -7,7 +7,7 @@ compaction writes it again, with the names of the earlier outline among the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from rehydrate.formats._reading import Path
 
 
-Keep = Callable[[str], "str | None"]
-"""Stores the whole of a text, and returns its handle."""
 _HANDLE_TOKENS = 40
 """At most, the cost of a handle in a fence."""
 
@@ -115,42 +113,23 @@ class DivisibleMessage(NamedTuple):
 class EntryExcerpt(NamedTuple):
     """An entry of the history of which some texts are kept in part."""
 
+    whole: DivisibleMessage
     entry: Any
     format: str
-    message: Message
-    """The entry, parsed. Its index is the entry's position."""
-    texts_of: Mapping[int, str]
-    """Piece of the message, the strings of inputs after its own -> its divided text."""
-    paths: Mapping[int, Path]
-    inputs: Mapping[int, InputText]
-    """By the same numbers, where each text is."""
     blocks: Mapping[int, Blocks]
+    """By the number of its piece in the message, each divided text."""
     handles: Mapping[int, str]
     """The handle of each whole text; "" where it is not stored."""
 
-    @classmethod
-    def of(
-        cls,
-        history: History,
-        whole: DivisibleMessage,
-        blocks: Mapping[int, Blocks],
-        keep: Keep | None,
-    ) -> Self:
-        """Make the excerpt of a message of this history; `keep` stores the whole texts."""
-        texts = {number: whole.split.pieces[number].text for number in blocks}
-        handles = {
-            number: (keep(text) or "") if keep and not blocks[number].is_whole else ""
-            for number, text in texts.items()
-        }
-        entry, message = history.entries[whole.message.index], whole.message
-        return cls(
-            entry, history.format, message, texts, whole.paths, whole.inputs, blocks, handles
-        )
+    @property
+    def position(self) -> int:
+        """The position of the entry in the history."""
+        return self.whole.message.index
 
     @property
     def handle(self) -> str | None:
         """The handle of the first text that is cut."""
-        return next((handle for handle in self.handles.values() if handle), None)
+        return next(filter(None, self.handles.values()), None)
 
     @property
     def texts(self) -> Sequence[Blocks]:
@@ -164,14 +143,15 @@ class EntryExcerpt(NamedTuple):
 
     def cut(self) -> tuple[Message, Any]:
         """Return the message and the entry with the kept blocks only, and a mark in each gap."""
+        whole = self.whole
         texts = {
             number: blocks.division.render(
-                self.texts_of[number], blocks.kept, self.handles.get(number, "")
+                whole.split.pieces[number].text, blocks.kept, self.handles[number]
             )
             for number, blocks in self.blocks.items()
             if not blocks.is_whole
         }
-        return with_texts(self.message, self.entry, self.format, texts, self.paths, self.inputs)
+        return with_texts(whole.message, self.entry, self.format, texts, whole.paths, whole.inputs)
 
 
 Excerpt = SectionExcerpt | EntryExcerpt
@@ -205,7 +185,7 @@ def with_excerpts(history: History, excerpts: Sequence[EntryExcerpt]) -> History
     """Return the history with these entries cut."""
     if not excerpts:
         return history
-    cut = {each.message.index: each.cut() for each in excerpts}
+    cut = {each.position: each.cut() for each in excerpts}
     messages = {position: message for position, (message, _) in cut.items()}
     entries = {position: entry for position, (_, entry) in cut.items()}
     counts = _engine.message_tokens([*messages.values()], COUNTER)

@@ -6,15 +6,13 @@ Static sections are before dynamic ones, and in each group the most relevant at 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, chain, groupby, islice
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import anthropic, bedrock
-from rehydrate.messages import CACHE_MARKED, Conversation
+from rehydrate.messages import CACHE_MARKED
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.section import MOST_BREAKPOINTS, TOOLS, CompositionMode, Position, Section
@@ -78,9 +76,6 @@ def _key(section: Section) -> tuple[int, int, int, float]:
     return 2, 0, 0, math.inf if section.anchor is None else section.anchor
 
 
-_index = itemgetter(0)
-
-
 def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """Set at most four breakpoints, each on a static end after enough tokens to be cached.
 
@@ -92,9 +87,10 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if target.provider not in CACHE_MARKED:
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    rows = ir.history.rows
-    prefixes = _Prefixes(ir, rows)
-    end, earlier = _stable_ends(ir, rows)
+    prefixes = _Prefixes(ir)
+    # A dynamic section without an anchor is before the last user turn, so all after it moves.
+    floats = any(not section.is_static and section.anchor is None for section in ir.sections)
+    end, earlier = ir.history.rows.shared_ends(floats)
     wanted = [
         prefixes.up_to_entry(end),
         prefixes.system,
@@ -125,12 +121,12 @@ class _Prefix(NamedTuple):
 class _Prefixes:
     """The prefixes of a prompt that could be cached."""
 
-    def __init__(self, ir: PromptIR, rows: Conversation) -> None:
+    def __init__(self, ir: PromptIR) -> None:
         self._history = history = ir.history
-        self._rows = rows
-        self._leading = _leading_system_entries(rows) if history.tokens else 0
+        self._leading = history.rows.leading_system() if history.tokens else 0
         system = [section for section in ir.sections if section.is_system]
         others = [section for section in ir.sections if section.is_static and not section.is_system]
+        self._inserted = [section for section in ir.sections if not section.is_static]
         self._order = [TOOLS, *(section.id for section in (*system, *others))]
         tokens = sum(tool.tokens or 0 for tool in ir.tools)
         tokens += sum(section.tokens or 0 for section in system)
@@ -144,23 +140,20 @@ class _Prefixes:
         tokens += sum(section.tokens or 0 for section in others)
         self.statics = _Prefix(tokens, others[-1].id) if others else None
         """The end of the other static sections."""
-        costs = list(history.tokens[self._leading :])
-        indices = history.indices[self._leading :]
-        for section in ir.sections:
-            if not section.is_static and section.anchor is not None:
-                position = bisect_left(indices, section.anchor)
-                if position < len(costs):
-                    costs[position] += section.tokens or 0
-        self._tokens_before = list(accumulate(costs, initial=tokens))
+        self._static_tokens = tokens
 
     def up_to_entry(self, position: int | None) -> _Prefix | None:
         """Return the prefix that ends with this entry, or with the last one before it that can have
         a mark."""
-        history = self._history
+        history, rows = self._history, self._history.rows
         while position is not None and position >= self._leading:
             entry = history.entries[position]
-            if position in self._rows and _can_be_marked(entry, history.format):
-                tokens = self._tokens_before[position - self._leading + 1]
+            if position in rows and _can_be_marked(entry, history.format):
+                index = history.entry_index(position)
+                tokens = self._static_tokens + sum(history.tokens[self._leading : position + 1])
+                for section in self._inserted:
+                    if section.anchor is not None and section.anchor <= index:
+                        tokens += section.tokens or 0
                 return _Prefix(tokens, history.entry_id(position))
             position -= 1
         return None
@@ -170,45 +163,6 @@ class _Prefixes:
         if end in self._order:
             return self._order.index(end)
         return len(self._order) + (EntryId.index_of(end) or 0)
-
-
-def _stable_ends(ir: PromptIR, rows: Conversation) -> tuple[int | None, int | None]:
-    """Return the positions of the last entries that this prompt shares with its neighbours.
-
-    The first is the last entry that the next prompt has in the same place. The second is the same
-    entry of the prompt before. A dynamic section without an anchor is before the last user
-    turn, so nothing from there on is in the same place in the next prompt.
-    """
-    has_floating = any(not section.is_static and section.anchor is None for section in ir.sections)
-    if has_floating:
-        last, before = islice(chain(_turns_from_the_end(rows), (None, None)), 2)
-        return (None if last is None else last - 1), (None if before is None else before - 1)
-    count = rows.message_count
-    if not count:
-        return None, None
-    # The prompt before ended where the assistant began its last turn.
-    while count and rows.head(count - 1)[1] != "assistant":
-        count -= 1
-    while count and rows.head(count - 1)[1] == "assistant":
-        count -= 1
-    return rows.head(rows.message_count - 1)[0], rows.head(count - 1)[0] if count else None
-
-
-def _turns_from_the_end(rows: Conversation) -> Iterator[int]:
-    """Yield where the user begins to speak: several user entries in a row are one turn."""
-    for n in range(rows.message_count - 1, -1, -1):
-        index, _, is_user_turn = rows.head(n)
-        if is_user_turn and not (n and rows.head(n - 1)[1] == "user"):
-            yield index
-
-
-def _leading_system_entries(rows: Conversation) -> int:
-    """Return how many system entries the history begins with."""
-    for count in range(rows.message_count):
-        index, role, _ = rows.head(count)
-        if role != "system" or index != count:
-            return count
-    return rows.message_count
 
 
 def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's word

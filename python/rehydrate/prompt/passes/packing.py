@@ -7,7 +7,7 @@ divides the texts of sections into blocks, and the texts of the history in `Divi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
@@ -23,7 +23,6 @@ from rehydrate.prompt.passes.excerpts import (
     DivisibleMessage,
     EntryExcerpt,
     Excerpt,
-    Keep,
     SectionExcerpt,
     drop_excess_blocks,
 )
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from rehydrate.formats._reading import Path
 
 
+Keep = Callable[[str], "str | None"]
+"""Stores the whole of a text, and returns its handle."""
 _PROFILE = Scoring.named("balanced")
 _LEAST_WEIGHT = 0.5
 """The relevance is added to it. At 0.5 a section has the weight of a user message."""
@@ -195,7 +196,14 @@ class Packing:
             is_kept = kept_units[self._history_units[each.unit]]
             if is_kept and not all(blocks.is_whole for blocks in blocks_of.values()):
                 not_whole.add(each.packed_index)
-                excerpts.append(EntryExcerpt.of(self._history, each, blocks_of, keep))
+                handles = {
+                    number: (keep(each.split.pieces[number].text) or "")
+                    if keep and not blocks.is_whole
+                    else ""
+                    for number, blocks in blocks_of.items()
+                }
+                entry = self._history.entries[each.message.index]
+                excerpts.append(EntryExcerpt(each, entry, self._history.format, blocks_of, handles))
         whole_tokens = sum(
             tokens[message]
             for number, unit in enumerate(self._conversation.units)

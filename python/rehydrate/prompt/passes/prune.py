@@ -141,7 +141,7 @@ class _Pruning:
         if change or self._outlining.older:
             return binding.loop_is_at_risk(0)
         kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
-        cut = [each.message.index for each in self._excerpts]
+        cut = [each.position for each in self._excerpts]
         return binding.must_wait(kept, cut)
 
     @property
@@ -324,7 +324,7 @@ class _Pruning:
             return []
         members = [self._conversation.units[number].members for number in self._kept_units]
         kept = {member for each in members for member in each}
-        cut = {each.message.index: each.cut()[0] for each in self._excerpts}
+        cut = {each.position: each.cut()[0] for each in self._excerpts}
         outline = outlining.section(kept, cut, sections, self._target)
         return [] if outline is None else [outline]
 
@@ -374,15 +374,14 @@ class _Pruning:
         ]
         dropped += [
             DroppedSection(
-                history.entry_id(position),
-                whole.tokens[position] - history.tokens[position],
+                history.entry_id(each.position),
+                whole.tokens[each.position] - history.tokens[each.position],
                 f"cut to its best blocks: others are worth more for their tokens; {self._cause}",
                 each.handle,
                 HISTORY_PRIORITY.name.lower(),
                 "prune",
             )
             for each in self._excerpts
-            for position in (each.message.index,)
         ]
         return history.select(kept), dropped
 

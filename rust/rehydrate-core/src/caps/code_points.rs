@@ -20,6 +20,37 @@ pub fn lossy(text: &[u32]) -> String {
     text.iter().map(|&point| char::from_u32(point).unwrap_or('?')).collect()
 }
 
+/// The text as UTF-8, in which a half of a surrogate pair is written like any other code point.
+#[must_use]
+pub fn encoded(text: &[u32]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for &point in text {
+        match char::from_u32(point) {
+            Some(char) => out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
+            None => {
+                out.extend([0xE0 | (point >> 12) as u8, 0x80 | (point >> 6 & 0x3F) as u8, 0x80 | (point & 0x3F) as u8])
+            }
+        }
+    }
+    out
+}
+
+/// The code points of what `encoded` wrote.
+#[must_use]
+pub fn decoded(text: &[u8]) -> Vec<u32> {
+    let mut points: Vec<u32> = Vec::with_capacity(text.len());
+    for &byte in text {
+        match (byte, points.last_mut()) {
+            (0x80..0xC0, Some(last)) => *last = *last << 6 | u32::from(byte & 0x3F),
+            (0xC0..0xE0, _) => points.push(u32::from(byte & 0x1F)),
+            (0xE0..0xF0, _) => points.push(u32::from(byte & 0x0F)),
+            (0xF0.., _) => points.push(u32::from(byte & 0x07)),
+            _ => points.push(u32::from(byte)),
+        }
+    }
+    points
+}
+
 pub(crate) fn is_blank(text: &[u32]) -> bool {
     text.iter().all(|&point| is_space(point))
 }
@@ -105,7 +136,8 @@ fn is_joined(before: u32, after: u32) -> bool {
 }
 
 /// A number with commas between its thousands.
-pub(super) fn grouped(number: i64) -> String {
+#[must_use]
+pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut out = String::from(if number < 0 { "-" } else { "" });
     for (index, digit) in digits.chars().enumerate() {
@@ -146,6 +178,14 @@ mod tests {
             }
         }
         assert_eq!((boundary(&[0x61; 3], 2), boundary(&[0x65, 0x301], 1), boundary(&[0xD83D, 0xDE00], 1)), (2, 0, 0));
+    }
+
+    #[test]
+    fn halves_of_surrogate_pairs_are_encoded_like_any_code_point() {
+        let text = [0x61, 0x7F, 0x80, 0x7FF, 0x800, 0xD83D, 0xDE00, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF];
+        assert_eq!(decoded(&encoded(&text)), text);
+        assert_eq!(encoded(&code_points("aé→😀")), "aé→😀".as_bytes());
+        assert_eq!(encoded(&[0xD83D]), [0xED, 0xA0, 0xBD]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::facts::{Facts, Notes};
 use super::grouping::Units;
 use super::strings::{Id, Source};
 use super::tuples::Make;
+use crate::convert::bytes_of;
 use crate::interned::interned;
 
 /// A caller's list, read: `messages` in order, partitioned into `units` by first member.
@@ -66,7 +67,7 @@ impl Conversation {
     }
 
     /// The position of the first message with an index from `start` on.
-    fn place_of(&self, start: usize) -> usize {
+    pub(super) fn place_of(&self, start: usize) -> usize {
         self.all().partition_point(|row| row.index < start)
     }
 
@@ -242,10 +243,35 @@ impl Conversation {
         PyTuple::new(py, (first..self.all().len()).map(|at| self.made(&make, at)).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Index and role of the message at a position, and whether it is a user's turn.
-    fn head(&self, py: Python<'_>, at: usize) -> PyResult<(usize, Py<PyString>, bool)> {
-        let row = self.all().get(at).ok_or_else(|| PyIndexError::new_err(format!("no message {at}")))?;
-        Ok((row.index, self.columns.of.roles[row.role].shown.clone_ref(py), row.is_user_turn))
+    /// The indices of the last entries that a prompt has in the same place as the next prompt, and as the one before.
+    /// `floats`: whether something is put before the last user turn.
+    #[pyo3(name = "shared_ends")]
+    fn py_shared_ends(&self, floats: bool) -> (Option<usize>, Option<usize>) {
+        self.shared_ends(floats)
+    }
+
+    /// How many system entries the list begins with.
+    #[pyo3(name = "leading_system")]
+    fn py_leading_system(&self) -> usize {
+        self.leading_system()
+    }
+
+    /// The index of the first message that holds a text word for word.
+    fn quoting(&self, text: &Bound<'_, PyString>) -> PyResult<Option<usize>> {
+        let (py, text) = (text.py(), bytes_of(text)?);
+        let quote = memchr::memmem::Finder::new(&text);
+        for at in 0..self.all().len() {
+            for (piece, _) in self.columns.pieces(at) {
+                let holds = match piece {
+                    Source::Replaced(_, original) => quote.find(&bytes_of(original.bind(py))?).is_some(),
+                    _ => quote.find(piece.as_str().as_bytes()).is_some(),
+                };
+                if holds {
+                    return Ok(Some(self.index(at)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the entry of this index is a message.

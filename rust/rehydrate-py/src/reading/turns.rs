@@ -1,4 +1,4 @@
-//! Where a conversation's turns begin, and the message that an open tool loop needs.
+//! Where a conversation's turns begin, what its prompts share, and the message that an open tool loop needs.
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
@@ -72,6 +72,29 @@ impl Conversation {
     pub(super) fn last_turn(&self) -> Option<usize> {
         let turns = (0..self.all().len()).rev().filter(|&at| self.all()[at].is_user_turn);
         turns.max_by_key(|&at| self.index(at))
+    }
+
+    /// The indices of the last entries that a prompt has in the same place as the next prompt, and as the one before.
+    ///
+    /// Where something is put before the last user turn, what comes after moves: a turn of the user's begins with several
+    /// messages in a row. Else all stays, and the prompt before ended where the assistant began its last turn.
+    pub(super) fn shared_ends(&self, floats: bool) -> (Option<usize>, Option<usize>) {
+        let (of, count) = (&self.columns, self.all().len());
+        if floats {
+            let begins = |&at: &usize| self.all()[at].is_user_turn && (at == 0 || of.role(at - 1) != Role::User);
+            let mut turns = (0..count).rev().filter(begins).map(|at| self.index(at).checked_sub(1));
+            return (turns.next().flatten(), turns.next().flatten());
+        }
+        let spoke = |&at: &usize| of.role(at) == Role::Assistant;
+        let last_spoken = (0..count).rev().find(spoke);
+        let before = last_spoken.and_then(|last| (0..last).rev().find(|at| !spoke(at)));
+        (count.checked_sub(1).map(|at| self.index(at)), before.map(|at| self.index(at)))
+    }
+
+    /// How many system entries the list begins with.
+    pub(super) fn leading_system(&self) -> usize {
+        let is_one = |&at: &usize| self.columns.role(at) == Role::System && self.index(at) == at;
+        (0..self.all().len()).take_while(is_one).count()
     }
 
     pub(super) fn system_units(&self) -> Vec<usize> {
