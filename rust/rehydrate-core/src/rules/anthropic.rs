@@ -263,8 +263,11 @@ mod tests {
         Block { index: 0, kind, part, id, has_null_content: false, is_signed: true, inner: Vec::new() }
     }
 
-    fn rules(said: &[(&str, &[(&str, &str)])]) -> Vec<(usize, &'static str)> {
-        let message = |(index, (role, blocks)): (usize, &(&str, &[(&str, &str)]))| Message {
+    /// A role, and the kind and id of each block.
+    type Said<'a> = (&'a str, &'a [(&'a str, &'a str)]);
+
+    fn rules(said: &[Said<'_>]) -> Vec<(usize, &'static str)> {
+        let message = |(index, (role, blocks)): (usize, &Said<'_>)| Message {
             index,
             role: Role::of(role.as_bytes().to_vec()),
             blocks: blocks.iter().map(|(kind, id)| Block { index, ..block(kind, id) }).collect(),

@@ -59,7 +59,7 @@ pub fn sent_of_langchain(entries: &Bound<'_, PyAny>) -> PyResult<(Vec<Message>, 
             let answer = answer.filter(|answer| !answer.is_empty());
             sent.push(Message { of, speaker: Speaker::Tool { answer, tool: None } });
         }
-        if !is_tools && !(role == Role::User && message.only_results()?) {
+        if !(is_tools || role == Role::User && message.only_results()?) {
             sent.push(sent_message(&message, sent.len())?);
         }
         indices.resize(indices.len() + sent.len() - place, index);
