@@ -258,7 +258,6 @@ def test_a_hook_that_waits_for_a_thread_inside_a_store_is_not_waited_for(tmp_pat
     [
         "rehydrate.prompt.HeldOriginals()._lock",
         "MemoryOriginals(Memory.open(sys.argv[2], namespace='a'))._lock",
-        "CapToolResults()._recent._lock",
         "Clients('anyio', object)._lock",
         "rehydrate.Context()._thread.lock",
     ],
@@ -270,7 +269,6 @@ def test_a_lock_of_ours_that_another_thread_holds_is_free_in_a_child(held: str, 
         import rehydrate
         from rehydrate import Memory
         from rehydrate.prompt.originals import MemoryOriginals
-        from rehydrate.prompt.caps import CapToolResults
         from rehydrate.agent.sdk import Clients
 
         lock = eval(sys.argv[1])
