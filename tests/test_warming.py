@@ -141,7 +141,8 @@ def test_a_model_that_has_no_key_is_named(monkeypatch):
 )
 def test_the_first_turn_of_a_process_imports_the_sdk_beside_the_loop(sdk: str, given: str):
     ended = run_python(_FIRST_TURN, sdk, given)
-    assert (ended.code, ended.out, ended.err) == (0, "failed True\n", "")
+    assert (ended.code, ended.out) == (0, "failed True\n")
+    assert ended.err.startswith("a turn failed: ") and ended.err.count("\n") == 1
 
 
 _FIRST_TURN = """

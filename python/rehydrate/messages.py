@@ -152,16 +152,13 @@ line means depends on other lines."""
 
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 
+_BEDROCK = re.compile(
+    r"arn:aws[a-z-]{0,20}:bedrock:"
+    r"|([a-z-]{1,20}\.)?(ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\."
+)
 _NAMES: tuple[tuple[re.Pattern[str], Provider], ...] = (
-    (
-        re.compile(
-            r"arn:aws[\w-]*:bedrock:"
-            r"|([a-z-]+\.)?(ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\."
-        ),
-        "bedrock",
-    ),
-    (re.compile(r"(.*/)?claude-"), "anthropic"),
-    (re.compile(r"(.*/)?(ft:)?(chatgpt|codex|gemini|gpt|o\d)\b"), "openai_chat"),
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"(ft:)?(chatgpt|codex|gemini|gpt|o\d)\b"), "openai_chat"),
 )
 
 
@@ -173,7 +170,10 @@ def provider_of(model: str) -> Provider | None:
     >>> provider_of("gpt-5.1"), provider_of("us.anthropic.claude-opus-4-6-v1"), provider_of("my-7b")
     ('openai_chat', 'bedrock', None)
     """
-    return next((to for pattern, to in _NAMES if pattern.match(model.lower())), None)
+    if _BEDROCK.match(model.lower()):
+        return "bedrock"
+    parts = model.lower().split("/")  # a router names the maker before it
+    return next((to for pattern, to in _NAMES if any(map(pattern.match, parts))), None)
 
 
 def own_provider(format: str) -> Provider | None:  # noqa: A002  the field's word

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from rehydrate._text import FreeNames
+from rehydrate.errors import InvalidArgumentError
 
 
 class RenderedMessage(NamedTuple):
@@ -28,7 +29,14 @@ class RenderedMessage(NamedTuple):
 
 def arguments(value: Any) -> str:
     """Return a tool call's input as OpenAI has it: a JSON string; a string stays as it is."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"the input of a tool call can't be written as JSON ({error}); pass what JSON holds"
+        ) from error
 
 
 def one_or_all(parts: Sequence[dict[str, Any]], kind: str) -> Any:

@@ -132,8 +132,10 @@ pub fn codex_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Shown<'py>>
 
 /// The items of a rollout, and the indices of all other lines.
 pub fn items<'py>(entries: &Bound<'py, PyAny>) -> PyResult<(Vec<Numbered<'py>>, Vec<usize>)> {
-    let lines = codex_lines(entries)?;
-    let mut is_ignored = vec![true; entries.len()?];
+    // The caller's list may change meanwhile.
+    let entries = PyList::new(entries.py(), entries.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
+    let lines = codex_lines(&entries)?;
+    let mut is_ignored = vec![true; entries.len()];
     for (index, ..) in &lines {
         is_ignored[*index] = false;
     }

@@ -56,7 +56,7 @@ pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
     let length = entries.len()?;
     let mut position = first_telling(entries, 0)?;
     while position < length {
-        let raw = entries.get_item(position)?;
+        let Ok(raw) = entries.get_item(position) else { break }; // it became shorter meanwhile
         match Entry::of(&raw)? {
             None if is_langchains(&raw)? => return Ok(("langchain", true)),
             None => {}

@@ -4,9 +4,19 @@ use std::borrow::Cow;
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyList, PyMapping, PyString, PyTuple};
 
 use crate::interned::interned;
+
+/// What `str` makes of a value; of a number of more digits than it takes, the hexadecimal one.
+pub fn string_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    match value.str() {
+        Err(_) if value.is_exact_instance_of::<PyInt>() => {
+            Ok(value.py().import("builtins")?.call_method1("hex", (value,))?.cast_into()?)
+        }
+        shown => shown,
+    }
+}
 
 /// A mapping: nearly always a dict.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@ use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::fields::{Fields, is_list, listed, text_of};
+use super::fields::{Fields, is_list, listed, string_of, text_of};
 use super::strings::{Id, of_bytes};
 use crate::interned::interned;
 
@@ -40,7 +40,7 @@ fn is_signed_at(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
         return Ok(true);
     }
     for (key, item) in fields.items()? {
-        let key = key.str()?;
+        let key = string_of(&key)?;
         let key = text_of(&key);
         if !UNREAD.contains(&key.as_ref()) && item.is_truthy()? && (proves(&key) || is_signed_at(&item, depth + 1)?) {
             return Ok(true);

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::conversation::Role;
 
-use super::fields::{Fields, text_of};
+use super::fields::{Fields, string_of, text_of};
 use super::responses::Item;
 use super::strings::Id;
 use crate::interned::interned;
@@ -58,7 +58,7 @@ impl ModelTurns {
         }
         let caller = entry.get(interned!(py, "caller"))?;
         let program = match caller.as_ref().and_then(Fields::of) {
-            Some(caller) => caller.get(interned!(py, "caller_id"))?.map(|id| bytes(id.str()?)).transpose()?,
+            Some(caller) => caller.get(interned!(py, "caller_id"))?.map(|id| bytes(string_of(&id)?)).transpose()?,
             None => None,
         };
         self.links.extend(program.and_then(|id| self.programs.get(&id)).map(|&program| (program, place)));

@@ -2,7 +2,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::fields::{Fields, listed, text_of};
+use super::fields::{Fields, listed, string_of, text_of};
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
 
@@ -135,7 +135,7 @@ pub fn name_of<'py>(block: Fields<'_, 'py>) -> PyResult<Bound<'py, PyString>> {
     let py = block.as_any().py();
     match block.kind()?.0 {
         Some(name) if !name.is_empty()? => Ok(name),
-        _ => block.keys()?.first().map_or_else(|| Ok(PyString::new(py, "")), |key| key.str()),
+        _ => block.keys()?.first().map_or_else(|| Ok(PyString::new(py, "")), string_of),
     }
 }
 

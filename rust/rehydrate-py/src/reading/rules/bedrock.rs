@@ -7,7 +7,7 @@ use rehydrate_core::rules::{Name, Role};
 
 use super::super::bedrock::{Is as Key, KEYS};
 use super::super::columns::is_blank;
-use super::super::fields::{Fields, listed, text_of};
+use super::super::fields::{Fields, listed, string_of, text_of};
 use super::super::readable::readable_texts;
 use super::super::speaker_of;
 use super::anthropic::{block_of, nothing, state_of};
@@ -86,7 +86,7 @@ fn own_block(value: &Bound<'_, PyAny>) -> PyResult<Block> {
 /// The first keys of a block, as Python shows a list of them.
 fn keys_of(block: Fields<'_, '_>) -> PyResult<Name> {
     let py = block.as_any().py();
-    let keys = PyList::new(py, block.keys()?.iter().map(Bound::str).collect::<PyResult<Vec<_>>>()?)?;
+    let keys = PyList::new(py, block.keys()?.iter().map(string_of).collect::<PyResult<Vec<_>>>()?)?;
     keys.sort()?;
     name_of(keys.get_slice(0, 5).repr()?)
 }

@@ -7,7 +7,7 @@ use rehydrate_core::rules::plain;
 
 use super::super::blocks::{At, Body};
 use super::super::chat::{Call as Made, answer_of, calls_of};
-use super::super::fields::{Fields, text_of};
+use super::super::fields::{Fields, string_of, text_of};
 use super::super::langchain;
 use super::super::pairs::check_content;
 use super::super::speaker_of;
@@ -125,7 +125,7 @@ fn call_of(call: &Made<'_>, index: usize, number: usize) -> PyResult<Call> {
         return Ok(Call::Nameless);
     }
     let tool = match function.get(interned!(py, "name"))? {
-        Some(name) => name_of(name.str()?)?,
+        Some(name) => name_of(string_of(&name)?)?,
         None => name_of(PyString::new(py, "None"))?,
     };
     Ok(Call::Ollama { id: format!("ollama:{index}:{number}").into_bytes(), tool })

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use rehydrate_core::rules::prefix::{self, Block, Sent, Thought};
 
-use super::super::fields::{Fields, is_list, listed, python, text_of};
+use super::super::fields::{Fields, is_list, listed, python, string_of, text_of};
 use super::super::pairs::is_thought;
 use super::super::transcript::{Kind, content_of, kind_of};
 use super::name_of;
@@ -214,7 +214,8 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, levels: usize) -> PyResult
     } else if let Ok(truth) = value.cast::<PyBool>() {
         out.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
     } else if value.is_instance_of::<PyInt>() {
-        let digits = py.get_type::<PyInt>().call_method1("__repr__", (value,))?;
+        // Whatever class it is of; hexadecimal, since that has no limit of digits.
+        let digits = py.get_type::<PyInt>().call_method1("__format__", (value, "x"))?;
         out.extend_from_slice(digits.cast::<PyString>()?.to_str()?.as_bytes());
     } else if value.is_instance_of::<PyFloat>() {
         let digits = py.get_type::<PyFloat>().call_method1("__repr__", (value,))?;
@@ -232,7 +233,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, levels: usize) -> PyResult
         }
         out.push(b']');
     } else {
-        write_string(out, &name_of(value.str()?)?);
+        write_string(out, &name_of(string_of(value)?)?);
     }
     Ok(())
 }
@@ -240,7 +241,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, levels: usize) -> PyResult
 fn write_mapping(out: &mut Vec<u8>, fields: Fields<'_, '_>, levels: usize) -> PyResult<()> {
     let mut sorted = BTreeMap::new();
     for (key, value) in fields.items()? {
-        let name = name_of(key.str()?)?;
+        let name = name_of(string_of(&key)?)?;
         if name != b"cache_control" || !key.is_instance_of::<PyString>() {
             sorted.insert(name, value);
         }
