@@ -25,7 +25,8 @@ pub(crate) fn product(row: &[u8], values: &[i16]) -> i32 {
     row.iter().zip(values).map(|(&x, &value)| i32::from(x.cast_signed()) * i32::from(value)).sum()
 }
 
-/// The cosine of two rows; 0 where one is zeros.
+/// The cosine of two rows of bytes; 0 where one is zeros.
+#[cfg(feature = "usearch")]
 #[multiversion(targets("x86_64+avx2"))]
 pub(crate) fn byte_cosine(a: &[u8], b: &[u8]) -> f32 {
     let [ab, aa, bb] = match_target! {
@@ -37,6 +38,7 @@ pub(crate) fn byte_cosine(a: &[u8], b: &[u8]) -> f32 {
 }
 
 /// The product of two rows, and of each with itself.
+#[cfg(feature = "usearch")]
 fn three_products(a: &[u8], b: &[u8]) -> [i32; 3] {
     a.iter().zip(b).fold([0; 3], |[ab, aa, bb], (&a, &b)| {
         let (a, b) = (i32::from(a.cast_signed()), i32::from(b.cast_signed()));
@@ -82,6 +84,7 @@ mod avx2 {
         }
     }
 
+    #[cfg(feature = "usearch")]
     #[target_feature(enable = "avx2")]
     pub(super) fn three_products(a: &[u8], b: &[u8]) -> [i32; 3] {
         let ((a, rest_a), (b, rest_b)) = (a.as_chunks(), b.as_chunks());
