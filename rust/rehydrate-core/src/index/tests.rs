@@ -351,8 +351,12 @@ fn a_graph_finds_what_a_scan_finds() {
 fn finds_what_a_scan_finds(index: VectorIndex) {
     let (dim, number) = (32, 9_000);
     let vectors = many(number, dim);
-    let entries: Vec<Entry<'_>> =
-        (0..).zip(&vectors).map(|(id, vector)| Entry { vector: Some(vector), ..entry(id, "") }).collect();
+    let mut entries: Vec<Entry<'_>> = (0..)
+        .zip(&vectors)
+        .map(|(id, vector)| Entry { vector: Some(vector), meta: meta(1), ..entry(id, "") })
+        .collect();
+    // The first have no vector, so ordinals aren't slots.
+    entries.extend((number as u64..).map(|id| entry(id, "none")).take(3));
     let settings = Settings { dim: Some(dim), index, ..Settings::default() };
     let segment = open(Segment::build(&entries, &[], &settings));
     assert_eq!(segment.is_walked(layout::OWN), index == VectorIndex::Usearch);

@@ -3,6 +3,7 @@
 use super::graph;
 use super::layout::{self, Column, Damaged, Fixed, Section, VectorSections};
 use super::segment::Segment;
+use super::vector_rows::Rows;
 use crate::embed::builtin::{PackedBag, StaticModel};
 use crate::embed::{Embedder, MAX_DIM};
 use crate::interrupt::Pace;
@@ -136,10 +137,20 @@ fn verify_rows(segment: &Segment, sections: VectorSections, dim: usize, present:
     let held = scale.iter().filter(|&scale| scale != 0.0).count();
     ensure((held as u64..=rows as u64).contains(&present), "vectors are miscounted")?;
 
-    let is_row = |at: u64| usize::try_from(at).is_ok_and(|at| at < rows && scale.get(at) != 0.0);
-    let graph = segment.section(sections.graph);
-    ensure(graph::fits(graph, dim, is_row), "a graph leads nowhere")?;
+    verify_lists(segment, sections, (dim, rows), held)?;
+    let slot = |at: usize| Rows::of(segment, sections).map_or(at, |rows| rows.slot(at));
+    let is_row = |at: u64| usize::try_from(at).is_ok_and(|at| at < rows && scale.get(slot(at)) != 0.0);
+    ensure(graph::fits(segment.section(sections.graph), dim, is_row), "a graph leads nowhere")
+}
 
+/// The lists that rows of `dim` components lie in, of which `held` are vectors.
+fn verify_lists(
+    segment: &Segment,
+    sections: VectorSections,
+    (dim, rows): (usize, usize),
+    held: usize,
+) -> Result<(), Damaged> {
+    let centroid_scale = segment.column::<f32>(sections.centroid_scale);
     let column = |section| segment.column::<u32>(section);
     let (lists, order, slots) = (column(sections.lists), column(sections.order), column(sections.slots));
     let centroids = segment.section(sections.centroids).len();
