@@ -193,16 +193,16 @@ class ContextFacts:
                     )
                 id_ = EntryId.of(index % len(entries))
             found = why(ir, id_) or self._why_else(id_)
-            if found.shown == "whole" and id_ in self._changed_ids(ir):
+            if found.shown == "whole" and self._is_changed(ir, id_):
                 came = "when it came: a result over its cap, or what the model sees elsewhere"
                 found = found._replace(shown="in part", reason=found.reason or f"cut {came}")
             return found
 
-    def _changed_ids(self, ir: PromptIR) -> set[str]:
-        """Return the ids of the entries that are not shown as they were added."""
+    def _is_changed(self, ir: PromptIR, id_: str) -> bool:
+        """Return whether an entry is not shown as it was added."""
+        index, added = EntryId.index_of(id_), self._thread.entries
         rows = zip(ir.history.entries, ir.history.indices, strict=True)
-        added = self._thread.entries
-        return {EntryId.of(index) for entry, index in rows if entry is not added.at(index)}
+        return any(at == index and entry is not added.at(at) for entry, at in rows)
 
     def _why_else(self, id_: str) -> Why:
         """Return why there is no record of an entry."""
