@@ -7,6 +7,7 @@ from typing import Any, Literal, final
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import Dropped, UnitReport
 from rehydrate.errors import Violation
+from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.messages import Message, Unit
 
 __all__ = [
@@ -50,7 +51,6 @@ __all__ = [
     "codex_lines",
     "codex_turns_taken_back",
     "command_subjects",
-    "content_without_thinking",
     "count",
     "counts",
     "decisions",
@@ -59,6 +59,8 @@ __all__ = [
     "embed",
     "entries_of",
     "entries_without_thinking",
+    "entry_inputs",
+    "entry_is_signed",
     "exit_code",
     "fair_share",
     "first_error",
@@ -66,17 +68,13 @@ __all__ = [
     "format_of",
     "handles",
     "input_texts",
-    "is_by_server",
     "is_correction",
     "is_refusal",
-    "is_signed",
     "isa",
     "json_parts",
     "kind_of",
     "labelled",
-    "langchain_calls",
-    "langchain_inputs",
-    "langchain_role",
+    "langchain_to_openai",
     "line_content",
     "line_is_seen",
     "line_is_users",
@@ -89,6 +87,7 @@ __all__ = [
     "open_onnx",
     "other_format",
     "outline_slot",
+    "own_entry",
     "pasted",
     "question_share",
     "read_entries",
@@ -96,7 +95,7 @@ __all__ = [
     "read_places",
     "read_time",
     "readable_texts",
-    "response_item",
+    "render_entries",
     "result_texts",
     "secret_kinds",
     "secrets",
@@ -821,12 +820,7 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
-
-# An item's type, its role, the id of its call, and of the call that it answers.
-def response_item(raw: object, index: int) -> tuple[str, str, str | None, str | None]: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
-def content_without_thinking(content: Any, kinds: Sequence[str]) -> Any: ...
-def is_signed(value: object) -> bool: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
 def with_texts(value: Any, texts: dict[str, str]) -> Any: ...
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
@@ -835,16 +829,23 @@ def format_of(entries: Sequence[Any]) -> tuple[str, bool]: ...
 def other_format(raw: object, name: str) -> str | None: ...
 def entries_of(messages: Any) -> Any: ...
 def stale_thinking(after: Any, sent: Any) -> list[Violation]: ...
-
-# Each call: its id, its tool's name, its input, and whether a server answers it.
-def langchain_calls(entry: Any) -> list[tuple[str | None, Any, Any, bool]]: ...
+def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]: ...
 
 # Each input: the call's id, the tool's name, the input, its paths, and whether it is free text.
-def langchain_inputs(
+def entry_inputs(
+    format: str,  # noqa: A002  the field's word
     entry: Any,
-) -> list[tuple[str, Any, Any, tuple[_Path, ...], bool] | None]: ...
-def langchain_role(entry: Any) -> str: ...
-def is_by_server(output: Mapping[str, Any]) -> bool: ...
+) -> list[tuple[str | None, Any, Any, tuple[_Path, ...], bool] | None]: ...
+def entry_is_signed(format: str, entry: Any) -> bool: ...  # noqa: A002
+
+# The system blocks, the messages, and what was left out, with the indices of its entries.
+def render_entries(
+    entries: Sequence[Any],
+    format: str,  # noqa: A002  the field's word
+    provider: str,
+    first: int,
+) -> tuple[list[RenderedMessage], list[RenderedMessage], dict[str, frozenset[int]]]: ...
+def own_entry(provider: str, entry: Any) -> Any: ...
 
 # A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
 def codex_line(

@@ -10,7 +10,6 @@ import pytest
 
 from rehydrate import Budget, Context, Interpreter, validate
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats import anthropic
 from rehydrate.prompt import (
     CompiledPrompt,
     ContextRequest,
@@ -116,7 +115,13 @@ def test_each_prompt_is_rendered_and_validated_once_also_where_it_is_compacted(m
 
         monkeypatch.setattr(module, name, counting)
 
-    count(anthropic, "request")
+    anthropic = RENDERERS["anthropic"]
+
+    def counted(*arguments: Any) -> Any:
+        calls["request"] += 1
+        return anthropic.request(*arguments)
+
+    monkeypatch.setitem(RENDERERS, "anthropic", anthropic._replace(request=counted))
     count(compiler, "_violations")
     count(laying_out, "render_history")
     context = Context(model=model, system="Be brief.", budget=Budget(5_000, 1_000_000))

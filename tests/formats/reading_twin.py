@@ -6,16 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from rehydrate._native import transcript_branch
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import claude_code
-from rehydrate.formats._reading import (
-    as_entry,
-    as_list,
-    as_role,
-    tool_input_text,
-    transcript_branch,
-)
-from rehydrate.formats.openai_chat import function_id, state_blocks
+from rehydrate.formats import transcripts
+from rehydrate.formats._reading import as_entry, as_list, as_role, state_blocks, tool_input_text
 from rehydrate.formats.thinking import THINKING_BLOCKS, is_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from tests.formats import bedrock_twin
@@ -184,7 +178,7 @@ def _calls(entry: Mapping[str, Any], index: int) -> list[_Call]:
     if function_call is not None:
         function = as_entry(function_call, index, "function_call")
         name = function.get("name")
-        call_id = function_id(name) if isinstance(name, str) else None
+        call_id = f"function_call:{name}" if isinstance(name, str) else None
         made.append(_Call(call_id, tool_input_text(name, function.get("arguments"))))
     return made
 
@@ -208,7 +202,7 @@ def _answer_id(entry: Mapping[str, Any]) -> str | None:
         return answers[0]
     name = entry.get("name")
     if entry["role"] == "function" and isinstance(name, str):
-        return function_id(name)
+        return f"function_call:{name}"
     return None
 
 
@@ -255,7 +249,7 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
     for index, raw in enumerate(entries):
         entry = raw if type(raw) is dict else as_entry(raw, index)
         kind = entry.get("type")
-        if not claude_code.is_seen(entry):
+        if not transcripts.is_seen(entry):
             if not isinstance(kind, str):
                 remedy = "pass only the lines of one transcript"
                 raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
@@ -271,7 +265,7 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
         if kind != "attachment" and not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"
             raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        content = claude_code.content_of(entry)
+        content = transcripts.content_of(entry)
         if is_empty(content):  # Claude Code leaves it out when it sends
             ignored.append(index)
             continue
@@ -331,7 +325,7 @@ def _read_lines(
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
             links.append((callers[source], number))
-        is_user_turn = role == "user" and claude_code.is_of_the_user(entry)
+        is_user_turn = role == "user" and transcripts.is_of_the_user(entry)
         messages.append(_message(draft, role, is_user_turn))
     return messages, links, ignored
 
@@ -663,9 +657,9 @@ def _is_root(entry: dict[str, Any]) -> bool:
 
 
 def _is_spoken(entry: dict[str, Any]) -> bool:
-    if not claude_code.is_seen(entry):
+    if not transcripts.is_seen(entry):
         return False
-    return not is_empty(claude_code.content_of(entry))
+    return not is_empty(transcripts.content_of(entry))
 
 
 def _is_attached(entry: dict[str, Any]) -> bool:
@@ -691,6 +685,6 @@ def _message_id(entry: dict[str, Any]) -> str | None:
 
 
 def _ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
-    content = claude_code.content_of(entry)
+    content = transcripts.content_of(entry)
     blocks = content if isinstance(content, list) else []
     return [block[key] for block in blocks if isinstance(block, dict) and block.get("type") == kind]

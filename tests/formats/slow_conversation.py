@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rehydrate.formats.neutral import NO_ID_CHARACTER
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
+
+_NO_ID_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class SlowConversation(NamedTuple):
@@ -227,7 +229,7 @@ class SlowConversation(NamedTuple):
         messages = self.messages
         calls = [call for message in messages for call in message.calls]
         all_calls = set(calls)
-        if len(all_calls) < len(calls) or any(map(NO_ID_CHARACTER.search, calls)):
+        if len(all_calls) < len(calls) or any(map(_NO_ID_CHARACTER.search, calls)):
             return 0  # ids of calls are changed
         pending = set[str]()
         """Calls before a turn that are not answered before it."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from rehydrate import compact_context, count_tokens
 from rehydrate.agent import tool_calls
 from rehydrate.context import Context
-from rehydrate.formats import FORMATS, bedrock, detect_format, parse, validate
+from rehydrate.formats import FORMATS, cache_marks, detect_format, parse, validate
 from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import Budget, ContextRequest, History, PromptIR, ToolDef, compile
@@ -217,11 +217,12 @@ def test_what_a_message_holds_is_read_and_counted() -> None:
 
 def test_what_may_be_shortened_and_what_not() -> None:
     blocks = [{"text": "a"}, {"json": {}}, {"document": {"name": "n", "source": {"text": "b"}}}]
-    paths = bedrock.places(result("a", content=blocks), 0)
+    paths = FORMATS["bedrock"].places(result("a", content=blocks), 0)
     inner = ("content", 0, "toolResult", "content")
     assert paths == [(*inner, 0, "text"), None, None, (*inner, 2, "document", "source", "text")]
-    assert bedrock.places(message({"text": "Be."}, role="system"), 0) == [None]
-    assert bedrock.places(message({"guardContent": {"text": {"text": "g"}}}), 0) == [None]
+    assert FORMATS["bedrock"].places(message({"text": "Be."}, role="system"), 0) == [None]
+    guarded = message({"guardContent": {"text": {"text": "g"}}})
+    assert FORMATS["bedrock"].places(guarded, 0) == [None]
 
 
 def test_reasoning_is_never_torn_from_its_turn() -> None:
@@ -250,10 +251,10 @@ def test_a_tool_a_system_block_and_a_message_are_marked() -> None:
     assert request["system"][-1] == POINT and {"text": "Be brief."} in request["system"]
     assert sum(POINT in each["content"] for each in request["messages"]) >= 1
     assert refusal(request) is None
-    assert bedrock.mark(SPEC) == [SPEC, POINT]
+    assert cache_marks.of_bedrock(SPEC) == [SPEC, POINT]
     thinking = message({"text": "a"}, THOUGHT, role="assistant")
-    assert bedrock.mark(thinking)["content"] == [{"text": "a"}, POINT, THOUGHT]
-    assert bedrock.mark(message(THOUGHT, role="assistant")) is None
+    assert cache_marks.of_bedrock(thinking)["content"] == [{"text": "a"}, POINT, THOUGHT]
+    assert cache_marks.of_bedrock(message(THOUGHT, role="assistant")) is None
 
 
 def test_a_string_for_a_block_is_sent_as_a_text_and_marked() -> None:

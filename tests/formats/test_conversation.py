@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import compact_context
+from rehydrate._native import Draft
 from rehydrate.formats import FORMATS, parse
-from rehydrate.formats._reading import Draft
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from tests.formats.reading_twin import group
 from tests.formats.slow_conversation import SlowConversation

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from rehydrate._native import Draft, format_of, readable_texts
 from rehydrate.errors import RehydrateError
-from rehydrate.formats import FORMATS, anthropic, claude_code, detect_format, openai_chat, plain
-from rehydrate.formats._reading import Draft, format_of, readable_texts
+from rehydrate.formats import FORMATS, detect_format
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from tests.formats import blocks_twin
 from tests.formats.reading_twin import read_slowly
@@ -372,7 +372,7 @@ def test_odd_inputs_and_contents_are_read_alike(content: Any) -> None:
 def test_a_tool_input_is_written_as_json_writes_it() -> None:
     value = {"every": "".join(map(chr, range(0x20))) + '"\\/\x7f\u2028é🎈', "float": 1e-7}
     block = {"type": "tool_use", "id": "a", "name": "Run", "input": value}
-    (message,) = anthropic.parse([{"role": "assistant", "content": [block]}]).messages
+    (message,) = FORMATS["anthropic"].parse([{"role": "assistant", "content": [block]}]).messages
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     assert message.pieces[0].text == f"Run {written}"
 
@@ -386,7 +386,7 @@ def test_a_list_that_changes_while_it_is_read_is_read_as_far_as_it_goes() -> Non
             return super().get(key, default)
 
     entries += [Shrinking(role="user", content="a"), {"role": "user", "content": "b"}]
-    for module in (anthropic, openai_chat, plain):
+    for module in (FORMATS[name] for name in ("anthropic", "openai_chat", "plain")):
         assert len(module.parse(entries).messages) == 1
         entries.append({"role": "user", "content": "b"})
-    assert claude_code.parse([]).messages == ()
+    assert FORMATS["claude_code"].parse([]).messages == ()

@@ -8,7 +8,7 @@ import pytest
 
 from rehydrate.errors import InvalidMessageError, RehydrateError
 from rehydrate.formats import detect_format, parse, validate
-from rehydrate.formats.neutral import arguments
+from rehydrate.formats._reading import arguments
 
 HUGE = 10**5000  # more digits than `str` takes
 

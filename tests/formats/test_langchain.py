@@ -27,8 +27,8 @@ from langchain_core.messages import (
 from rehydrate import compact_context, count_tokens
 from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.formats import (
+    FORMATS,
     detect_format,
-    langchain,
     langchain_to_openai,
     openai_to_langchain,
     parse,
@@ -223,19 +223,19 @@ def test_a_place_leads_to_its_text_and_only_that_is_replaced(messages):
         if message.type == "remove":
             continue
         pieces = parse([message], "langchain").messages[0].pieces
-        places = langchain.places(message, index)
+        places = FORMATS["langchain"].places(message, index)
         assert len(places) == len(pieces)
         for number, (piece, place) in enumerate(zip(pieces, places, strict=True)):
             if place is None:
                 continue
             assert piece.kind in (TEXT, TOOL_RESULT)
             before = message.model_copy(deep=True)
-            again = langchain.replace(message, {place: "short"})
+            again = FORMATS["langchain"].replace(message, {place: "short"})
             assert message == before and type(again) is type(message)
             texts = [each.text for each in pieces]
             texts[number] = "short"
             assert [each.text for each in parse([again]).messages[0].pieces] == texts
-            assert langchain.replace(again, {place: piece.text}) == message
+            assert FORMATS["langchain"].replace(again, {place: piece.text}) == message
 
 
 def test_tool_inputs_thinking_and_cited_texts_have_no_place():
@@ -243,7 +243,7 @@ def test_tool_inputs_thinking_and_cited_texts_have_no_place():
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": "x", "citations": [1]},
     ]
-    assert langchain.places(calling("a", content=blocks), 0) == [None, None, None]
+    assert FORMATS["langchain"].places(calling("a", content=blocks), 0) == [None, None, None]
 
 
 @given(openai_chat_conversations())

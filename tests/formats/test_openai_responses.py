@@ -10,7 +10,7 @@ from hypothesis import given
 
 from rehydrate import Context, compact_context
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import detect_format, openai_responses, parse, validate
+from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.messages import PieceKind
 from tests.strategies import openai_responses_items
 
@@ -263,7 +263,7 @@ def test_what_a_server_makes_itself_does_not_end_the_models_turn(served):
             kept = compact_context(items, target_ratio=ratio, thinking=thinking)
             held = [each for each in kept.messages if each in turn]
             assert held in ([], turn)
-    for place in openai_responses.places(served[-1], 0):
+    for place in FORMATS["openai_responses"].places(served[-1], 0):
         assert place is None
 
 
@@ -395,7 +395,7 @@ def test_what_is_no_item_is_refused_with_its_place(item, part):
 @given(openai_responses_items())
 def test_a_place_leads_to_its_text_and_only_that_is_replaced(items):
     for index, (item, message) in enumerate(zip(items, parse(items).messages, strict=True)):
-        places = openai_responses.places(item, index)
+        places = FORMATS["openai_responses"].places(item, index)
         assert len(places) == len(message.pieces)
         kinds = {piece.kind for piece, place in zip(message.pieces, places, strict=True) if place}
         assert kinds <= {PieceKind.TEXT, PieceKind.TOOL_RESULT}
@@ -403,13 +403,13 @@ def test_a_place_leads_to_its_text_and_only_that_is_replaced(items):
             if place is None:
                 continue
             original = copy.deepcopy(item)
-            again = openai_responses.replace(item, {place: "short"})
+            again = FORMATS["openai_responses"].replace(item, {place: "short"})
             assert item == original
             (read_again,) = parse([again], "openai_responses").messages
             texts = [each.text for each in message.pieces]
             texts[number] = "short"
             assert [each.text for each in read_again.pieces] == texts
-            assert openai_responses.replace(again, {place: piece.text}) == original
+            assert FORMATS["openai_responses"].replace(again, {place: piece.text}) == original
 
 
 def test_tool_inputs_reasoning_server_results_and_cited_texts_have_no_place():
@@ -418,5 +418,5 @@ def test_tool_inputs_reasoning_server_results_and_cited_texts_have_no_place():
     server = {"type": "mcp_call", "id": "m", "name": "get", "arguments": "{}", "output": "found"}
     unknown = {"type": "from_the_future", "id": "x", "note": "new"}
     for item in (cited, server, unknown, thought(), call("a")):
-        places = openai_responses.places(item, 0)
+        places = FORMATS["openai_responses"].places(item, 0)
         assert places and set(places) == {None}

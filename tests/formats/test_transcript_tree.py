@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Context, compact_context, count_tokens, lint, validate
-from rehydrate._native import transcript_branch
+from rehydrate._native import merged_lines, transcript_branch
 from rehydrate.formats import parse
-from rehydrate.formats._reading import merged_lines
 from rehydrate.retention import read_session
 from tests.formats.reading_twin import branch
 

@@ -52,9 +52,11 @@ from rehydrate.formats.thinking import known_name
 assert known_name("claude-opus-4-5@x" + "-v1" * 300_000 + "!", ["claude-opus-4-5"]) is None
 """,
     "ids": """
-from rehydrate.formats.neutral import Call, NeutralMessage, normalized
-calls = [NeutralMessage("assistant", (Call("same", "f", {}),), (i,)) for i in range(50_000)]
-ids = [part.id for message in normalized(calls) for part in message.parts]
+from rehydrate.formats.rendering import render_history
+used = {"type": "tool_use", "id": "same", "name": "f", "input": {}}
+said = [{"role": "assistant", "content": [used]} for _ in range(50_000)]
+made = render_history(said, "anthropic", "openai_chat").messages
+ids = [call["id"] for each in made for call in each.message["tool_calls"]]
 assert len(set(ids)) == 50_000
 """,
     "rules": """
@@ -66,16 +68,17 @@ said = [{"role": "user", "content": laid_down}, {"role": "user", "content": turn
 assert len(ContextStore().update(formats.parse(said, "anthropic").messages)) > 6_000
 """,
     "thoughts": """
-from rehydrate.formats import anthropic
+from rehydrate.formats import FORMATS
 thought = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]
 said = [{"role": "assistant", "content": thought} for _ in range(50_000)]
-assert anthropic.without_thinking(said) == [None] * 50_000
+assert FORMATS["anthropic"].without_thinking(said) == [None] * 50_000
 """,
     "overtaken": """
-from rehydrate.formats.translation import _overtaken
+from rehydrate.formats.rendering import render_history
 calls = [{"type": "function_call", "call_id": f"c{n}", "name": "f"} for n in range(40_000)]
 outputs = [{"type": "shell_call_output", "id": f"s{n}", "output": []} for n in range(40_000)]
-assert len(_overtaken([*calls, *outputs])) == 40_000
+made = render_history([*calls, *outputs], "openai_responses", "anthropic")
+assert all("'tool_use'" not in str(each.message) for each in made.messages)
 """,
     "names": """
 from rehydrate._text import FreeNames

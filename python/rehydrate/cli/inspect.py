@@ -26,7 +26,7 @@ from rehydrate.cli.options import (
 )
 from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, show, write
 from rehydrate.errors import BudgetExceededError
-from rehydrate.formats import bedrock, detect_format
+from rehydrate.formats import cache_marks, detect_format
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
     from rehydrate.prompt.request import ContextRequest
 
     system = body.get("system", body.get("instructions"))
-    tools = body.get("tools", bedrock.tools_of(body))
+    tools = body.get("tools", cache_marks.bedrock_tools(body))
     if isinstance(system, list):  # blocks
         texts = [block.get("text") for block in system if isinstance(block, dict)]
         system = "\n\n".join(text for text in texts if isinstance(text, str))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from rehydrate.formats._reading import as_dicts
+from rehydrate._native import as_dicts
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import Outline

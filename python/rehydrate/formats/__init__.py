@@ -1,41 +1,39 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
-A format is a module with a `NAME` and pure functions, registered in `FORMATS`. Class `Format` says
-what each function does: `parse`, `places`, `replace`, `inputs`, `signed`, `without_thinking`.
+The readers are Rust, a module a format (`rust/rehydrate-py/src/reading`), and so are the writers of
+each provider's messages (`writing`). `FORMATS` has the door of each format's reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, cast
 
-from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
-from rehydrate.formats import (
-    _foreign,
-    anthropic,
-    bedrock,
-    claude_code,
-    codex,
-    langchain,
-    openai_chat,
-    openai_responses,
-    plain,
-)
-from rehydrate.formats._reading import (
-    Path,
-    Places,
+from rehydrate._native import (
     as_dicts,
-    as_sequence,
     broken_rules,
     entries_of,
+    entries_without_thinking,
+    entry_inputs,
+    entry_is_signed,
     format_of,
+    read_entries,
+    read_places,
     stale_thinking,
-    type_of,
 )
-from rehydrate.formats.calls import Inputs
+from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
+from rehydrate.formats import _foreign
+from rehydrate.formats._reading import Path, Places, as_sequence, replace_texts
+from rehydrate.formats.calls import Input, Inputs
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
-from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, FormatName, Provider
+from rehydrate.formats.transcripts import (
+    content_of as content_of,
+    last_compaction as last_compaction,
+    repeated as repeated,
+    taken_back as taken_back,
+)
+from rehydrate.messages import FORMAT_NAMES, PROVIDERS, Conversation, FormatName, Provider
 
 __all__ = [
     "FORMATS",
@@ -52,37 +50,40 @@ __all__ = [
 ]
 
 
-class Format(Protocol):
-    """The functions that the module of a format has."""
+class Format(NamedTuple):
+    """A format: what is read of its entries, and how they are changed."""
 
-    NAME: str
+    name: FormatName
 
-    def parse(self, entries: Sequence[Any], /) -> Conversation:
-        """Read the list into a `Conversation`, grouped into units."""
+    def parse(self, entries: Sequence[Any]) -> Conversation:
+        """Read the list into a `Conversation`, grouped into units.
 
-    def places(self, entry: Any, index: int, /) -> Places:
+        Raises InvalidMessageError for an entry that is none of the format.
+        """
+        return read_entries(self.name, entries)
+
+    def places(self, entry: Any, index: int) -> Places:
         """Return the path of each text that `parse` reads; None where it must not change."""
+        return read_places(self.name, entry, index)
 
-    def replace(self, entry: Any, texts: Mapping[Path, Any], /) -> Any:
+    def replace(self, entry: Any, texts: Mapping[Path, Any]) -> Any:
         """Return a new entry with these texts at their paths; the entry itself is never changed."""
+        return replace_texts(entry, texts)
 
-    def inputs(self, entry: Any, /) -> Inputs:
+    def inputs(self, entry: Any) -> Inputs:
         """Return the input of each piece of kind TOOL_INPUT; None where it must not change."""
+        return [found and Input(*found) for found in entry_inputs(self.name, entry)]
 
-    def signed(self, entry: Any, /) -> bool:
+    def signed(self, entry: Any) -> bool:
         """Return whether the entry holds a thought or a signature; these stay with its calls."""
+        return entry_is_signed(self.name, entry)
 
-    def without_thinking(self, entries: Sequence[Any], /) -> list[Any]:
+    def without_thinking(self, entries: Sequence[Any]) -> list[Any]:
         """Return each entry without thinking: itself, a copy, or None where nothing is left."""
+        return entries_without_thinking(self.name, entries)
 
 
-FORMATS: dict[str, Format] = {
-    module.NAME: module
-    for module in (
-        *(claude_code, codex, openai_responses, openai_chat, anthropic, bedrock),
-        *(langchain, plain),
-    )
-}
+FORMATS: dict[str, Format] = {name: Format(name) for name in FORMAT_NAMES}
 
 
 def detect_format(messages: Sequence[Any]) -> FormatName:
@@ -102,7 +103,7 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     """
     entries = as_dicts(as_sequence(messages))
     found, _ = format_of(entries)
-    if found == plain.NAME:
+    if found == "plain":
         _foreign.check_roles(entries)
         broken_rules(found, entries)  # raises for calls that no format can pair
     return cast("FormatName", found)
@@ -232,53 +233,12 @@ as it was sent, or after a gap in the thinking |
     if sent is not None:
         messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)
     entries = as_dicts(as_sequence(messages if sent is None else entries_of(messages)))
-    module = _format(entries, format)
-    found = broken_rules(module.NAME, entries)
-    if sent is None or not thinking_model(model, module.NAME, entries).refuses_changed_prefix:
+    name = _format(entries, format).name
+    found = broken_rules(name, entries)
+    if sent is None or not thinking_model(model, name, entries).refuses_changed_prefix:
         return found
     as_sequence(entries_of(sent))
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
-
-
-def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
-    """Return the indices of a transcript's lines that the user took back; none in other formats."""
-    if format == claude_code.NAME:
-        return claude_code.taken_back(entries)
-    return codex.taken_back(entries) if format == codex.NAME else frozenset()
-
-
-def repeated(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
-    """Return the indices of a transcript's lines that came before, which the model saw once."""
-    return claude_code.repeated(entries) if format == claude_code.NAME else frozenset()
-
-
-def content_of(entry: Any, format: str) -> Any:  # noqa: A002
-    """Return the content of a message in a format; None for an item without one."""
-    if format == claude_code.NAME:
-        return claude_code.content_of(entry)
-    return entry.get("content") if isinstance(entry, Mapping) else getattr(entry, "content", None)
-
-
-def last_compaction(conversation: Conversation, entries: Sequence[Any]) -> int | None:
-    """Return the index of the last summary in a transcript that its agent wrote when the window was
-    full; None without one. Its next prompt began there, and what is before it is only kept.
-    """
-    if conversation.format not in PROVIDER_OF:
-        return None
-    seen = reversed(conversation.indices)
-    found = next((index for index in seen if _is_compaction(entries[index])), None)
-    if found is None:  # the summary may be missing
-        ignored = reversed(conversation.ignored)
-        found = next((index for index in ignored if _is_boundary(entries[index])), None)
-    return found
-
-
-def _is_compaction(line: Mapping[str, Any]) -> bool:
-    return bool(line.get("isCompactSummary")) or type_of(line) == "compacted"
-
-
-def _is_boundary(line: Mapping[str, Any]) -> bool:
-    return line.get("subtype") == "compact_boundary"
 
 
 def check_own(entries: Sequence[Any], format: str) -> None:  # noqa: A002
@@ -292,8 +252,7 @@ anthropic; it is one of openai_chat: make the Context with format='openai_chat',
 converted for its provider, or add it in the provider's own shape
     """
     entries = as_dicts(entries)
-    own = _format(entries, format)
-    _foreign.check_own(entries, own.NAME)
+    _foreign.check_own(entries, _format(entries, format).name)
 
 
 def _request_as_dicts(messages: Any) -> Any:

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from reprlib import Repr
 from typing import Any
 
+from rehydrate._native import as_content, broken_rules, other_format
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats._reading import as_content, broken_rules, other_format, type_of
+from rehydrate.formats._reading import type_of
 from rehydrate.messages import Conversation, normal_role
 
 __all__ = ["check_own", "check_roles", "check_speakers"]

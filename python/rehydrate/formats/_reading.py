@@ -9,77 +9,9 @@ from operator import is_
 from reprlib import Repr
 from typing import Any
 
-from rehydrate._native import (
-    Draft,
-    as_content,
-    as_dict,
-    as_dicts,
-    broken_rules,
-    codex_kept,
-    codex_line,
-    codex_lines,
-    codex_turns_taken_back,
-    content_without_thinking,
-    entries_of,
-    entries_without_thinking,
-    first_telling,
-    format_of,
-    input_texts,
-    is_by_server,
-    is_signed,
-    langchain_calls,
-    langchain_inputs,
-    langchain_role,
-    line_content,
-    line_is_seen,
-    line_is_users,
-    merged_lines,
-    other_format,
-    read_entries,
-    read_places,
-    readable_texts,
-    response_item,
-    stale_thinking,
-    transcript_branch,
-    with_texts,
-)
-from rehydrate.errors import InvalidMessageError
+from rehydrate._native import as_dict
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.messages import normal_role
-
-__all__ = [  # and all that is defined here
-    "Draft",
-    "as_content",
-    "as_dict",
-    "as_dicts",
-    "broken_rules",
-    "codex_kept",
-    "codex_line",
-    "codex_lines",
-    "codex_turns_taken_back",
-    "content_without_thinking",
-    "entries_of",
-    "entries_without_thinking",
-    "first_telling",
-    "format_of",
-    "input_texts",
-    "is_by_server",
-    "is_signed",
-    "langchain_calls",
-    "langchain_inputs",
-    "langchain_role",
-    "line_content",
-    "line_is_seen",
-    "line_is_users",
-    "merged_lines",
-    "other_format",
-    "read_entries",
-    "read_places",
-    "readable_texts",
-    "response_item",
-    "stale_thinking",
-    "transcript_branch",
-    "with_texts",
-]
 
 
 def json_object(value: object) -> dict[str, Any] | None:
@@ -94,6 +26,18 @@ def json_object(value: object) -> dict[str, Any] | None:
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
+
+
+def arguments(value: Any) -> str:
+    """Return a tool call's input as OpenAI has it: a JSON string; a string stays as it is."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"the input of a tool call can't be written as JSON ({error}); pass what JSON holds"
+        ) from error
 
 
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
@@ -198,10 +142,6 @@ def type_of(block: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-STATE_BLOCKS = frozenset({"compaction", "compaction_summary"})
-"""Summaries that a provider itself wrote: it ignores all before the last one."""
-
-
 def is_call(kind: str) -> bool:
     """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
     its own name."""
@@ -286,6 +226,9 @@ def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
     """
     if () in texts:
         return texts[()]
+    if is_langchain_message(entry):
+        fields = {str(step): getattr(entry, str(step)) for step, *_ in texts}
+        return entry.model_copy(update=replace_texts(fields, texts))
     inner: dict[str | int, dict[Path, Any]] = {}
     for (step, *rest), text in texts.items():
         inner.setdefault(step, {})[tuple(rest)] = text
@@ -293,6 +236,16 @@ def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
     for step, below in inner.items():
         copy[step] = replace_texts(copy[step], below)
     return tuple(copy) if isinstance(entry, tuple) else copy
+
+
+def state_blocks(entry: Mapping[str, Any]) -> Any:
+    """Return the summaries that the provider itself wrote, where LiteLLM puts them; None without.
+
+    >>> state_blocks({"provider_specific_fields": {"compaction_blocks": [{"type": "compaction"}]}})
+    [{'type': 'compaction'}]
+    """
+    fields = entry.get("provider_specific_fields")
+    return (fields.get("compaction_blocks") or None) if isinstance(fields, Mapping) else None
 
 
 def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noqa: A002

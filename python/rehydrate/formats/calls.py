@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from rehydrate._check import check_choice
+from rehydrate._native import input_texts, with_texts
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._reading import Path, input_texts, is_call, is_signed, type_of, with_texts
+from rehydrate.formats._reading import Path
 
 __all__ = [
     "Input",
     "Inputs",
     "at_path",
     "input_texts",
-    "inputs_among_blocks",
-    "is_signed",
     "with_texts",
 ]
 
@@ -180,14 +179,6 @@ class Input(NamedTuple):
 
 Inputs = list[Input | None]
 """The input of each piece of kind TOOL_INPUT; None where it must not change."""
-
-
-def inputs_among_blocks(entry: Mapping[str, Any]) -> Inputs:
-    """Return None for each call of Anthropic's among the blocks of another format's content."""
-    content = entry.get("content")
-    if not isinstance(content, (list, tuple)):
-        return []
-    return [None for block in content if isinstance(block, Mapping) and is_call(type_of(block))]
 
 
 def at_path(entry: Any, path: Path) -> Any:

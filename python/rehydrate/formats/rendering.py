@@ -1,57 +1,32 @@
-"""Rendering: a history of any format in a provider's shape."""
+"""Rendering: a history of any format in a provider's shape, and the requests of each provider."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from rehydrate.formats import (
-    anthropic,
-    bedrock,
-    codex,
-    openai_chat,
-    openai_responses,
-)
-from rehydrate.formats._reading import merged_lines, readable_texts, type_of
-from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
-from rehydrate.formats.translation import Lost, notes_on, read
-from rehydrate.messages import SYSTEM_APART, Provider, normal_role
+from rehydrate._native import own_entry, render_entries
+from rehydrate.entry_id import EntryId
+from rehydrate.formats import cache_marks
+from rehydrate.messages import Provider
 
-__all__ = ["RENDERERS", "Rendered", "Renderer", "render_history"]
+__all__ = ["RENDERERS", "Rendered", "RenderedMessage", "Renderer", "render_history"]
 
+OF_HISTORY = "history: "
+"""The beginning of each note on how a history was rendered."""
 
-class Renderer(Protocol):
-    """The functions that the module of a provider has."""
-
-    def system(self, text: str, /) -> dict[str, Any]:
-        """Return a system block or message."""
-
-    def user(self, text: str, /) -> dict[str, Any]:
-        """Return a message for a text of Rehydrate's own."""
-
-    def own(self, entry: Any, /) -> Any:
-        """Return an entry of the provider's format without keys that it refuses."""
-
-    def write(self, messages: Sequence[NeutralMessage], /) -> list[RenderedMessage]:
-        """Return the messages in the provider's shape."""
-
-    def mark(self, message: Any, /) -> Any | None:
-        """Return a copy with a cache mark; None where no block can hold one."""
-
-    def request(
-        self, tools: list[Any], system: list[Any], messages: list[Any], /
-    ) -> dict[str, Any]:
-        """Return the arguments of the SDK."""
+Lost = Mapping[str, frozenset[int]]
+"""What was left out or changed, and the indices of its entries."""
 
 
-RENDERERS: Mapping[Provider, Renderer] = {
-    "anthropic": anthropic,
-    "openai_chat": openai_chat,
-    "openai_responses": openai_responses,
-    "bedrock": bedrock,
-}
+class RenderedMessage(NamedTuple):
+    """A message as it is sent, and the entries it is made of."""
+
+    message: Any
+    sources: tuple[int, ...]
+    """Indices of its entries in the history."""
 
 
 class Rendered(NamedTuple):
@@ -81,200 +56,111 @@ def render_history(
     Entries in the provider's own format stay the same objects, unless they have keys that it
     refuses. Raises InvalidMessageError for an entry that only its own provider can take.
     """
-    renderer = RENDERERS[provider]
-    if format == provider:
-        sent = [
-            RenderedMessage(renderer.own(entry), (index,))
-            for index, entry in enumerate(entries, first)
-        ]
-    elif format == "claude_code" and provider == "anthropic":
-        sent = [RenderedMessage(*each) for each in merged_lines(entries)]
-    elif format == "codex" and provider == "openai_responses":
-        sent = [RenderedMessage(item, (index,)) for index, item in codex.items_of(entries)]
-    else:
-        messages, lost = read(entries, format, first)
-        if provider in SYSTEM_APART and not first:
-            leading = _leading([each.role for each in messages])
-            system = [
-                RenderedMessage(renderer.system(each.text), each.sources)
-                for each in messages[:leading]
-                if each.text.strip()  # no provider takes a blank one
-            ]
-            return Rendered(system, renderer.write(messages[leading:]), lost)
-        return Rendered([], renderer.write(messages), lost)
-    if provider == "anthropic":
-        return _without_system(sent)
-    return _system_apart(sent) if provider == "bedrock" else Rendered([], sent)
+    return Rendered(*render_entries(entries, format, provider, first))
 
 
-def _system_apart(sent: Sequence[RenderedMessage]) -> Rendered:
-    """Move the system entries out of Converse messages: those at the beginning become blocks of the
-    `system` field, and each later one a user message, unless it adds or removes a tool."""
-    leading = _leading(list(map(_role_of, sent)))
-    system = [
-        RenderedMessage(block, each.sources)
-        for each in sent[:leading]
-        for block in bedrock.system_blocks(each.message)
-        if str(block.get("text", "-")).strip()  # Converse takes no blank one
-    ]
-    messages = []
-    for each in in_place(sent[leading:], _bedrocks_role_calls):
-        blocks = bedrock.system_blocks(each.message) if _role_of(each) == "system" else []
-        text = "\n\n".join(readable_texts(blocks))
-        changes_tools = len(blocks) < len(each.message.get("content") or ())
-        if _role_of(each) != "system" or changes_tools:
-            messages.append(each)
-        elif text.strip():
-            messages.append(RenderedMessage(bedrock.user(f"[system]\n{text}"), each.sources))
-    return Rendered(system, messages)
+def notes_on(lost: Lost) -> tuple[str, ...]:
+    """Return a sentence on each thing that was left out or changed.
 
-
-def _bedrocks_role_calls(sent: RenderedMessage) -> RoleCalls:
-    (parsed,) = bedrock.parse([sent.message]).messages
-    return RoleCalls(parsed.role, parsed.calls, parsed.answers)
-
-
-def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
-    """Move the system entries out of Anthropic messages.
-
-    Those at the beginning become system blocks. A later one would change the beginning of the
-    prompt, and all that is cached. So it becomes a user message in its place, or beside it where it
-    would part a call from its results. One with more than texts, as of a tool that comes or goes,
-    stays a system message: only the models that take these amid the others know such blocks. Where
-    the API does not take it, it moves, which is noted.
+    >>> notes_on({"thinking is not sent:": frozenset({4, 9})})
+    ('history: thinking is not sent: of 2 entries, first history[4]',)
     """
-    roles = list(map(_role_of, sent))
-    leading = _leading(roles)
-    rest = sent[leading:]
-    system = [
-        RenderedMessage(block, each.sources)
-        for each in sent[:leading]
-        for block in _system_blocks(each.message.get("content"))
-    ]
-    no_texts = [each.sources for each in sent[:leading] if _has_more_than_texts(each.message)]
-    lost: dict[str, frozenset[int]] = {}
-    if no_texts:
-        lost[_NO_SYSTEM_TEXT] = frozenset(chain(*no_texts))
-    if "system" not in roles[leading:]:
-        return Rendered(system, [*rest], lost)
-    messages: list[RenderedMessage] = []
-    for each in in_place(rest, _role_calls):
-        if _role_of(each) != "system" or _has_more_than_texts(each.message):
-            messages.append(each)
-            continue
-        texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
-        if texts:
-            text = "[system]\n" + "\n\n".join(texts)
-            messages.append(RenderedMessage(anthropic.user(text), each.sources))
-    messages = _in_their_turn(messages)
-    if moved := _moved(rest, messages):
-        lost[_MOVED] = moved
-    return Rendered(system, messages, lost)
-
-
-def _in_their_turn(messages: Sequence[RenderedMessage]) -> list[RenderedMessage]:
-    """Return the messages with each system message right before the assistant's next turn, or at
-    the end, after the user's message; several there are one."""
-    placed: list[RenderedMessage] = []
-    late: list[RenderedMessage] = []
-    turn = 0  # the start of the assistant's turn
-    for each in messages:
-        if _role_of(each) == "system":
-            late.append(each)
-            continue
-        if _role_of(each) == "assistant":
-            is_going_on = placed and _role_of(placed[-1]) == "assistant"
-            if late and is_going_on and not _takes_system(placed[-1]):
-                # Both are one turn to the API, and what it calls must be there before.
-                late = _put(late, placed, turn)
-            if late:
-                late = _put(late, placed, len(placed))
-                is_going_on = False
-            if not is_going_on:
-                turn = len(placed)
-        placed.append(each)
-    if late:
-        late = _put(late, placed, len(placed)) and _put(late, placed, turn)
-    return [*placed, *late]
-
-
-def _put(
-    late: Sequence[RenderedMessage], placed: list[RenderedMessage], position: int
-) -> list[RenderedMessage]:
-    """Put the system messages in, where the API takes them; return those that are left."""
-    if position and _role_of(placed[position - 1]) == "system":
-        late = [placed.pop(position - 1), *late]
-        position -= 1
-    elif not position or not _takes_system(placed[position - 1]):
-        return [*late]
-    if len(late) > 1:
-        blocks = [block for each in late for block in each.message["content"]]
-        sources = tuple([source for each in late for source in each.sources])
-        late = [RenderedMessage({"role": "system", "content": blocks}, sources)]
-    placed[position:position] = late
-    return []
-
-
-def _moved(before: Sequence[RenderedMessage], after: Sequence[RenderedMessage]) -> frozenset[int]:
-    """Return the sources of the system messages that follow another message than before."""
-    was = {now.sources: last.sources for last, now in pairwise(before)}
-    return frozenset(
-        source
-        for last, now in pairwise(after)
-        if _role_of(now) == "system" and was.get(now.sources) != last.sources
-        for source in now.sources
+    return tuple(
+        [
+            f"{OF_HISTORY}{what} of {len(places)} entr{'y' if len(places) == 1 else 'ies'}, first "
+            f"{EntryId.of(min(places))}"
+            for what, places in sorted(lost.items())
+        ]
     )
 
 
-def _role_of(sent: RenderedMessage) -> str:
-    return normal_role(str(sent.message.get("role")))
+_Request = Callable[[list[Any], list[Any], list[Any]], dict[str, Any]]
 
 
-def _takes_system(sent: RenderedMessage) -> bool:
-    """Return whether a system message may follow: the user's message, or a server tool's result."""
-    content, role = sent.message.get("content"), _role_of(sent)
-    if role != "assistant":
-        return role == "user"
-    blocks = content if isinstance(content, (list, tuple)) else ()
-    kinds = [type_of(block) for block in blocks if isinstance(block, Mapping)]
-    return bool(kinds) and kinds[-1].endswith("_tool_result")
+class Renderer(NamedTuple):
+    """What a provider takes."""
+
+    provider: Provider
+    block_type: str | None
+    """The type of a text block; "" where the block has none, None where a text is no block."""
+    mark: Callable[[Any], Any | None]
+    """Return a copy with a cache mark; None where no block can hold one."""
+    request: _Request
+    """Return the arguments of the SDK, of tools, system blocks and messages."""
+
+    def system(self, text: str) -> dict[str, Any]:
+        """Return a system block or message."""
+        if self.block_type is None:
+            return {"role": "system", "content": text}
+        return {"type": self.block_type, "text": text} if self.block_type else {"text": text}
+
+    def user(self, text: str) -> dict[str, Any]:
+        """Return a message for a text of Rehydrate's own."""
+        content = text if self.block_type is None else [self.system(text)]
+        return {"role": "user", "content": content}
+
+    def own(self, entry: Any) -> Any:
+        """Return an entry of the provider's format without keys that it refuses.
+
+        >>> RENDERERS["anthropic"].own({"role": "user", "content": "hi", "tool_calls": None})
+        {'role': 'user', 'content': 'hi'}
+        """
+        return own_entry(self.provider, entry)
 
 
-_MOVED = "a system message is sent where the API takes one, which is not its place:"
-_NO_SYSTEM_TEXT = "blocks other than texts, before the first message, are not sent:"
+def _anthropic_request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``client.messages.create``."""
+    return {
+        **({"tools": tools} if tools else {}),
+        **({"system": system} if system else {}),
+        "messages": messages,
+    }
 
 
-def _has_more_than_texts(message: Mapping[str, Any]) -> bool:
-    content = message.get("content")
-    blocks = content if isinstance(content, (list, tuple)) else ()
-    return any(isinstance(each, Mapping) and type_of(each) != "text" for each in blocks)
+def _chat_request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``client.chat.completions.create``."""
+    return {**({"tools": tools} if tools else {}), "messages": [*system, *messages]}
 
 
-def _role_calls(sent: RenderedMessage) -> RoleCalls:
-    """Return the calls and results of client tools in an Anthropic message."""
-    content, role = sent.message.get("content"), _role_of(sent)
-    if not isinstance(content, (list, tuple)):
-        return RoleCalls(role)
-    blocks = [block for block in content if isinstance(block, Mapping)]
-    calls = [str(block.get("id")) for block in blocks if type_of(block) == "tool_use"]
-    answers = [str(block.get("tool_use_id")) for block in blocks if type_of(block) == "tool_result"]
-    return RoleCalls(role, calls, answers)
+def _responses_request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``client.responses.create``."""
+    return {**({"tools": tools} if tools else {}), "input": [*system, *messages]}
 
 
-def _leading(roles: Sequence[str]) -> int:
-    """Return how many system entries the list begins with."""
-    return next(
-        (index for index, role in enumerate(roles) if normal_role(role) != "system"), len(roles)
+def _bedrock_request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``client.converse``, with one message where several in a row are of
+    one role: user and assistant alternate."""
+    joined = [_joined(list(run)) for _, run in groupby(messages, key=lambda each: each["role"])]
+    return {
+        **({"toolConfig": {"tools": list(_flat(tools))}} if tools else {}),
+        **({"system": list(_flat(system))} if system else {}),
+        "messages": joined,
+    }
+
+
+def _joined(run: Sequence[Any]) -> Any:
+    if len(run) == 1:
+        return run[0]
+    blocks = [block for each in run for block in cache_marks.bedrock_blocks(each["content"])]
+    # Results are first in their message.
+    return {**run[0], "content": sorted(blocks, key=lambda block: "toolResult" not in block)}
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from value if isinstance(value, list) else [value]
+
+
+def _no_mark(_message: Any) -> None:
+    """Return None: OpenAI caches prefixes without marks."""
+
+
+RENDERERS: Mapping[Provider, Renderer] = {
+    each.provider: each
+    for each in (
+        Renderer("anthropic", "text", cache_marks.of_anthropic, _anthropic_request),
+        Renderer("openai_chat", None, _no_mark, _chat_request),
+        Renderer("openai_responses", None, _no_mark, _responses_request),
+        Renderer("bedrock", "", cache_marks.of_bedrock, _bedrock_request),
     )
-
-
-def _system_blocks(content: Any) -> list[Any]:
-    """Return a system entry's texts as blocks; one that is a block already is the same object."""
-    if isinstance(content, str):
-        content = [content]
-    blocks = []
-    for block in content or ():
-        text = block if isinstance(block, str) else block.get("text")
-        if isinstance(text, str) and text.strip():
-            blocks.append(anthropic.system(text) if isinstance(block, str) else block)
-    return blocks
+}

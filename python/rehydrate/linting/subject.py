@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate._check import check_type
 from rehydrate.entry_id import EntryId
-from rehydrate.formats import bedrock
+from rehydrate.formats import cache_marks
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import SYSTEM_APART, Conversation, Message, PieceKind, normal_role
@@ -156,8 +156,8 @@ class Subject:
         is_body = isinstance(target, Mapping)
         if is_body:
             system = system or target.get("system") or target.get("instructions")
-            system = bedrock.with_marks(system)
-            tools = tools or target.get("tools") or bedrock.tools_of(target) or ()
+            system = cache_marks.with_marks(system)
+            tools = tools or target.get("tools") or cache_marks.bedrock_tools(target) or ()
             model = model or str(target.get("model") or target.get("modelId") or "")
             target = _listed(target)
         definitions = counted(tools)

@@ -15,8 +15,7 @@ from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats._reading import compact_json
-from rehydrate.formats.rendering import RENDERERS, render_history
-from rehydrate.formats.translation import OF_HISTORY
+from rehydrate.formats.rendering import OF_HISTORY, RENDERERS, render_history
 from rehydrate.messages import MESSAGES_KEY, Provider
 from rehydrate.prompt.caps import cap_tool_results
 from rehydrate.prompt.counting import check_hard_budget, counted, entry_tokens, prompt_tokens

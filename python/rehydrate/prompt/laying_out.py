@@ -17,12 +17,16 @@ from typing import Any, Literal, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import anthropic
+from rehydrate.formats import cache_marks
 from rehydrate.formats._reading import compact_json
-from rehydrate.formats.neutral import RenderedMessage
-from rehydrate.formats.rendering import RENDERERS, Rendered, render_history
+from rehydrate.formats.rendering import (
+    RENDERERS,
+    Rendered,
+    RenderedMessage,
+    notes_on,
+    render_history,
+)
 from rehydrate.formats.thinking import is_thinking
-from rehydrate.formats.translation import notes_on
 from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Provider, normal_role
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
@@ -383,7 +387,7 @@ def _part(
     content = value.get("content")
     is_listed = kind == "message" and isinstance(content, (list, tuple))
     digest, may_be_marked = _digest_and_mark(value)
-    is_marked = may_be_marked and bool(anthropic.marks_in(content if content else value))
+    is_marked = may_be_marked and bool(cache_marks.marks_in(content if content else value))
     blocks = len(content) if is_listed else 1
     return Segment(name, kind, tokens, digest, str(stability), blocks, is_marked), value
 
@@ -479,9 +483,9 @@ def digest_of(value: Any) -> str:
 def _digest_and_mark(value: Any) -> tuple[str, bool]:
     """Return the digest, and whether the value contains the name of a cache mark."""
     text = compact_json(_without_lone_block(value))
-    may_be_marked = any(mark in text for mark in anthropic.CACHE_MARKS)
+    may_be_marked = any(name in text for name in cache_marks.CACHE_MARKS)
     if may_be_marked:
-        text = compact_json(_without_lone_block(anthropic.unmarked(value)))
+        text = compact_json(_without_lone_block(cache_marks.unmarked(value)))
     hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
     return hashed.hexdigest(), may_be_marked
 

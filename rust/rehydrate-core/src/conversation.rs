@@ -1,5 +1,6 @@
 //! A conversation: its columns, what is derived from its texts, its long texts in blocks, and all of it made ready.
 mod calls_first;
+mod in_place;
 pub(crate) mod message_parts;
 pub mod outline;
 pub(crate) mod prepared;
@@ -8,6 +9,7 @@ pub(crate) mod unit;
 pub(crate) mod weighted_rows;
 
 pub use calls_first::{CallLine, calls_first};
+pub use in_place::{Spoken, in_place};
 pub use message_parts::{CachedDivision, DividedText, Excerpting, MessagePart};
 pub use prepared::Prepared;
 pub use text::{Needs, TextAnalysis, Wanted};

@@ -22,6 +22,7 @@ mod redact;
 mod store;
 mod times;
 mod tokens;
+mod writing;
 
 use pyo3::prelude::*;
 
@@ -65,11 +66,10 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
-        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back,
-        content_without_thinking, entries_of, entries_without_thinking, first_telling, format_of, input_texts,
-        is_by_server, is_signed, langchain_calls, langchain_inputs, langchain_role, line_content, line_is_seen,
-        line_is_users, long_results, merged_lines, notice, other_format, read_entries, read_places, readable_texts,
-        response_item, result_texts, stale_thinking, transcript_branch, with_texts,
+        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
+        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts, line_content,
+        line_is_seen, line_is_users, long_results, merged_lines, notice, other_format, read_entries, read_places,
+        readable_texts, result_texts, stale_thinking, transcript_branch, with_texts,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
@@ -79,6 +79,8 @@ mod _native {
     use super::times::read_time;
     #[pymodule_export]
     use super::tokens::{cached_bytes, clear_cache, count, counts, set_cache_limit};
+    #[pymodule_export]
+    use super::writing::{langchain_to_openai, own_entry, render_entries};
 
     use super::*;
 

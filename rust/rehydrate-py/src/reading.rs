@@ -6,6 +6,7 @@ mod anthropic;
 mod bedrock;
 mod blocks;
 mod branch;
+mod call_inputs;
 mod chat;
 mod codex;
 mod columns;
@@ -42,10 +43,13 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::interned::interned;
 
+pub use bedrock::KEYS as BEDROCK_KEYS;
 use blocks::{At, Body};
 pub use branch::transcript_branch;
-pub use codex::{codex_kept, codex_line, codex_lines, codex_turns_taken_back};
-pub use columns::{Columns, is_space};
+pub use call_inputs::{entry_inputs, entry_is_signed};
+pub use chat::function_id;
+pub use codex::{codex_items, codex_kept, codex_line, codex_lines, codex_turns_taken_back};
+pub use columns::{Columns, is_blank, is_space};
 pub use conversation::Conversation;
 pub use detect::{format_of, other_format};
 pub use dicts::{as_dict, as_dicts};
@@ -54,21 +58,20 @@ pub use draft::{Draft, Row};
 pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
-use fields::python;
-pub use fields::{Fields, is_list, listed};
+pub use fields::{Fields, is_list, listed, python, refusal, text_of};
 pub use inputs::{input_texts, is_signed, with_texts};
-pub use langchain::{langchain_calls, langchain_inputs, langchain_role};
+pub use langchain::{Message as LangchainMessage, langchain_role};
 pub use merged::merged_lines;
 pub use pairs::as_content;
 pub use readable::readable_texts;
 use rehydrate_core::conversation::{PieceKind, Role};
-pub use responses::{is_by_server, response_item};
+pub use responses::is_by_server;
 pub use results::{capped_results, long_results, result_texts};
 pub use rules::{broken_rules, entries_of, stale_thinking};
 pub use seen_lines::SeenLines;
 pub use shortened::{ShortenedText, notice};
 pub use strings::{Id, Source};
-pub use thinking::{content_without_thinking, entries_without_thinking};
+pub use thinking::entries_without_thinking;
 use transcript::read_transcript;
 pub use transcript::{line_content, line_is_seen, line_is_users};
 
@@ -231,13 +234,22 @@ fn speaker_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'py
 
 /// The speaker of a role, by its usual name.
 fn usual_speaker(role: Bound<'_, PyString>) -> Speaker<'_> {
+    Speaker::of(usual_role(role))
+}
+
+/// The usual name of a role.
+pub fn usual_role(role: Bound<'_, PyString>) -> Bound<'_, PyString> {
     let py = role.py();
-    let speaker = Speaker::of(role);
-    match speaker.shown.to_str() {
-        Ok("developer") => Speaker::known(Role::System, interned!(py, "system")),
-        Ok("function" | "tool_result") => Speaker::known(Role::Tool, interned!(py, "tool")),
-        _ => speaker,
+    match role.to_str() {
+        Ok("developer") => interned!(py, "system").clone(),
+        Ok("function" | "tool_result") => interned!(py, "tool").clone(),
+        _ => role,
     }
+}
+
+/// The role of a usual name.
+pub fn role_named(role: &Bound<'_, PyString>) -> Role {
+    Speaker::of(role.clone()).role
 }
 
 /// The index of the first entry from `start` on that may show a format: all before it have a role that every provider

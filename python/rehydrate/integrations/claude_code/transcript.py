@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.formats import codex
-from rehydrate.formats._reading import transcript_branch
-from rehydrate.formats.claude_code import content_of, is_of_the_user, is_seen
+from rehydrate._native import transcript_branch
+from rehydrate.formats import transcripts
+from rehydrate.formats.transcripts import content_of, is_of_the_user, is_seen
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.integrations.mcp_server.session_files import Agent
 from rehydrate.integrations.mcp_server.session_lines import (
@@ -80,7 +80,7 @@ def last_turns(path: Path, agent: Agent) -> list[dict[str, Any]]:
         reader = TranscriptReader(path, begin, skips=begin > 0)
         found = list(said(reader.objects(size - begin), agent))
         if agent != "claude_code":
-            found = [found[line.index] for line in codex.spoken_lines(found)]
+            found = [found[line.index] for line in transcripts.spoken_lines(found)]
         if len(found) >= LAST_TURNS or not begin:
             break
     return paired(found[-LAST_TURNS:], agent)
@@ -237,7 +237,7 @@ def _codex_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     if not isinstance(item, Mapping):
         return None
     entry = {key: line[key] for key in ("type", "timestamp", "payload") if key in line}
-    if codex.turns_taken_back(line):
+    if transcripts.turns_taken_back(line):
         return entry
     if line.get("type") != "response_item" or item.get("type") not in _CODEX_ITEMS:
         return None

@@ -16,10 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from rehydrate._native import transcript_branch
 from rehydrate._text import as_unicode, without_elements
-from rehydrate.formats import codex
-from rehydrate.formats._reading import json_object, transcript_branch
-from rehydrate.formats.claude_code import content_of, is_of_the_user, is_seen
+from rehydrate.formats import transcripts
+from rehydrate.formats._reading import json_object
+from rehydrate.formats.transcripts import content_of, is_of_the_user, is_seen
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
@@ -170,9 +171,9 @@ class Link(NamedTuple):
         """Take what is asked of a line."""
         made = {key: line[key] for key in _LINK_KEYS if key in line}
         if isinstance(line.get("payload"), Mapping):
-            found = codex.line_of(line, 0)
+            found = transcripts.line_of(line, 0)
             is_turn = found is not None and found.is_turn
-            return cls(made, is_turn, codex.turns_taken_back(line))
+            return cls(made, is_turn, transcripts.turns_taken_back(line))
         message = line.get("message")
         if isinstance(message, Mapping):
             content = message.get("content")
@@ -205,7 +206,9 @@ def kept(links: Sequence[Link]) -> list[bool]:
     """Return for each line whether the conversation went on from it."""
     branch = transcript_branch([link.line for link in links])
     if branch is None:
-        return codex.kept([link.is_turn for link in links], [link.taken_back for link in links])
+        return transcripts.kept(
+            [link.is_turn for link in links], [link.taken_back for link in links]
+        )
     found = set(branch)
     return [number in found for number in range(len(links))]
 

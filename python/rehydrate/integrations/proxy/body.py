@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate._document import parts_of, skip_blank
-from rehydrate.formats.anthropic import CACHE_MARKS, unmarked
+from rehydrate.formats.cache_marks import CACHE_MARKS, unmarked
 
 
 class Item(NamedTuple):

@@ -21,7 +21,7 @@ from rehydrate._text import OwnMessageError
 from rehydrate.context.context import Context
 from rehydrate.context.history import StoredEntry
 from rehydrate.context.jit import BUDGET_TOKENS, MIN_BUDGET_TOKENS, Reader
-from rehydrate.formats.anthropic import unmarked
+from rehydrate.formats.cache_marks import unmarked
 from rehydrate.formats.thinking import known_name
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy.asking import Asking, tool_texts, with_exchanges

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
-from rehydrate.formats import anthropic, bedrock
+from rehydrate.formats import cache_marks
 from rehydrate.messages import CACHE_MARKED
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
@@ -174,8 +174,8 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
         return True
     content = entry.get("content")
     if format == "bedrock":
-        return isinstance(content, (list, tuple)) and bedrock.mark(entry) is not None
-    return bool(content) and anthropic.mark(entry) is not None
+        return isinstance(content, (list, tuple)) and cache_marks.of_bedrock(entry) is not None
+    return bool(content) and cache_marks.of_anthropic(entry) is not None
 
 
 def _lifetime(mark: object) -> object:
@@ -187,15 +187,15 @@ def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == target.provider]
     if ir.history.format == target.provider:
         marks = target.render_cache.grown(_with_marks, (), ir.history)
-        return [*anthropic.marks_in(values), *marks]
+        return [*cache_marks.marks_in(values), *marks]
     if ir.history.format == "claude_code" and target.provider == "anthropic":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]
-    return anthropic.marks_in(values)
+    return cache_marks.marks_in(values)
 
 
 def _with_marks(
     marks: tuple[Mapping[str, Any], ...], history: History, start: int
 ) -> tuple[Mapping[str, Any], ...]:
     contents = [entry.get("content") for entry in history.entries[start:]]
-    return (*marks, *anthropic.marks_in(contents))
+    return (*marks, *cache_marks.marks_in(contents))

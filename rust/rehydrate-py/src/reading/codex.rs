@@ -130,6 +130,30 @@ pub fn codex_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Shown<'py>>
     Ok(lines.into_iter().zip(kept).filter_map(|(line, is_kept)| line.filter(|_| is_kept)).collect())
 }
 
+/// The items of the conversation as they were sent, each with the index of its line.
+pub fn codex_items<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
+    let py = entries.py();
+    let mut items = Vec::new();
+    for (index, item, path, _) in codex_lines(entries)? {
+        if path.len() != SUMMARY.len() {
+            items.push((index, item));
+            continue;
+        }
+        for part in item.get_item(interned!(py, "content"))?.try_iter()? {
+            let part = part?;
+            if STATE.contains(&Fields::needed(&part, index, String::new)?.kind()?.name().as_ref()) {
+                items.push((index, part));
+                continue;
+            }
+            let said = PyDict::new(py);
+            said.set_item(interned!(py, "role"), interned!(py, "user"))?;
+            said.set_item(interned!(py, "content"), part.get_item(interned!(py, "text"))?)?;
+            items.push((index, said.into_any()));
+        }
+    }
+    Ok(items)
+}
+
 /// The items of a rollout, and the indices of all other lines.
 pub fn items<'py>(entries: &Bound<'py, PyAny>) -> PyResult<(Vec<Numbered<'py>>, Vec<usize>)> {
     // The caller's list may change meanwhile.

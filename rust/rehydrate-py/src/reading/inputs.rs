@@ -14,7 +14,6 @@ const PROOFS: [&str; 5] = ["signature", "encrypted", "thought", "thinking", "rea
 const UNREAD: [&str; 5] = ["input", "arguments", "args", "text", "usage"];
 
 /// Whether a message or a content holds a thought, or a signature for its calls.
-#[pyfunction]
 pub fn is_signed(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     is_signed_at(value, 0)
 }

@@ -4,10 +4,11 @@
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
 
 use super::blocks::{At, Body};
+use super::call_inputs::Input;
 use super::chat::function_id;
 use super::columns::Columns;
 use super::conversation::Conversation;
@@ -15,6 +16,7 @@ use super::draft::{Draft, Speaker};
 use super::facts::{Facts, Notes};
 use super::fields::{Fields, is_list, listed, python, refusal, text_of};
 use super::strings::Id;
+use super::thinking::{Rest, rest_of};
 use super::usual_speaker;
 use crate::interned::{Interned, interned};
 
@@ -30,6 +32,7 @@ static CALL_BLOCKS: [(&str, Interned, Interned); 8] = [
     ("mcp_tool_use", Interned::new("id"), Interned::new("input")),
 ];
 const SERVER_BLOCKS: &[&str] = &["server_tool_use", "server_tool_call", "mcp_tool_use"];
+const THINKING_BLOCKS: &[&str] = &["thinking", "reasoning", "reasoning_content", "redacted_thinking"];
 const PARTIAL_BLOCKS: &[&str] = &["input_json_delta", "tool_call_chunk"];
 /// Keys of the input of a call whose type is in no table, as OpenAI's computer or shell.
 static ITEM_INPUTS: [Interned; 6] = [
@@ -63,8 +66,8 @@ pub struct Message<'py> {
 /// A tool call; its input is a string where it is no JSON, or was not parsed.
 pub struct Call<'py> {
     pub id: Option<Bound<'py, PyString>>,
-    name: Option<Bound<'py, PyAny>>,
-    input: Option<Bound<'py, PyAny>>,
+    pub name: Option<Bound<'py, PyAny>>,
+    pub input: Option<Bound<'py, PyAny>>,
     pub by_server: bool,
 }
 
@@ -324,8 +327,53 @@ fn bytes(id: Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     Ok(Id::of(id)?.as_bytes().to_vec())
 }
 
+/// A message without thinking blocks: itself, a copy, or None where nothing is left.
+///
+/// A message from OpenAI's Responses API stays as it is: its reasoning has an id, and other ids in it, also LangChain's own,
+/// refer to that id.
+pub fn without_thinking<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = entry.py();
+    let (content, reasoning) = (interned!(py, "content"), interned!(py, "reasoning_content"));
+    if text_of(&langchain_role(entry)?) != "assistant" {
+        return Ok(Some(entry.clone()));
+    }
+    let said = entry.getattr(content)?;
+    let rest = rest_of(Some(&said), THINKING_BLOCKS)?;
+    for block in mappings(Some(&said))?.iter().filter_map(Fields::of) {
+        if block.kind()?.name() == "reasoning" && block.text(interned!(py, "id"))?.is_some() {
+            return Ok(Some(entry.clone()));
+        }
+    }
+    let key = interned!(py, "additional_kwargs");
+    let extras = entry.getattr(key)?;
+    let extras = Fields::of(&extras);
+    let is_set = |key| extras.map_or(Ok(false), |extras| extras.is_set(key));
+    if matches!(rest, Rest::Same) && !is_set(reasoning)? {
+        return Ok(Some(entry.clone()));
+    }
+    let says_nothing = matches!(rest, Rest::Nothing) || !said.is_truthy()?;
+    let calls = Message::of(entry, 0)?.map(|message| message.calls).unwrap_or_default();
+    if says_nothing && calls.is_empty() && !is_set(interned!(py, "refusal"))? {
+        return Ok(None);
+    }
+    let (kept, update) = (PyDict::new(py), PyDict::new(py));
+    for (name, value) in extras.map_or_else(|| Ok(Vec::new()), Fields::items)? {
+        if !name.eq(reasoning)? {
+            kept.set_item(name, value)?;
+        }
+    }
+    match rest {
+        Rest::Same => update.set_item(content, said)?,
+        Rest::Nothing => update.set_item(content, PyList::empty(py))?,
+        Rest::Left(left) => update.set_item(content, left)?,
+    }
+    update.set_item(key, kept)?;
+    let options = PyDict::new(py);
+    options.set_item("update", update)?;
+    entry.call_method(interned!(py, "model_copy"), (), Some(&options)).map(Some)
+}
+
 /// The role of a message or chunk; a ChatMessage has its own.
-#[pyfunction]
 pub fn langchain_role<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let py = entry.py();
     let kind = entry.getattr(interned!(py, "type"))?;
@@ -380,21 +428,8 @@ pub fn read_messages(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     Ok(read)
 }
 
-type Shown<'py> = (Option<Bound<'py, PyString>>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, bool);
-
-/// The tool calls of a message, each once: its id, its tool's name, its input, and whether a server answers it.
-#[pyfunction]
-pub fn langchain_calls<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Vec<Shown<'py>>> {
-    let calls = Message::of(entry, 0)?.map(|message| message.calls).unwrap_or_default();
-    Ok(calls.into_iter().map(|call| (call.id, call.name, call.input, call.by_server)).collect())
-}
-
-type Input<'py> =
-    (Bound<'py, PyString>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bound<'py, PyTuple>, bool);
-
 /// Each call's id, name and input, with all paths of the input in the message, and whether it is free text; None for a
 /// server's call, and for a call without an id.
-#[pyfunction]
 pub fn langchain_inputs<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Vec<Option<Input<'py>>>> {
     let py = entry.py();
     let Some(message) = Message::of(entry, 0)? else { return Ok(Vec::new()) };
@@ -439,7 +474,7 @@ pub fn langchain_inputs<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Vec<Option<I
         let Some(paths) = paths.get(&key) else { return Ok(None) };
         let is_text = call.input.as_ref().is_some_and(|input| input.is_instance_of::<PyString>());
         let is_custom = is_text && customs.contains(&key);
-        Ok(Some((id, call.name, call.input, PyTuple::new(py, paths)?, is_custom)))
+        Ok(Some((Some(id), call.name, call.input, PyTuple::new(py, paths)?, is_custom)))
     };
     message.calls.into_iter().map(shown).collect()
 }

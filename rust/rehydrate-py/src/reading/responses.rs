@@ -107,7 +107,6 @@ impl<'py> Item<'py> {
 /// Whether the provider itself made this output, in the middle of the model's turn.
 ///
 /// A hosted shell's, and one of a type that nobody here knows, is the provider's if it has an `id`.
-#[pyfunction]
 pub fn is_by_server(output: &Bound<'_, PyAny>) -> PyResult<bool> {
     is_servers(Fields::needed(output, 0, String::new)?)
 }
@@ -280,13 +279,3 @@ fn read_own_result(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult
     }
     Ok(())
 }
-
-/// What an item is, for its readers in Python: its type, its role, and the ids of its call and of the call it answers.
-#[pyfunction]
-pub fn response_item<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Shown<'py>> {
-    let Item { kind, speaker, call, answer, .. } = Item::of(raw, index)?;
-    Ok((kind, speaker.shown, call, answer))
-}
-
-type Shown<'py> =
-    (Bound<'py, PyString>, Bound<'py, PyString>, Option<Bound<'py, PyString>>, Option<Bound<'py, PyString>>);

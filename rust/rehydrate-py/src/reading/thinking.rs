@@ -8,6 +8,7 @@ use super::chat::calls_of;
 use super::codex::codex_line;
 use super::columns::is_blank;
 use super::fields::{Fields, is_list, text_of};
+use super::langchain;
 use super::responses::Item;
 use super::speaker_of;
 use crate::interned::{Interned, interned};
@@ -45,31 +46,21 @@ pub fn entries_without_thinking<'py>(format: &str, entries: &Bound<'py, PyAny>) 
         "openai_chat" => each(of_chats),
         "openai_responses" => of_items(&entries),
         "codex" => of_rollout(&entries),
+        "langchain" => entries.iter().map(langchain::without_thinking).collect(),
         "plain" => Ok(entries.into_iter().map(Some).collect()),
         _ => Err(PyValueError::new_err(format!("no thinking of {format}"))),
     }
 }
 
-/// A content without blocks of these types: itself where it has none, an empty list where nothing but white space is left.
-#[pyfunction]
-pub fn content_without_thinking<'py>(content: &Bound<'py, PyAny>, kinds: Vec<String>) -> PyResult<Bound<'py, PyAny>> {
-    let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
-    Ok(match rest_of(Some(content), &kinds)? {
-        Rest::Same => content.clone(),
-        Rest::Nothing => PyList::empty(content.py()).into_any(),
-        Rest::Left(rest) => rest,
-    })
-}
-
-/// What is left of a content.
-enum Rest<'py> {
+/// What is left of a content without blocks of these types.
+pub enum Rest<'py> {
     Same,
     /// Nothing but white space, which the providers refuse.
     Nothing,
     Left(Bound<'py, PyAny>),
 }
 
-fn rest_of<'py>(content: Option<&Bound<'py, PyAny>>, kinds: &[&str]) -> PyResult<Rest<'py>> {
+pub fn rest_of<'py>(content: Option<&Bound<'py, PyAny>>, kinds: &[&str]) -> PyResult<Rest<'py>> {
     let Some(content) = content.filter(|content| is_list(content)) else { return Ok(Rest::Same) };
     let (mut rest, mut length, mut has_words) = (Vec::new(), 0, false);
     for block in content.try_iter()? {

@@ -1,0 +1,146 @@
+"""Cache marks: where a request says that a cached prefix ends (Anthropic, Bedrock)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rehydrate.formats._reading import type_of
+from rehydrate.formats.thinking import is_thinking
+
+MARK = {"type": "ephemeral"}
+CACHE_POINT = {"cachePoint": {"type": "default"}}
+CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
+"""The fields by which a client marks where a cached prefix ends. They move on in each request, and
+say nothing to the model."""
+_DEEPEST_MARK = 16
+"""Levels. A mark is on a block, or on one in a tool's result. What is deeper may be nested as deep
+as Python can go."""
+
+
+def of_anthropic(message: Any) -> Any | None:
+    """Return a shallow copy of a message, a tool or a block with a mark on its last fit block.
+
+    None if no block can: thinking and empty texts cannot.
+
+    >>> of_anthropic({"role": "user", "content": "hi"})["content"][0]["cache_control"]
+    {'type': 'ephemeral'}
+    """
+    if "role" not in message:
+        return message if _is_marked(message) else {**message, "cache_control": MARK}
+    content = message["content"]
+    if isinstance(content, str):
+        block = {"type": "text", "text": content, "cache_control": MARK}
+        return {**message, "content": [block]} if content.strip() else None
+    for index in range(len(content) - 1, -1, -1):
+        block = content[index]
+        if not _is_fit(block):
+            continue
+        if _is_marked(block):
+            return message  # the caller's own mark, which may have another time to live
+        block = {"type": "text", "text": block} if isinstance(block, str) else block
+        marked = [*content[:index], {**block, "cache_control": MARK}, *content[index + 1 :]]
+        return {**message, "content": marked}
+    return None
+
+
+def _is_marked(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("cache_control") is not None
+
+
+def _is_fit(block: Any) -> bool:
+    if isinstance(block, str):
+        return bool(block.strip())
+    if not isinstance(block, Mapping) or type_of(block) in ("thinking", "redacted_thinking"):
+        return False
+    return type_of(block) != "text" or bool(str(block.get("text") or "").strip())
+
+
+def of_bedrock(message: Any) -> Any | None:
+    """Return a message with a cache point after its last fit block, or a tool or a system block and
+    the cache point that follows it, as a list; None where there can be none.
+
+    "Cache point cannot be inserted after reasoning block" (2026-07,
+    https://github.com/anomalyco/opencode/issues/36517), nor after a document other than a PDF
+    (2026-03, https://github.com/strands-agents/harness-sdk/issues/1966).
+
+    >>> of_bedrock({"text": "Be brief."})
+    [{'text': 'Be brief.'}, {'cachePoint': {'type': 'default'}}]
+    """
+    if "role" not in message:
+        return message if "cachePoint" in message else [message, CACHE_POINT]
+    content = bedrock_blocks(message["content"])
+    for at in range(len(content), 0, -1):
+        block = content[at - 1]
+        if "cachePoint" in block:
+            return message  # the caller's own, which may have another time to live
+        document = block.get("document")
+        is_pdf = not isinstance(document, Mapping) or document.get("format") == "pdf"
+        if is_pdf and not is_thinking(block):
+            return {**message, "content": [*content[:at], CACHE_POINT, *content[at:]]}
+    return None
+
+
+def bedrock_blocks(content: object) -> list[Mapping[str, Any]]:
+    """Return a content of Converse's as blocks: a string is one text."""
+    blocks = [content] if isinstance(content, str) and content else content
+    if not isinstance(blocks, (list, tuple)):
+        return []
+    return [{"text": each} if isinstance(each, str) else each for each in blocks]
+
+
+def marks_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the cache marks of a tool, a block or a content; Converse's points too."""
+    if isinstance(value, Mapping):
+        if isinstance(point := value.get("cachePoint"), Mapping):
+            return [point]
+        own = [value["cache_control"]] if _is_marked(value) else []
+        return own + (marks_in(value.get("content")) if value.get("type") == "tool_result" else [])
+    if isinstance(value, (list, tuple)):
+        return [mark for inner in value for mark in marks_in(inner)]
+    return []
+
+
+def unmarked(value: Any, levels: int = _DEEPEST_MARK) -> Any:
+    """Return a tool, a block or a message of any provider's without cache marks.
+
+    >>> block = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
+    >>> unmarked({"role": "user", "content": [block]})
+    {'role': 'user', 'content': [{'type': 'text', 'text': 'Hello.'}]}
+    """
+    if levels and isinstance(value, (list, tuple)):
+        # Converse's mark is a block of its own.
+        blocks = (e for e in value if not isinstance(e, Mapping) or "cachePoint" not in e)
+        return [unmarked(each, levels - 1) for each in blocks]
+    if not levels or not isinstance(value, Mapping):
+        return value
+    # A call's input is the model's own, whatever its fields are named.
+    return {
+        name: unmarked(each, levels - 1) if name in ("content", "output") else each
+        for name, each in value.items()
+        if name not in CACHE_MARKS
+    }
+
+
+def bedrock_tools(body: Mapping[str, Any]) -> Any:
+    """Return the tools of a request's `toolConfig`, with their marks; None without one."""
+    config = body.get("toolConfig")
+    return with_marks(config.get("tools")) if isinstance(config, Mapping) else None
+
+
+def with_marks(blocks: Any) -> Any:
+    """Return a list of tools or blocks with each cache point as a mark on what is before it.
+
+    >>> with_marks([{"text": "Be brief."}, {"cachePoint": {"type": "default"}}])
+    [{'text': 'Be brief.', 'cache_control': {'type': 'default'}}]
+    """
+    if not isinstance(blocks, (list, tuple)):
+        return blocks
+    made: list[Any] = []
+    for block in blocks:
+        point = block.get("cachePoint") if isinstance(block, Mapping) else None
+        if point is None:
+            made.append(block)
+        elif made and isinstance(made[-1], Mapping):
+            made[-1] = {**made[-1], "cache_control": point}
+    return made

@@ -1,0 +1,183 @@
+//! A history of any format in a provider's shape: a module a provider, over one reader of neutral messages.
+mod anthropic;
+mod bedrock;
+mod chat;
+mod contents;
+mod from_bedrock;
+mod from_langchain;
+mod histories;
+mod neutral;
+mod normal;
+mod responses;
+mod system_apart;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyList, PyString, PyTuple};
+use rehydrate_core::conversation::Role;
+
+use crate::convert::NamedTuple;
+use crate::interned::interned;
+use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
+
+use contents::Reader;
+pub use from_langchain::langchain_to_openai;
+use neutral::{Media, Sent, dict};
+
+/// What was left out or changed, and the indices of its entries.
+#[derive(Default)]
+struct Lost(Vec<(&'static str, Vec<usize>)>);
+
+impl Lost {
+    fn add(&mut self, what: &'static str, places: &[usize]) {
+        match self.0.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, known)) => known.extend(places),
+            None => self.0.push((what, places.to_vec())),
+        }
+    }
+}
+
+/// A provider's own history as it is sent.
+struct Rendered<'py> {
+    system: Vec<Sent<'py>>,
+    messages: Vec<Sent<'py>>,
+    lost: Lost,
+}
+
+/// The system entries at the beginning, where the provider takes them in another field; the messages; what was left out or
+/// changed, with the indices of its entries.
+type Shown<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyDict>);
+
+/// A history in this format for a provider; `first` is the index of its first entry.
+///
+/// Entries in the provider's own format stay the same objects, unless they have keys that it refuses. Raises
+/// InvalidMessageError for an entry that only its own provider can take.
+#[pyfunction]
+pub fn render_entries<'py>(
+    entries: &Bound<'py, PyAny>,
+    format: &str,
+    provider: &str,
+    first: usize,
+) -> PyResult<Shown<'py>> {
+    let py = entries.py();
+    let Some(sent) = own_messages(entries, format, provider, first)? else {
+        return converted(entries, format, provider, first);
+    };
+    let Rendered { system, messages, lost } = match provider {
+        "anthropic" => system_apart::of_anthropic(py, sent)?,
+        "bedrock" => system_apart::of_bedrock(py, sent)?,
+        _ => Rendered { system: Vec::new(), messages: sent, lost: Lost::default() },
+    };
+    let noted = PyDict::new(py);
+    for (what, places) in lost.0 {
+        noted.set_item(what, PyFrozenSet::new(py, places)?)?;
+    }
+    Ok((tuples(py, system)?, tuples(py, messages)?, noted))
+}
+
+/// The messages of a history that is the provider's own; None where it is another's.
+fn own_messages<'py>(
+    entries: &Bound<'py, PyAny>,
+    format: &str,
+    provider: &str,
+    first: usize,
+) -> PyResult<Option<Vec<Sent<'py>>>> {
+    let sent: PyResult<Vec<Sent<'py>>> = match (format, provider) {
+        _ if format == provider => {
+            let own = |(at, entry): (usize, PyResult<Bound<'py, PyAny>>)| {
+                Ok(Sent { message: own_entry(provider, &entry?)?, sources: vec![first + at] })
+            };
+            entries.try_iter()?.enumerate().map(own).collect()
+        }
+        ("claude_code", "anthropic") => {
+            let merged = merged_lines(entries)?.into_iter();
+            merged.map(|(message, of)| Ok(Sent { message: message.into_any(), sources: of.extract()? })).collect()
+        }
+        ("codex", "openai_responses") => {
+            let items = codex_items(entries)?.into_iter();
+            Ok(items.map(|(index, message)| Sent { message, sources: vec![index] }).collect())
+        }
+        _ => return Ok(None),
+    };
+    sent.map(Some)
+}
+
+/// An entry of a provider's format without keys that it refuses; itself where it has none.
+#[pyfunction]
+pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match provider {
+        "anthropic" => anthropic::own(entry),
+        "bedrock" => bedrock::own(entry),
+        "openai_responses" => responses::own(entry),
+        // Providers that use the chat format have keys of their own.
+        _ => Ok(entry.clone()),
+    }
+}
+
+/// A history of another format.
+fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, first: usize) -> PyResult<Shown<'py>> {
+    let py = entries.py();
+    let reader = Reader::new(py);
+    let mut messages = normal::normalized(py, histories::messages_of(&reader, format, entries, first)?)?;
+    let mut system = Vec::new();
+    if matches!(provider, "anthropic" | "bedrock") && first == 0 {
+        let leading = messages.iter().take_while(|each| each.role == Role::System).count();
+        let rest = messages.split_off(leading);
+        for each in &messages {
+            let text = each.text(py)?;
+            // No provider takes a blank one.
+            if !is_blank(&text_of(&text)) {
+                let block = if provider == "bedrock" { dict!(py, "text": text) } else { anthropic::text_block(&text)? };
+                system.push(Sent::new(block, &each.sources));
+            }
+        }
+        messages = rest;
+    }
+    let sent = match provider {
+        "anthropic" => anthropic::write(py, &messages)?,
+        "bedrock" => bedrock::write(py, &messages)?,
+        "openai_chat" => chat::write(py, &messages)?,
+        "openai_responses" => responses::write(py, &messages)?,
+        _ => return Err(PyValueError::new_err(format!("no writer of {provider}"))),
+    };
+    Ok((tuples(py, system)?, tuples(py, sent)?, reader.lost()?))
+}
+
+/// As `RenderedMessage`s of Python's.
+fn tuples<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Bound<'py, PyList>> {
+    let made = PyList::empty(py);
+    let of = NamedTuple::of(py, "rehydrate.formats.rendering", "RenderedMessage")?;
+    for each in sent {
+        made.append(of.make([each.message, PyTuple::new(py, each.sources)?.into_any()])?)?;
+    }
+    Ok(made)
+}
+
+/// A call's input as an object.
+fn object<'py>(input: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match Fields::of(input) {
+        Some(_) => Ok(input.clone()),
+        None => Ok(dict!(input.py(), "input": input).into_any()),
+    }
+}
+
+fn role_and_content<'py>(py: Python<'py>, role: &str, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(py, "role": role, "content": content))
+}
+
+/// A content of one text as a string, any other as its parts.
+fn one_or_all<'py>(parts: &Bound<'py, PyList>, kind: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = parts.py();
+    if parts.len() == 1 {
+        let only = parts.get_item(0)?;
+        if only.get_item(interned!(py, "type"))?.eq(kind)? {
+            return only.get_item(interned!(py, "text"));
+        }
+    }
+    Ok(parts.clone().into_any())
+}
+
+/// The name of a file; one without a name is taken for a PDF.
+fn file_name<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyString>> {
+    Ok(if media.name.is_empty()? { PyString::new(media.name.py(), "file.pdf") } else { media.name.clone() })
+}

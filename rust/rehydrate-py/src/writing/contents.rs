@@ -1,0 +1,229 @@
+//! Contents of any format as neutral parts, with notes on what is left out or changed.
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString};
+
+use super::neutral::{Answer, Call, Media, Message, Part, joined};
+use crate::interned::interned;
+use crate::reading::{Fields, is_blank, is_list, python, readable_texts, refusal, role_named, text_of};
+
+const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text"];
+const THINKING: &[&str] = &["thinking", "redacted_thinking", "reasoning", "reasoning_content"];
+pub const NO_THINKING: &str = "thinking is not sent, it is for the model that thought it:";
+
+/// Reads contents, and notes what is lost.
+pub struct Reader<'py> {
+    py: Python<'py>,
+    /// What was left out or changed, and a set of the indices of its entries.
+    lost: Bound<'py, PyDict>,
+}
+
+impl<'py> Reader<'py> {
+    pub fn new(py: Python<'py>) -> Self {
+        Self { py, lost: PyDict::new(py) }
+    }
+
+    pub fn lose(&self, what: &Bound<'py, PyString>, index: usize) -> PyResult<()> {
+        match self.lost.get_item(what)? {
+            Some(known) => known.cast_into::<PySet>()?.add(index),
+            None => self.lost.set_item(what, PySet::new(self.py, [index])?),
+        }
+    }
+
+    /// What was left out or changed, and the indices of its entries.
+    pub fn lost(self) -> PyResult<Bound<'py, PyDict>> {
+        let lost = PyDict::new(self.py);
+        for (what, places) in self.lost {
+            lost.set_item(what, PyFrozenSet::new(self.py, places.try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?;
+        }
+        Ok(lost)
+    }
+
+    /// A message of a role and a content.
+    pub fn message(
+        &self,
+        entry: Fields<'_, 'py>,
+        role: &Bound<'py, PyString>,
+        sources: Vec<usize>,
+    ) -> PyResult<Message<'py>> {
+        let content = entry.get(interned!(self.py, "content"))?;
+        let mut message = Message::new(role_named(role), Vec::new(), sources);
+        if let Some(Ok(text)) = content.as_ref().map(|content| content.cast_exact::<PyString>())
+            && entry.len()? == 2
+            && !is_blank(&text_of(text))
+            && let Some(own) = entry.get(interned!(self.py, "role"))?
+            && own.eq(role)?
+        {
+            message.parts.push(Part::Text(text.clone()));
+            message.entry = Some(entry.as_any().clone());
+        } else {
+            message.parts = self.parts(content.as_ref(), message.first())?;
+        }
+        Ok(message)
+    }
+
+    /// The parts of a content.
+    pub fn parts(&self, content: Option<&Bound<'py, PyAny>>, index: usize) -> PyResult<Vec<Part<'py>>> {
+        let mut found = Vec::new();
+        for part in parts_of(content, index, "content")? {
+            if part.is_instance_of::<PyString>() {
+                found.extend(text_in(Some(part)));
+            } else if let Some(part) = Fields::of(&part) {
+                self.add_part(part, index, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn add_part(&self, part: Fields<'_, 'py>, index: usize, found: &mut Vec<Part<'py>>) -> PyResult<()> {
+        let py = self.py;
+        let kind = part.kind()?;
+        let name = kind.name();
+        if TEXTS.contains(&name.as_ref()) {
+            found.extend(text_in(part.get(interned!(py, "text"))?));
+        } else if name == "refusal" {
+            found.extend(text_in(part.get(interned!(py, "refusal"))?));
+        } else if THINKING.contains(&name.as_ref()) {
+            self.lose(&PyString::new(py, NO_THINKING), index)?;
+        } else if name == "tool_use" {
+            let name = interned!(py, "name");
+            let name = if part.has(name)? { shown(py, part.get(name)?)? } else { PyString::new(py, "") };
+            let input = part.get(interned!(py, "input"))?.unwrap_or_else(|| py.None().into_bound(py));
+            found.push(Part::Call(Call { id: part.text(interned!(py, "id"))?, name: name.into_any(), input }));
+        } else if name == "tool_result" {
+            let id = part.text(interned!(py, "tool_use_id"))?;
+            found.push(Part::Result(self.result(id, part.get(interned!(py, "content"))?, part, index)?));
+        } else if let Some(media) = media_in(part, &name)? {
+            found.push(Part::Media(media));
+        } else {
+            self.add_other(part, kind.0.as_ref(), index, found)?;
+        }
+        Ok(())
+    }
+
+    /// Add a text document, or a provider's own part, as text if it has any.
+    fn add_other(
+        &self,
+        part: Fields<'_, 'py>,
+        kind: Option<&Bound<'py, PyString>>,
+        index: usize,
+        found: &mut Vec<Part<'py>>,
+    ) -> PyResult<()> {
+        let py = self.py;
+        let name = kind.map(|kind| text_of(kind));
+        if name.as_deref() == Some("document")
+            && let Some(source) = part.get(interned!(py, "source"))?
+            && let Some(source) = Fields::of(&source)
+        {
+            let is_text = source.kind()?.name() == "text";
+            let inner = source.get(if is_text { interned!(py, "data") } else { interned!(py, "content") })?;
+            found.extend(self.parts(inner.as_ref(), index)?);
+            return Ok(());
+        }
+        let mut texts = Vec::new();
+        if !matches!(name.as_deref(), Some("tool_addition" | "tool_removal")) {
+            for text in readable_texts(part.as_any())? {
+                if !kind.map_or(Ok(false), |kind| kind.as_any().eq(&text))? {
+                    texts.push(text);
+                }
+            }
+        }
+        let unknown = PyString::new(py, "an unknown part");
+        let what = kind.filter(|kind| !kind.is_empty().unwrap_or(true)).unwrap_or(&unknown);
+        let how = if texts.is_empty() { " is not sent:" } else { " is sent as text:" };
+        let empty = PyString::new(py, "");
+        self.lose(&joined(&empty, vec![what.clone(), PyString::new(py, how)])?, index)?;
+        found.extend(texts.into_iter().filter_map(|text| text_in(Some(text.into_any()))));
+        Ok(())
+    }
+
+    /// A tool's result.
+    pub fn result(
+        &self,
+        id: Option<Bound<'py, PyString>>,
+        content: Option<Bound<'py, PyAny>>,
+        about: Fields<'_, 'py>,
+        index: usize,
+    ) -> PyResult<Answer<'py>> {
+        let content = match content {
+            Some(content) if Fields::of(&content).is_some() => Some(PyList::new(self.py, [content])?.into_any()),
+            content => content,
+        };
+        let mut parts = self.parts(content.as_ref(), index)?;
+        parts.retain(|part| matches!(part, Part::Text(_) | Part::Media(_)));
+        Ok(Answer { id, parts, is_error: about.is_set(interned!(self.py, "is_error"))? })
+    }
+}
+
+/// A content as a list of parts: a string is one part.
+pub fn parts_of<'py>(
+    content: Option<&Bound<'py, PyAny>>,
+    index: usize,
+    part: &str,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    match content {
+        None => Ok(Vec::new()),
+        Some(content) if content.is_instance_of::<PyString>() => Ok(vec![content.clone()]),
+        Some(content) if is_list(content) => content.try_iter()?.collect(),
+        Some(content) => Err(refusal(content.py(), "wrong_content", (content, index, part))),
+    }
+}
+
+/// A text as a part; none if it is empty, since no provider takes an empty one.
+pub fn text_in(value: Option<Bound<'_, PyAny>>) -> Option<Part<'_>> {
+    let text = value?.cast_into::<PyString>().ok()?;
+    (!is_blank(&text_of(&text))).then_some(Part::Text(text))
+}
+
+/// What `str` makes of a value.
+pub fn shown<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyString>> {
+    value.unwrap_or_else(|| py.None().into_bound(py)).str()
+}
+
+/// The arguments of a call as an object; unchanged if they are none, {} for None.
+pub fn arguments_of<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    let Some(value) = value else { return Ok(PyDict::new(py).into_any()) };
+    let read = python(py, "json_object", (&value,))?;
+    Ok(if read.is_none() { value } else { read })
+}
+
+/// The first of two fields that Python takes for true; else the second.
+fn either<'py>(of: Fields<'_, 'py>, keys: [&Bound<'py, PyString>; 2]) -> PyResult<Option<Bound<'py, PyAny>>> {
+    of.get(if of.is_set(keys[0])? { keys[0] } else { keys[1] })
+}
+
+/// An image or a file.
+fn media_in<'py>(part: Fields<'_, 'py>, kind: &str) -> PyResult<Option<Media<'py>>> {
+    let py = part.as_any().py();
+    let (source, image) = (part.get(interned!(py, "source"))?, part.get(interned!(py, "image_url"))?);
+    let source = source.as_ref().and_then(Fields::of);
+    let (mut url, mut named) = (None, either(part, [interned!(py, "filename"), interned!(py, "title")])?);
+    if matches!(kind, "image" | "document")
+        && let Some(source) = source
+    {
+        url = source.get(interned!(py, "url"))?;
+        let data = source.text(interned!(py, "data"))?;
+        if let Some(data) = data.filter(|_| source.kind().is_ok_and(|kind| kind.name() == "base64")) {
+            let of = interned!(py, "media_type");
+            let of = if source.has(of)? { shown(py, source.get(of)?)? } else { PyString::new(py, "image/png") };
+            let url_of = vec![PyString::new(py, "data:"), of, PyString::new(py, ";base64,"), data];
+            url = Some(joined(&PyString::new(py, ""), url_of)?.into_any());
+        }
+    } else if kind == "document_url" {
+        // Mistral's.
+        url = part.get(interned!(py, "document_url"))?;
+        named = part.get(interned!(py, "document_name"))?;
+    } else if let Some(image) = image {
+        url = match Fields::of(&image) {
+            Some(of) => of.get(interned!(py, "url"))?,
+            None => Some(image),
+        };
+    } else if matches!(kind, "file" | "input_file") {
+        let file = part.get(interned!(py, "file"))?;
+        let file = file.as_ref().and_then(Fields::of).unwrap_or(part);
+        url = either(file, [interned!(py, "file_data"), interned!(py, "file_url")])?;
+        named = either(file, [interned!(py, "filename"), interned!(py, "title")])?;
+    }
+    let Some(Ok(url)) = url.map(|url| url.cast_into::<PyString>()) else { return Ok(None) };
+    let name = named.and_then(|name| name.cast_into::<PyString>().ok()).unwrap_or_else(|| PyString::new(py, ""));
+    Ok(Some(Media { is_image: kind.contains("image") || kind == "computer_screenshot", url, name }))
+}

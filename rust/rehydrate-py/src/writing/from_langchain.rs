@@ -1,0 +1,110 @@
+//! LangChain's message objects as messages of OpenAI chat.
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use super::neutral::dict;
+use crate::errors::raise;
+use crate::interned::{Interned, interned};
+use crate::reading::{Fields, LangchainMessage, langchain_role, python, text_of};
+
+/// Types of blocks that are calls which the client answers.
+const CLIENT_CALLS: &[&str] = &["tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call"];
+/// LangChain's note that a system message is the developer's.
+static DEVELOPER: Interned = Interned::new("__openai_role__");
+static EXTRAS: [Interned; 4] = [
+    Interned::new("refusal"),
+    Interned::new("reasoning_content"),
+    Interned::new("audio"),
+    Interned::new("function_call"),
+];
+const SPEAKS_OTHERWISE: &[&str] = &["tool_calls", "function_call", "refusal", "audio"];
+
+/// Each message as a dict of chat; raises InvalidMessageError for an entry that is no message, or is not sent.
+#[pyfunction]
+pub fn langchain_to_openai<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    messages.try_iter()?.enumerate().map(|(index, raw)| message(&raw?, index)).collect()
+}
+
+fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyDict>> {
+    let py = raw.py();
+    let entry = python(py, "as_message", (raw, index))?;
+    let role = langchain_role(&entry)?;
+    let Some(of) = LangchainMessage::of(&entry, index)? else {
+        let remedy = "it is an order to a graph's state; leave it out";
+        return Err(raise(py, "InvalidMessageError", (index, "", entry, "a message that is sent", remedy)));
+    };
+    let extras = entry.getattr(interned!(py, "additional_kwargs"))?;
+    let extras = Fields::of(&extras);
+    let mut shown = role.clone().into_any();
+    if let Some(extras) = extras
+        && extras.has(DEVELOPER.get(py))?
+    {
+        shown = extras.as_any().get_item(DEVELOPER.get(py))?;
+    }
+    let made = dict!(py, "role": shown, "content": content(&entry.getattr(interned!(py, "content"))?)?);
+    let answered = entry.getattr_opt(interned!(py, "tool_call_id"))?;
+    if let Some(answered) = answered.filter(|id| id.is_instance_of::<PyString>()) {
+        made.set_item(interned!(py, "tool_call_id"), answered)?;
+    } else if text_of(&role) == "tool" {
+        made.set_item(interned!(py, "role"), interned!(py, "function"))?;
+    }
+    let name = entry.getattr(interned!(py, "name"))?;
+    if !name.is_none() {
+        made.set_item(interned!(py, "name"), name)?;
+    }
+    for key in EXTRAS.iter().map(|key| key.get(py)) {
+        if let Some(extras) = extras
+            && extras.has(key)?
+        {
+            made.set_item(key, extras.as_any().get_item(key)?)?;
+        }
+    }
+    let calls = PyList::empty(py);
+    for call in of.calls.iter().filter(|call| !call.by_server) {
+        let arguments = match &call.input {
+            Some(input) if input.is_instance_of::<PyString>() => input.clone(),
+            Some(input) => written(input)?,
+            None => PyString::new(py, "{}").into_any(),
+        };
+        let function = dict!(py, "name": &call.name, "arguments": arguments);
+        calls.append(dict!(py, "id": &call.id, "type": "function", "function": function))?;
+    }
+    if !calls.is_empty() && !made.contains(interned!(py, "function_call"))? {
+        made.set_item(interned!(py, "tool_calls"), calls)?;
+    }
+    let key = interned!(py, "content");
+    let is_empty = made.get_item(key)?.map_or(Ok(false), |of| PyResult::Ok(of.eq("")? || of.eq(PyList::empty(py))?))?;
+    for other in SPEAKS_OTHERWISE.iter().filter(|_| is_empty) {
+        if made.contains(other)? {
+            made.set_item(key, py.None())?;
+        }
+    }
+    Ok(made)
+}
+
+/// The content without calls among its blocks: `tool_calls` holds all of them.
+fn content<'py>(content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = content.py();
+    if !content.is_instance_of::<PyList>() {
+        return Ok(content.clone());
+    }
+    let kept = PyList::empty(py);
+    for block in content.try_iter()? {
+        let block = block?;
+        let is_call = match Fields::of(&block) {
+            Some(of) => CLIENT_CALLS.contains(&of.kind()?.name().as_ref()),
+            None => false,
+        };
+        if !is_call {
+            kept.append(block)?;
+        }
+    }
+    Ok(kept.into_any())
+}
+
+fn written<'py>(input: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let (py, options) = (input.py(), PyDict::new(input.py()));
+    options.set_item("ensure_ascii", false)?;
+    options.set_item("default", py.get_type::<PyString>())?;
+    py.import("json")?.call_method("dumps", (input,), Some(&options))
+}

@@ -1,0 +1,135 @@
+//! Messages in no provider's shape: a history is read into them, and a provider's messages are made of them.
+//!
+//! Every provider has the same few parts: texts, media, tool calls and their results. Parts that only one has (thinking with
+//! its signature, a server's own tools) are not represented here.
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use rehydrate_core::conversation::Role;
+
+use crate::interned::interned;
+use crate::reading::Id;
+
+/// A part of a message.
+#[derive(Clone)]
+pub enum Part<'py> {
+    Text(Bound<'py, PyString>),
+    Media(Media<'py>),
+    Call(Call<'py>),
+    Result(Answer<'py>),
+}
+
+/// An image or a file: its bytes in base64, as a data URL, or its address.
+#[derive(Clone)]
+pub struct Media<'py> {
+    pub is_image: bool,
+    pub url: Bound<'py, PyString>,
+    pub name: Bound<'py, PyString>,
+}
+
+/// A tool call; the input is a string where it is no JSON object.
+#[derive(Clone)]
+pub struct Call<'py> {
+    pub id: Option<Bound<'py, PyString>>,
+    pub name: Bound<'py, PyAny>,
+    pub input: Bound<'py, PyAny>,
+}
+
+/// A tool's result: texts and media.
+#[derive(Clone)]
+pub struct Answer<'py> {
+    pub id: Option<Bound<'py, PyString>>,
+    pub parts: Vec<Part<'py>>,
+    pub is_error: bool,
+}
+
+/// One message of one role: the system's, the assistant's, or any other, which is sent as the user's, also for results of
+/// tools.
+#[derive(Clone)]
+pub struct Message<'py> {
+    pub role: Role,
+    pub parts: Vec<Part<'py>>,
+    /// The indices of its entries in the history.
+    pub sources: Vec<usize>,
+    /// The entry itself, where it is only a role and a text: every provider takes it unchanged.
+    pub entry: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Message<'py> {
+    pub fn new(role: Role, parts: Vec<Part<'py>>, sources: Vec<usize>) -> Self {
+        Self { role, parts, sources, entry: None }
+    }
+
+    /// Its first entry.
+    pub fn first(&self) -> usize {
+        self.sources.first().copied().unwrap_or_default()
+    }
+
+    /// All its texts, an empty line between them.
+    pub fn text(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        texts_of(py, &self.parts)
+    }
+
+    pub fn calls(&self) -> impl Iterator<Item = &Call<'py>> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    pub fn answers(&self) -> impl Iterator<Item = &Answer<'py>> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Result(answer) => Some(answer),
+            _ => None,
+        })
+    }
+}
+
+/// A message as it is sent, and the indices of the entries that it is made of.
+#[derive(Clone)]
+pub struct Sent<'py> {
+    pub message: Bound<'py, PyAny>,
+    pub sources: Vec<usize>,
+}
+
+impl<'py> Sent<'py> {
+    pub fn new(message: Bound<'py, PyDict>, sources: &[usize]) -> Self {
+        Self { message: message.into_any(), sources: sources.to_vec() }
+    }
+}
+
+/// The texts of parts, an empty line between them.
+pub fn texts_of<'py>(py: Python<'py>, parts: &[Part<'py>]) -> PyResult<Bound<'py, PyString>> {
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.clone()),
+        _ => None,
+    });
+    joined(interned!(py, "\n\n"), texts.collect())
+}
+
+/// Texts with another between them.
+pub fn joined<'py>(between: &Bound<'py, PyString>, texts: Vec<Bound<'py, PyString>>) -> PyResult<Bound<'py, PyString>> {
+    let texts = PyList::new(between.py(), texts)?;
+    Ok(between.call_method1(interned!(between.py(), "join"), (texts,))?.cast_into()?)
+}
+
+/// Two texts as one.
+pub fn after<'py>(before: &str, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    joined(&PyString::new(text.py(), before), vec![PyString::new(text.py(), ""), text.clone()])
+}
+
+/// An id as it is compared; None is one too.
+pub type Key = Option<Vec<u8>>;
+
+pub fn key_of(id: Option<&Bound<'_, PyString>>) -> PyResult<Key> {
+    id.map(|id| Ok(Id::of(id.clone())?.as_bytes().to_vec())).transpose()
+}
+
+/// `dict!(py, "role": role, "content": content)`: a new dict, its keys in this order.
+macro_rules! dict {
+    ($py:expr $(, $key:literal : $value:expr)* $(,)?) => {{
+        let made = pyo3::types::PyDict::new($py);
+        $(made.set_item($crate::interned::interned!($py, $key), $value)?;)*
+        made
+    }};
+}
+pub(crate) use dict;

@@ -1,0 +1,164 @@
+//! Neutral messages as every provider takes them: with ids that all know, and each result right behind its call.
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use rehydrate_core::conversation::{Role, Spoken, in_place};
+
+use super::neutral::{Answer, Key, Message, Part, key_of};
+use crate::reading::Source;
+
+/// Normalise ids to what every provider takes, and put each result right behind its call.
+///
+/// A result belongs to the latest call of its id. All results of an assistant turn are in one message behind it. A result
+/// without a call stays in place: it was broken before. A system message never comes between a call and its results.
+pub fn normalized<'py>(py: Python<'py>, mut messages: Vec<Message<'py>>) -> PyResult<Vec<Message<'py>>> {
+    let mut ids = Ids::default();
+    for message in &mut messages {
+        if message.entry.is_none() {
+            let first = message.first();
+            for part in &mut message.parts {
+                ids.rename(py, part, first)?;
+            }
+        }
+    }
+    if messages.iter().any(|each| each.role == Role::System) {
+        let spoken = messages.iter().map(spoken).collect::<PyResult<Vec<_>>>()?;
+        let mut messages: Vec<_> = messages.into_iter().map(Some).collect();
+        let placed = in_place(&spoken).into_iter().filter_map(|at| messages[at].take()).collect();
+        return with_grouped_results(placed);
+    }
+    with_grouped_results(messages)
+}
+
+fn spoken(message: &Message<'_>) -> PyResult<Spoken<Key>> {
+    Ok(Spoken {
+        role: message.role,
+        calls: message.calls().map(|call| key_of(call.id.as_ref())).collect::<PyResult<_>>()?,
+        answers: message.answers().map(|answer| key_of(answer.id.as_ref())).collect::<PyResult<_>>()?,
+    })
+}
+
+/// The ids of calls, each of them once.
+#[derive(Default)]
+struct Ids {
+    taken: HashSet<String>,
+    numbers: HashMap<String, usize>,
+    latest: HashMap<Key, String>,
+}
+
+impl Ids {
+    fn rename<'py>(&mut self, py: Python<'py>, part: &mut Part<'py>, source: usize) -> PyResult<()> {
+        match part {
+            Part::Call(call) => {
+                let name = self.take(known_characters(call.id.as_ref(), source)?);
+                self.latest.insert(key_of(call.id.as_ref())?, name.clone());
+                call.id = Some(PyString::new(py, &name));
+            }
+            Part::Result(answer) => {
+                let name = match self.latest.get(&key_of(answer.id.as_ref())?) {
+                    Some(name) => name.clone(),
+                    None => known_characters(answer.id.as_ref(), source)?,
+                };
+                answer.id = Some(PyString::new(py, &name));
+            }
+            Part::Text(_) | Part::Media(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The name, or the first with a number that is free.
+    fn take(&mut self, wanted: String) -> String {
+        let mut number = self.numbers.get(&wanted).copied().unwrap_or(1);
+        let mut name = wanted.clone();
+        while self.taken.contains(&name) {
+            number += 1;
+            name = format!("{wanted}-{number}");
+        }
+        self.numbers.insert(wanted, number);
+        self.taken.insert(name.clone());
+        name
+    }
+}
+
+/// An id of the characters that every provider takes; one with the number of its entry where there is none.
+fn known_characters(id: Option<&Bound<'_, PyString>>, source: usize) -> PyResult<String> {
+    let id = id.map(|id| Source::of(id.clone())).transpose()?;
+    let id = id.as_ref().map_or("", Source::as_str);
+    if id.is_empty() {
+        return Ok(format!("call_{source}"));
+    }
+    let is_known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    Ok(id.chars().map(|c| if is_known(c) { c } else { '_' }).collect())
+}
+
+/// The results of one turn's calls, each with the entries that it is of.
+type Results<'py> = Vec<(Answer<'py>, Vec<usize>)>;
+
+fn with_grouped_results(messages: Vec<Message<'_>>) -> PyResult<Vec<Message<'_>>> {
+    let mut run_of: HashMap<Key, usize> = HashMap::new();
+    let (mut runs, mut before) = (Vec::with_capacity(messages.len()), None);
+    let mut run = 0;
+    for message in &messages {
+        // Only the assistant's runs are joined: where others begin and end makes no difference.
+        if before.is_some_and(|before| before != message.role) {
+            run += 1;
+        }
+        before = Some(message.role);
+        runs.push(run);
+        if message.role == Role::Assistant {
+            for call in message.calls() {
+                run_of.insert(key_of(call.id.as_ref())?, run);
+            }
+        }
+    }
+    if run_of.is_empty() {
+        return Ok(messages);
+    }
+    let calling: HashSet<usize> = run_of.values().copied().collect();
+    let mut results: HashMap<usize, Results<'_>> = HashMap::new();
+    let mut kept: Vec<Vec<Message<'_>>> = std::iter::repeat_with(Vec::new).take(run + 1).collect();
+    for (message, run) in messages.into_iter().zip(runs) {
+        kept[run].extend(without_results(message, &run_of, &mut results)?);
+    }
+    let mut gathered = Vec::new();
+    for (run, here) in kept.into_iter().enumerate() {
+        if calling.contains(&run) && here.len() > 1 {
+            // Their results follow right behind them.
+            let sources = here.iter().flat_map(|each| each.sources.iter().copied()).collect();
+            let parts = here.into_iter().flat_map(|each| each.parts).collect();
+            gathered.push(Message::new(Role::Assistant, parts, sources));
+        } else {
+            gathered.extend(here);
+        }
+        if let Some(found) = results.remove(&run) {
+            let sources: BTreeSet<usize> = found.iter().flat_map(|(_, sources)| sources.iter().copied()).collect();
+            let parts = found.into_iter().map(|(answer, _)| Part::Result(answer)).collect();
+            gathered.push(Message::new(Role::User, parts, sources.into_iter().collect()));
+        }
+    }
+    Ok(gathered)
+}
+
+/// The message without results of known calls, which move to their turn; None where nothing is left.
+fn without_results<'py>(
+    mut message: Message<'py>,
+    run_of: &HashMap<Key, usize>,
+    results: &mut HashMap<usize, Results<'py>>,
+) -> PyResult<Option<Message<'py>>> {
+    if message.answers().next().is_none() {
+        return Ok(Some(message));
+    }
+    let parts = std::mem::take(&mut message.parts);
+    for part in parts {
+        if let Part::Result(answer) = &part
+            && let Some(run) = run_of.get(&key_of(answer.id.as_ref())?)
+        {
+            let Part::Result(answer) = part else { continue };
+            results.entry(*run).or_default().push((answer, message.sources.clone()));
+        } else {
+            message.parts.push(part);
+        }
+    }
+    Ok((!message.parts.is_empty()).then_some(message))
+}

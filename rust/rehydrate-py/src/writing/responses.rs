@@ -1,0 +1,111 @@
+//! Items of OpenAI Responses, written: of neutral messages, and of its own as they are sent.
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use rehydrate_core::conversation::Role;
+
+use super::neutral::{Media, Message, Part, Sent, dict};
+use super::{one_or_all, role_and_content};
+use crate::interned::interned;
+use crate::reading::{Fields, python, text_of};
+
+/// Keys of chat beside a content.
+const CHAT_KEYS: &[&str] = &[
+    "name",
+    "tool_calls",
+    "function_call",
+    "refusal",
+    "audio",
+    "annotations",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+];
+
+/// A message without chat's keys beside its content; an item unchanged.
+pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = entry.py();
+    let of = Fields::needed(entry, 0, String::new)?;
+    if !of.has(interned!(py, "role"))? {
+        return Ok(entry.clone());
+    }
+    let (kept, mut is_same) = (PyDict::new(py), true);
+    for (key, value) in of.items()? {
+        if key.cast::<PyString>().is_ok_and(|key| CHAT_KEYS.contains(&text_of(key).as_ref())) {
+            is_same = false;
+        } else {
+            kept.set_item(key, value)?;
+        }
+    }
+    Ok(if is_same { entry.clone() } else { kept.into_any() })
+}
+
+/// Messages as items.
+pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+    let mut sent = Vec::new();
+    for each in messages {
+        if let Some(entry) = &each.entry {
+            sent.push(Sent { message: entry.clone(), sources: each.sources.clone() });
+            continue;
+        }
+        for item in items(py, each)? {
+            sent.push(Sent::new(item, &each.sources));
+        }
+    }
+    Ok(sent)
+}
+
+fn items<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let mut items = Vec::new();
+    if matches!(message.role, Role::System | Role::Assistant) {
+        let text = message.text(py)?;
+        if !text.is_empty()? {
+            let role = if message.role == Role::System { "system" } else { "assistant" };
+            items.push(role_and_content(py, role, text.as_any())?);
+        }
+        for call in message.calls().filter(|_| message.role == Role::Assistant) {
+            items.push(dict!(py,
+                "type": "function_call",
+                "call_id": &call.id,
+                "name": &call.name,
+                "arguments": python(py, "arguments", (&call.input,))?,
+            ));
+        }
+        return Ok(items);
+    }
+    for answer in message.answers() {
+        let output = match answer.parts.as_slice() {
+            [] => PyString::new(py, "").into_any(),
+            parts => content(py, parts)?,
+        };
+        items.push(dict!(py, "type": "function_call_output", "call_id": &answer.id, "output": output));
+    }
+    if message.parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Media(_))) {
+        items.push(role_and_content(py, "user", &content(py, &message.parts)?)?);
+    }
+    Ok(items)
+}
+
+/// Texts and media as a content.
+fn content<'py>(py: Python<'py>, parts: &[Part<'py>]) -> PyResult<Bound<'py, PyAny>> {
+    let shown = PyList::empty(py);
+    for part in parts {
+        match part {
+            Part::Text(text) => shown.append(dict!(py, "type": "input_text", "text": text))?,
+            Part::Media(media) => shown.append(medium(media)?)?,
+            Part::Call(_) | Part::Result(_) => {}
+        }
+    }
+    one_or_all(&shown, "input_text")
+}
+
+fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let (py, url) = (media.url.py(), &media.url);
+    if media.is_image {
+        return Ok(dict!(py, "type": "input_image", "image_url": url, "detail": "auto"));
+    }
+    if text_of(url).starts_with("data:") {
+        let name = super::file_name(media)?;
+        return Ok(dict!(py, "type": "input_file", "filename": name, "file_data": url));
+    }
+    Ok(dict!(py, "type": "input_file", "file_url": url))
+}
