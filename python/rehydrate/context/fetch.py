@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rehydrate import _engine
+from rehydrate._text import short_repr
 from rehydrate.context.answers import format_items, format_remainder
 from rehydrate.context.log import PREFIX
 from rehydrate.context.retriever import Retriever
-from rehydrate.context.tool_calls import FETCH, MAX_QUERY_CHARACTERS, Answered, read_given, shown
+from rehydrate.context.tool_calls import FETCH, MAX_QUERY_CHARACTERS, Answered, read_given
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.counting import COUNTER, text_tokens
@@ -18,9 +19,11 @@ from rehydrate.prompt.section import Provenance, Section
 from rehydrate.prompt.sources.passages import excerpt, line_count
 from rehydrate.prompt.splicing import heading_tokens
 
+_MOST = 10**15
+"""No text has so many characters."""
 _CHARACTERS_A_TOKEN = 8
 """No page has more: longer tokens are rare, and a page that is too short is followed by another."""
-_RANGE = re.compile(r"(\d+)(?:\s*(?:-|\u2013|\.\.|:|to)\s*(\d*))?")  # \u2013: an en dash
+_RANGE = re.compile(r"(\d{1,15})(?:\s*(?:-|\u2013|\.\.|:|to)\s*(\d{0,15}))?")  # \u2013: an en dash
 
 
 class Page(NamedTuple):
@@ -61,17 +64,17 @@ def page_of(text: str, offset: int, max_tokens: int, end: int | None = None) -> 
 
 def read_line_range(given: Any) -> tuple[int, int | None]:
     """Read a range of lines, counted from 1; without an end it means all that follow."""
-    text = str(given).replace(",", "").strip() if type(given) in (int, str) else ""
-    found = _RANGE.fullmatch(text)
+    text = short_repr(given) if type(given) is int else given if type(given) is str else ""
+    found = _RANGE.fullmatch(text.replace(",", "").strip())
     if found is None:
         raise InvalidArgumentError(
-            f'lines is {shown(given)}; send a range such as "3400-3500", or one number'
+            f'lines is {short_repr(given)}; send a range such as "3400-3500", or one number'
         )
     first = int(found[1])
     last = first if found[2] is None else int(found[2]) if found[2] else None
     if first < 1 or (last is not None and last < first):
         raise InvalidArgumentError(
-            f"lines is {shown(given)}; lines are counted from 1, and a range ends where it begins "
+            f"lines is {short_repr(given)}; lines are counted from 1, and a range ends where it begins "
             'or after, as in "3400-3500"'
         )
     return first, last
@@ -142,11 +145,13 @@ class FetchArguments(NamedTuple):
         handle, offset = given.get("handle"), given.get("offset", 0)
         if not isinstance(handle, str) or not handle.strip():
             raise InvalidArgumentError(
-                f"handle is {shown(handle)}; send one that stands in the conversation, such as "
+                f"handle is {short_repr(handle)}; send one that stands in the conversation, such as "
                 "orig_..., mem_... or rest_..."
             )
-        if type(offset) is not int or offset < 0:
-            raise InvalidArgumentError(f"offset is {shown(offset)}; send a whole number from 0 up")
+        if type(offset) is not int or not 0 <= offset < _MOST:
+            raise InvalidArgumentError(
+                f"offset is {short_repr(offset)}; send a whole number from 0 up"
+            )
         ways = [name for name in ("offset", "lines", "query") if given.get(name)]
         if len(ways) > 1:
             raise InvalidArgumentError(f"{' and '.join(ways)} were sent; send one of them")
@@ -156,7 +161,7 @@ class FetchArguments(NamedTuple):
         query = given.get("query", "")
         if not isinstance(query, str) or len(query) > MAX_QUERY_CHARACTERS:
             raise InvalidArgumentError(
-                f"query is {shown(query)}; send a few words, at most {MAX_QUERY_CHARACTERS:,} "
+                f"query is {short_repr(query)}; send a few words, at most {MAX_QUERY_CHARACTERS:,} "
                 "characters"
             )
         lines = read_line_range(given["lines"]) if "lines" in given else None
@@ -175,7 +180,7 @@ def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
             sections = retriever.remainders.get(handle)
         except UnknownHandleError:
             raise InvalidArgumentError(
-                f"nothing is kept under {shown(handle)} any more; ask again with request_context"
+                f"nothing is kept under {short_repr(handle)} any more; ask again with request_context"
             ) from None
         spliced = retriever.splice(call, list(sections))
         content = format_remainder(retriever, handle, spliced)
@@ -185,7 +190,7 @@ def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
         text, source = retriever.whole(handle)
     except UnknownHandleError as gone:
         raise InvalidArgumentError(
-            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
+            f"nothing is kept under {short_repr(handle)} ({gone}); send a handle as it stands in the "
             "conversation, or look with request_context"
         ) from None
     answer = _found if arguments.query else _part
@@ -238,7 +243,7 @@ def _found(
     content, spans = excerpt(text, matches, room)
     if not spans:
         note = (
-            f"Nothing in {handle} ({size}) matches {shown(arguments.query)} better than the rest. "
+            f"Nothing in {handle} ({size}) matches {short_repr(arguments.query)} better than the rest. "
             'Try words that stand there, or read it with lines="1-100" or an offset.'
         )
         return Answered(call, note, query=handle)
@@ -246,7 +251,7 @@ def _found(
     section = _section(f"{source}:{handle}", content, source, items, handle)
     spliced = retriever.splice(call, [section])
     numbers = ", ".join(line_numbers(text, *span) for span in spans)
-    what = f"{shown(arguments.query)} in {handle} ({size})"
+    what = f"{short_repr(arguments.query)} in {handle} ({size})"
     if not spliced.sections:
         why = "is in front of you already" if spliced.visible else "has no room in this turn"
         note = f"What matches {what} best, {numbers}, {why}."
