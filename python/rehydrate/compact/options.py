@@ -15,7 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from rehydrate import _engine
-from rehydrate._check import check_choice, check_timeout
+from rehydrate._check import check_choice, check_timeout, shown
 from rehydrate._engine import COUNTERS, check_counter
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.compact.scoring import PROFILES, Scoring
@@ -109,7 +109,7 @@ def _ratio(ratio: object) -> float:
     if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
         return max(float(ratio), MIN_RATIO)
     raise InvalidArgumentError(
-        f"target_ratio is {ratio!r}; pass the share of the tokens to keep, a number above 0 and up "
+        f"target_ratio is {shown(ratio)}; pass the share of the tokens to keep, a number above 0 and up "
         f"to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
     )
 
@@ -136,7 +136,7 @@ def _budget(budget: Any) -> int | None:
         if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
             return min(tokens, 2**63)
     raise InvalidArgumentError(
-        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
+        f"budget_tokens is {shown(budget)}; pass a whole number of tokens from 0 up, "
         "or None to go by target_ratio"
     )
 
@@ -438,7 +438,7 @@ def _index_of(messages: Sequence[Any], entry: Any) -> int:
         if -len(messages) <= entry < len(messages):
             return entry % len(messages)
         raise InvalidArgumentError(
-            f"pin names message {entry} of {len(messages)}; "
+            f"pin names message {shown(entry)} of {len(messages)}; "
             f"an index goes from {-len(messages)} to {len(messages) - 1}"
         )
     for index, message in enumerate(messages):

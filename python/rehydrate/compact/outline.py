@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine
+from rehydrate._check import shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import tags
 from rehydrate.formats.thinking import ThinkingModel, thinking_model
@@ -54,7 +55,7 @@ def check_outline(outline: object) -> None:
     if isinstance(outline, float) and 0 < outline < 1:
         return
     raise InvalidArgumentError(
-        f"outline is {outline!r}; pass True for the usual size, False for none, a whole number of "
+        f"outline is {shown(outline)}; pass True for the usual size, False for none, a whole number of "
         f"tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 and 1, "
         "such as 0.02"
     )
