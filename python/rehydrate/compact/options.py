@@ -109,8 +109,8 @@ def _ratio(ratio: object) -> float:
     if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
         return max(float(ratio), MIN_RATIO)
     raise InvalidArgumentError(
-        f"target_ratio is {shown(ratio)}; pass the share of the tokens to keep, a number above 0 and up "
-        f"to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
+        f"target_ratio is {shown(ratio)}; pass the share of the tokens to keep, a number above 0 "
+        f"and up to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
     )
 
 

@@ -55,9 +55,9 @@ def check_outline(outline: object) -> None:
     if isinstance(outline, float) and 0 < outline < 1:
         return
     raise InvalidArgumentError(
-        f"outline is {shown(outline)}; pass True for the usual size, False for none, a whole number of "
-        f"tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 and 1, "
-        "such as 0.02"
+        f"outline is {shown(outline)}; pass True for the usual size, False for none, a whole "
+        f"number of tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 "
+        "and 1, such as 0.02"
     )
 
 
