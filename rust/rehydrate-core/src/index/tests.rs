@@ -400,7 +400,10 @@ fn what_many_entries_have_alike_is_found_by_lists_and_so_is_the_one_that_differs
             let exact = |vector: &&[f32]| crate::embed::dot(vector, asked) / lengths(vector, asked);
             let best = vectors.iter().map(exact).fold(-1.0, f32::max);
             let found = near.first().map(|(_, cosine)| *cosine);
-            assert!(found.is_some_and(|found| (found - best).abs() < 0.02), "{same}+{different}: {found:?}, not {best}");
+            assert!(
+                found.is_some_and(|found| (found - best).abs() < 0.02),
+                "{same}+{different}: {found:?}, not {best}"
+            );
         }
     }
 }
