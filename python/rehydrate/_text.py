@@ -156,10 +156,10 @@ def as_base64(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def short_repr(value: object, most: int = 80) -> str:
+def shown(value: object, most: int = 80) -> str:
     """Return a value as an error names it, cut where it is long.
 
-    >>> short_repr("a" * 90)[-6:], short_repr(10**5_000)
+    >>> shown("a" * 90)[-6:], shown(10**5_000)
     ('aaa...', 'int')
     """
     try:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 
-from rehydrate._text import plural, short_repr
+from rehydrate._text import plural, shown
 from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.tool_calls import Answered, ContextQuery, describe
@@ -99,7 +99,7 @@ def format_answer(
 
     ``asked`` names all sources that were asked.
     """
-    what = f"for {short_repr(query.query)}"
+    what = f"for {shown(query.query)}"
     if query.time_range is not None:
         what += f", {describe(query.time_range, retriever.timezone)}"
     if spliced.sections:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate._text import short_repr
+from rehydrate._text import shown
 from rehydrate.context.answers import format_items, format_remainder
 from rehydrate.context.log import PREFIX
 from rehydrate.context.retriever import Retriever
@@ -64,17 +64,17 @@ def page_of(text: str, offset: int, max_tokens: int, end: int | None = None) -> 
 
 def read_line_range(given: Any) -> tuple[int, int | None]:
     """Read a range of lines, counted from 1; without an end it means all that follow."""
-    text = short_repr(given) if type(given) is int else given if type(given) is str else ""
+    text = shown(given) if type(given) is int else given if type(given) is str else ""
     found = _RANGE.fullmatch(text.replace(",", "").strip())
     if found is None:
         raise InvalidArgumentError(
-            f'lines is {short_repr(given)}; send a range such as "3400-3500", or one number'
+            f'lines is {shown(given)}; send a range such as "3400-3500", or one number'
         )
     first = int(found[1])
     last = first if found[2] is None else int(found[2]) if found[2] else None
     if first < 1 or (last is not None and last < first):
         raise InvalidArgumentError(
-            f"lines is {short_repr(given)}; lines are counted from 1, and a range ends where it begins "
+            f"lines is {shown(given)}; lines are counted from 1, and a range ends where it begins "
             'or after, as in "3400-3500"'
         )
     return first, last
@@ -145,13 +145,11 @@ class FetchArguments(NamedTuple):
         handle, offset = given.get("handle"), given.get("offset", 0)
         if not isinstance(handle, str) or not handle.strip():
             raise InvalidArgumentError(
-                f"handle is {short_repr(handle)}; send one that stands in the conversation, such as "
+                f"handle is {shown(handle)}; send one that stands in the conversation, such as "
                 "orig_..., mem_... or rest_..."
             )
         if type(offset) is not int or not 0 <= offset < _MOST:
-            raise InvalidArgumentError(
-                f"offset is {short_repr(offset)}; send a whole number from 0 up"
-            )
+            raise InvalidArgumentError(f"offset is {shown(offset)}; send a whole number from 0 up")
         ways = [name for name in ("offset", "lines", "query") if given.get(name)]
         if len(ways) > 1:
             raise InvalidArgumentError(f"{' and '.join(ways)} were sent; send one of them")
@@ -161,7 +159,7 @@ class FetchArguments(NamedTuple):
         query = given.get("query", "")
         if not isinstance(query, str) or len(query) > MAX_QUERY_CHARACTERS:
             raise InvalidArgumentError(
-                f"query is {short_repr(query)}; send a few words, at most {MAX_QUERY_CHARACTERS:,} "
+                f"query is {shown(query)}; send a few words, at most {MAX_QUERY_CHARACTERS:,} "
                 "characters"
             )
         lines = read_line_range(given["lines"]) if "lines" in given else None
@@ -180,7 +178,7 @@ def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
             sections = retriever.remainders.get(handle)
         except UnknownHandleError:
             raise InvalidArgumentError(
-                f"nothing is kept under {short_repr(handle)} any more; ask again with request_context"
+                f"nothing is kept under {shown(handle)} any more; ask again with request_context"
             ) from None
         spliced = retriever.splice(call, list(sections))
         content = format_remainder(retriever, handle, spliced)
@@ -190,7 +188,7 @@ def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
         text, source = retriever.whole(handle)
     except UnknownHandleError as gone:
         raise InvalidArgumentError(
-            f"nothing is kept under {short_repr(handle)} ({gone}); send a handle as it stands in the "
+            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
             "conversation, or look with request_context"
         ) from None
     answer = _found if arguments.query else _part
@@ -243,7 +241,7 @@ def _found(
     content, spans = excerpt(text, matches, room)
     if not spans:
         note = (
-            f"Nothing in {handle} ({size}) matches {short_repr(arguments.query)} better than the rest. "
+            f"Nothing in {handle} ({size}) matches {shown(arguments.query)} better than the rest. "
             'Try words that stand there, or read it with lines="1-100" or an offset.'
         )
         return Answered(call, note, query=handle)
@@ -251,7 +249,7 @@ def _found(
     section = _section(f"{source}:{handle}", content, source, items, handle)
     spliced = retriever.splice(call, [section])
     numbers = ", ".join(line_numbers(text, *span) for span in spans)
-    what = f"{short_repr(arguments.query)} in {handle} ({size})"
+    what = f"{shown(arguments.query)} in {handle} ({size})"
     if not spliced.sections:
         why = "is in front of you already" if spliced.visible else "has no room in this turn"
         note = f"What matches {what} best, {numbers}, {why}."

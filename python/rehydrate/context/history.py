@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate import formats
-from rehydrate._text import short_repr
+from rehydrate._text import shown
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, RehydrateError
 from rehydrate.formats._reading import as_sequence
@@ -290,7 +290,7 @@ the years 1 to 9999 of UTC
     except (TypeError, ValueError, OverflowError, OSError):
         what = "pass" if isinstance(time, datetime) else "it must give seconds since 1970,"
         raise InvalidArgumentError(
-            f"{name} is {short_repr(time)}; {what} within the years 1 to 9999 of UTC"
+            f"{name} is {shown(time)}; {what} within the years 1 to 9999 of UTC"
         ) from None
     return seconds
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._text import failure_text, short_repr
+from rehydrate._text import failure_text, shown
 from rehydrate.context.answers import load_memory, request_context
 from rehydrate.context.context import Context
 from rehydrate.context.context_store.rendering import transcript
@@ -161,9 +161,9 @@ class ContextJIT:
         if read is None or answerer is None:
             names = ", ".join(tool.name for tool in (REQUEST, FETCH))
             raise InvalidArgumentError(
-                f"call is {short_repr(call)}, which is no call of {names}; ask handles(call) first"
+                f"call is {shown(call)}, which is no call of {names}; ask handles(call) first"
             )
-        key = (read.id, read.name, short_repr(read.raw_arguments, sys.maxsize))
+        key = (read.id, read.name, shown(read.raw_arguments, sys.maxsize))
         with self._lock:
             if self._turn != self._context.turn:
                 self._turn, self._calls = self._context.turn, 0

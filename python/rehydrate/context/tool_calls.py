@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
 from typing import Any, Literal, NamedTuple, get_args
 
-from rehydrate._text import short_repr
+from rehydrate._text import shown
 from rehydrate.context.time_words import WEEKDAYS, UnreadableError, WallClock, zone_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
@@ -141,7 +141,7 @@ class ContextQuery(NamedTuple):
         if scope is not None and scope not in SCOPES:
             names = ", ".join(map(repr, SCOPES))
             raise InvalidArgumentError(
-                f"scope is {short_repr(scope)}; send one of {names}, or leave it out to look everywhere"
+                f"scope is {shown(scope)}; send one of {names}, or leave it out to look everywhere"
             )
         when = given.get("time_range")
         span = None if when is None else parse_time_range(when, now, timezone)
@@ -176,7 +176,7 @@ def read_given(arguments: Mapping[str, Any], tool: Definition) -> dict[str, Any]
     given = {name: value for name, value in arguments.items() if value not in (None, "")}
     if unknown := sorted(map(str, given.keys() - tool.properties.keys())):
         names = ", ".join(tool.properties)
-        raise InvalidArgumentError(f"there is no argument {short_repr(unknown[0])}; send {names}")
+        raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
     return given
 
 
