@@ -34,7 +34,8 @@ Decision = _native.Decision
 NameIndex = _native.NameIndex
 """The names in the texts of a conversation, and which of them are still visible."""
 ShortenedText = _native.ShortenedText
-Subjects = _native.Subjects
+ContextStore = _native.ContextStore
+"""The state of a context store: a log of operations, and the items that they add up to."""
 
 # The engine's own functions, which need nothing of Python.
 cached_bytes = _native.cached_bytes
@@ -61,8 +62,8 @@ memory_kind = _native.memory_kind
 habit, wisdom (of the assistant's texts alone), or "episode" for a text without a cue."""
 question_share = _native.question_share
 """The share of a text that is in questions, 0 to 1."""
-decisions = _native.decisions
-"""Where the sentences of a text are that say what was decided."""
+digest = _native.digest
+"""64 bits of a text, hexadecimal, by which a span that leads elsewhere is seen."""
 exit_code = _native.exit_code
 """The code that a command's result says it exited with; None where it says none."""
 fair_share = _native.fair_share
@@ -78,12 +79,12 @@ json_parts = _native.json_parts
 where it is nested too deeply."""
 isa = _native.isa
 """This machine's widest instructions that change an int8 model's results."""
-is_correction = _native.is_correction
-"""Whether a sentence says that something holds from now on, or instead of another thing."""
 is_refusal = _native.is_refusal
 """Whether what a writer of summaries returned is the text of an error or a refusal."""
 item_index = _native.ItemIndex
 """An index in memory, for items that are kept elsewhere."""
+key_of = _native.key_of
+"""What two sayings of one thing share: the first 200 characters of its words in one case."""
 kind_of_text = _native.kind_of
 """The kind of a text that a tool returned, such as "log" or "diff"."""
 outline_slot = _native.outline_slot
@@ -97,13 +98,12 @@ the reader how to ask for a name."""
 long_results = _native.long_results
 result_texts = _native.result_texts
 notice = _native.notice
-labelled = _native.labelled
-"""Where the parts of a text are that are under a label in capitals."""
+lines_within = _native.lines_within
+"""Of lines, each with its entry, those that fit into so many tokens; the others become one line of
+handles."""
 names = _native.names
 """The best `limit` of the names that no shown text has, the best first: each with the number of the
 last text that has it, of the last tool input that has it, and whether it is a proper name."""
-pasted = _native.pasted
-"""The parts of a text that its author did not say: in fences, in tags, quoted lines."""
 read_time = _native.read_time
 """What a text means as of a time of a zone's clock, in microseconds since the year 1 began: "clock"
 or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a text that is
@@ -113,18 +113,10 @@ secret_kinds = _native.secret_kinds
 secrets = _native.secrets
 """The start, the end and the kind, a place in `secret_kinds`, of each secret in a text but those of
 the kinds that are `off`."""
-sentences = _native.sentences
-"""Where the sentences of a text are."""
 set_alone = _native.set_alone
 """Has this thread compute without a helper thread, or with one again; returns how it was before."""
 snippets = _native.snippets
 """Where the part of each text that a query is about begins and ends, in characters."""
-summary_lines = _native.summary_lines
-"""What a summary of ours says, line by line: the place of each line's heading, its kind, where its
-text is, and where the words are that say what was done with a file. None for any other text."""
-whole_sentences = _native.whole_sentences
-"""Where the sentences are that a part of a text is in."""
-
 VERSION = _native.__version__
 """Version of the package, for rooms that may not import its front."""
 
@@ -211,25 +203,6 @@ def message_tokens(
     if not isinstance(messages, Conversation):
         messages = Conversation("", tuple(messages))
     return prepare(messages, counter=counter).message_tokens
-
-
-class Directive(NamedTuple):
-    """A sentence by which a user lays something down."""
-
-    start: int
-    """In characters of its text."""
-    end: int
-    strength: int
-    """2 to 6."""
-    is_plain: bool
-    """Whether words in it do so by themselves, as "always" does; an order for now has but signs."""
-    subject: list[int]
-    """Its content words, by number."""
-
-
-def directives(text: str) -> list[Directive]:
-    """The sentences of a text by which a user lays something down."""
-    return list(map(Directive._make, _native.directives(text)))
 
 
 def message_vectors(prepared: _native.Prepared) -> Vectors:
