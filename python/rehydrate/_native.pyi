@@ -611,6 +611,7 @@ _Entry = tuple[int, str, int, int, int, int, int, int, int | None]
 # Id, score, text, trigram, cosine (NaN where there is none).
 _ItemHit = tuple[int, float, float, float, float]
 
+# An index in memory, for items that are kept elsewhere.
 @final
 class ItemIndex:
     # An index in memory, for items that are kept elsewhere. It never changes.
@@ -788,9 +789,12 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
 
+# Has this thread compute without a helper thread, or with one again; returns how it was before.
 def set_alone(alone: bool) -> bool: ...
 def open_onnx(library: PathLike[str]) -> None: ...
 def close_onnx() -> None: ...
+
+# This machine's widest instructions that change an int8 model's results.
 def isa() -> str: ...
 def count(text: str, counter: str) -> int: ...
 def counts(texts: Sequence[str], counter: str) -> list[int]: ...
@@ -802,9 +806,18 @@ def cap_text(
 
 # The members of the object or array that begins there: name, lead, and begin and end of the value.
 def json_parts(text: str, start: int) -> list[tuple[str, int, int, int]] | None: ...
+
+# The kind of a text that a tool returned, such as "log" or "diff".
 def kind_of(text: str, tool: str) -> str: ...
+
+# The size to which the largest of some sizes must be cut so that all fit: of [10, 200, 300] in
+# 210 it is 100.
 def fair_share(sizes: Sequence[int], room: int) -> int: ...
+
+# The division of a text; None if it is not long enough.
 def divide(text: str) -> Division | None: ...
+
+# The mark for a gap in a text; the handle says where a memory has the whole of it.
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
 
 # The kind of memory that a text is: correction, preference, habit, wisdom or episode.
@@ -813,13 +826,32 @@ def memory_kind(text: str, is_assistant: bool) -> str: ...
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
+
+# What a shell command is about: what is done, and with what.
 def command_subjects(command: str) -> list[tuple[str, str]]: ...
+
+# 64 bits of a text, hexadecimal, by which a span that leads elsewhere is seen.
 def digest(text: str) -> str: ...
+
+# The code that a command's result says it exited with; None where it says none.
 def exit_code(text: str) -> int | None: ...
+
+# Where the first line about an error is.
 def first_error(text: str) -> _Place | None: ...
+
+# What two sayings of one thing share: the first 200 characters of its words in one case.
 def key_of(text: str) -> str: ...
+
+# Of lines, each with its entry, those that fit into so many tokens; the others become one line of
+# handles.
 def lines_within(room: int, lines: Sequence[tuple[int, str]]) -> list[str]: ...
+
+# Whether what a writer of summaries returned is the text of an error or a refusal.
 def is_refusal(text: str) -> bool: ...
+
+# What a text means as of a time of a zone's clock, in microseconds since the year 1 began:
+# "clock" or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a
+# text that is not a time, the reason in two parts, of which the first is to be quoted.
 def read_time(
     text: str, now: int
 ) -> (
@@ -893,6 +925,9 @@ class Draft:
 # The indices of a transcript's lines that the conversation went on from, in its order; None where
 # no line names another.
 def transcript_branch(entries: Sequence[Mapping[str, Any]]) -> list[int] | None: ...
+
+# The best `limit` of the names that no shown text has, the best first: each with the number of
+# the last text that has it, of the last tool input that has it, and whether it is a proper name.
 def names(
     texts: Sequence[str],
     kinds: Sequence[int],
@@ -922,6 +957,8 @@ class NameIndex:
     # The names that are no longer visible, the most useful first.
     def best(self, limit: int) -> list[OutlineName]: ...
 
+# The index of the first gap of a conversation where an outline may go, and the index that it is
+# put before; None if there is none. `compact.outline` says more.
 def outline_slot(
     conversation: Conversation,
     kept: Collection[int],
@@ -929,7 +966,12 @@ def outline_slot(
     any_opening: bool,
     binds_prefix: bool,
 ) -> tuple[float, float] | None: ...
+
+# The names in the lines of an outline; None for any other text.
 def read_outline(text: str) -> list[OutlineName] | None: ...
+
+# The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
+# the reader how to ask for a name.
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str: ...
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...
