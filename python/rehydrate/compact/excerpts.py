@@ -85,9 +85,9 @@ class DivisibleTexts(NamedTuple):
                     places[index, number] = path
         if split.texts:
             pieces_of_split = _pieces(split.conversation)
-            for piece, text in split.texts.items():
-                of, number = pieces_of_split[piece]
-                places[of.index, number] = text
+            for at, text in split.texts.items():
+                message, number = pieces_of_split[at]
+                places[message.index, number] = text
         originals = {message.index: message for message in split.originals.values()}
         return cls(split.conversation, entries, places, counter, originals)
 
@@ -147,6 +147,8 @@ class Excerpt(NamedTuple):
     tokens: int
     message: Message
     """The kept part, as compaction reads it."""
+    handle: str | None = None
+    """The handle of the first text that is cut."""
 
 
 class Excerpts:
@@ -270,8 +272,8 @@ class Excerpts:
 
     def _rebuild(self, positions: Sequence[int], handle_of: HandleOf) -> list[Excerpt]:
         """Return the messages at these positions with marks in the place of dropped blocks."""
-        messages: list[Message] = []
-        entries: list[Any] = []
+        changed: list[tuple[Message, Any]] = []
+        found: list[str | None] = []
         for position in positions:
             message = self._message(position)
             message = self._divisible.originals.get(message.index, message)
@@ -281,11 +283,14 @@ class Excerpts:
                     handle = handle_of(message, self._text(position, text))
                     self.handles[text] = handle
                     texts[self._numbers[text]] = self.render(position, text, handle)
-            changed, entry = self._with_texts(message, texts)
-            messages.append(changed)
-            entries.append(entry)
-        tokens = _engine.message_tokens(messages, self._divisible.counter)
-        return [Excerpt(*each) for each in zip(entries, tokens, messages, strict=True)]
+            changed.append(self._with_texts(message, texts))
+            handles = map(self.handles.get, self.texts_of[position])
+            found.append(next(filter(None, handles), None))
+        tokens = _engine.message_tokens([each for each, _ in changed], self._divisible.counter)
+        return [
+            Excerpt(entry, count, message, handle)
+            for (message, entry), count, handle in zip(changed, tokens, found, strict=True)
+        ]
 
     def _with_texts(self, message: Message, texts: Mapping[int, str]) -> tuple[Message, Any]:
         """Return a message and its entry with these texts, by the number of their piece."""

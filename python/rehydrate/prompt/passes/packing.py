@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import compress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate.compact.excerpts import DivisibleTexts, Excerpt, Excerpts, HandleOf
@@ -43,8 +44,6 @@ class Packed(NamedTuple):
     """By the id of each competing section: itself, a cut one, or None where it is left out."""
     excerpts: Mapping[int, Excerpt]
     """By its position in the history, what is kept of an entry that is kept in part."""
-    handles: Mapping[int, str | None]
-    """By the same, the handle of the first text of it that is cut."""
     degraded: tuple[str, ...] = ()
     """The failures of the embedder."""
 
@@ -66,7 +65,8 @@ def is_divisible(section: Section) -> bool:
 class Packing:
     """The conversation that the engine packs: messages of the history, and one for each section.
 
-    Static sections are first, dynamic ones before their entry or before the last user turn.
+    Static sections are first, dynamic ones before their entry or before the last user turn. An
+    owner of messages is the number of a unit of the history, or the id of a section.
     """
 
     def __init__(
@@ -87,75 +87,59 @@ class Packing:
         that may be kept in part.
         """
         self._competing, self._embedder = competing, embedder
+        self._kept_anyway = {*kept_units, *(section.id for section in kept)}
         whole = history.conversation
-        read = divisible.conversation if divisible else whole
+        texts = divisible or DivisibleTexts(whole, history.entries, {}, COUNTER, {})
         turns = [message.index for message in whole.messages if message.is_user_turn]
         last_turn = history.entry_index(turns[-1]) if turns else len(history.entries)
-        # A sort key, a message, and its owner: a unit of the history or a section.
-        rows: list[tuple[tuple[int, int, int], Message, int | Section]] = [
-            ((1, history.entry_index(message.index), 1), message, number)
-            for number, unit in enumerate(read.units)
+        # A sort key, a message, its entry, and its owner.
+        rows: list[tuple[tuple[int, int, int], Message, Any, int | str]] = [
+            ((1, history.entry_index(index), 1), message, texts.entries[index], number)
+            for number, unit in enumerate(texts.conversation.units)
             if number not in left_out
-            for message in unit.messages
+            for index, message in zip(unit.members, unit.messages, strict=True)
         ]
         for section in (*kept, *competing):
             anchor = last_turn if section.anchor is None else section.anchor
             key = (0, 0, 0) if section.is_static else (1, anchor, 0)
-            rows.append((key, _message(section, history.format), section))
+            rows.append((key, _message(section, history.format), section, section.id))
         rows.sort(key=lambda row: row[0])
 
-        self._weights = {
-            f"section {section.id}": _LEAST_WEIGHT + section.relevance
-            for section in (*kept, *competing)
-        }
-        messages = [message._replace(index=index) for index, (_, message, _) in enumerate(rows)]
-        owners = [owner if isinstance(owner, int) else owner.id for *_, owner in rows]
-        self._index_of = {owner: index for index, owner in enumerate(owners)}
-        """By the section's id, the index of its message."""
-        members: dict[int | str, list[Message]] = {}
-        for owner, message in zip(owners, messages, strict=True):
-            members.setdefault(owner, []).append(message)
-        number_of = {owner: number for number, owner in enumerate(members)}
-        self._unit_of = [number_of[owner] for owner in owners]
-        """By the index of a message, its unit."""
-        self._history_units = {unit: n for unit, n in number_of.items() if isinstance(unit, int)}
-        """The number here of each unit of the history."""
-        competes = {section.id for section in competing}
-        self._pinned = [
-            owner in kept_units if isinstance(owner, int) else owner not in competes
-            for owner in members
-        ]
-        reply = whole.answered_reply() if whole.messages else None
-        self._reply = None if reply is None else number_of.get(reply)
-
-        new_index = {
-            message.index: index
-            for index, (_, message, owner) in enumerate(rows)
+        self._owners = [owner for *_, owner in rows]
+        """By the index of a message here, its owner."""
+        self._positions = {
+            index: message.index
+            for index, (_, message, _, owner) in enumerate(rows)
             if isinstance(owner, int)
         }
-        self._positions = {index: position for position, index in new_index.items()}
         """By the index of a message here, its position in the history."""
+        here = {position: index for index, position in self._positions.items()}
         places = {
-            (new_index[index], number): place
-            for (index, number), place in (divisible.places.items() if divisible else ())
-            if index in new_index
+            (here[position], number): place
+            for (position, number), place in texts.places.items()
+            if position in here
         }
-        for section in competing:
-            if is_divisible(section):
-                index = self._index_of[section.id]
-                places[index, len(messages[index].pieces) - 1] = ()
-        originals = {
-            new_index[index]: message._replace(index=new_index[index])
-            for index, message in (divisible.originals.items() if divisible else ())
-            if index in new_index
-        }
+        self._sections = {section.id: self._owners.index(section.id) for section in competing}
+        """By the id of a competing section, the index of its message."""
+        for section in filter(is_divisible, competing):
+            index = self._sections[section.id]
+            places[index, len(rows[index][1].pieces) - 1] = ()
+        messages = [row[1]._replace(index=index) for index, row in enumerate(rows)]
+        members: dict[int | str, list[Message]] = {}
+        for owner, message in zip(self._owners, messages, strict=True):
+            members.setdefault(owner, []).append(message)
+        self._units = list(members)
+        reply = whole.answered_reply() if whole.messages else None
+        self._reply = self._units.index(reply) if reply in members else None
         units = [Unit(tuple([each.index for each in own]), tuple(own)) for own in members.values()]
+        originals = {
+            here[position]: message._replace(index=here[position])
+            for position, message in texts.originals.items()
+            if position in here
+        }
         self._texts = DivisibleTexts(
             Conversation(whole.format, tuple(messages), tuple(units)),
-            [
-                history.entries[message.index] if isinstance(owner, int) else owner
-                for _, message, owner in rows
-            ],
+            [entry for _, _, entry, _ in rows],
             places,
             COUNTER,
             originals,
@@ -169,44 +153,30 @@ class Packing:
         prepared, tokens, selection, problems = self._select(
             query, budget_tokens, with_handles=keep is not None
         )
-        kept_units = selection.kept
-        in_order = [self._index_of[section.id] for section in self._competing]
         excerpts = _PackedExcerpts(
-            self._texts, prepared, selection, in_order, _HANDLE_TOKENS if keep else 0
+            self._texts, prepared, selection, [*self._sections.values()], keep is not None
         )
-        handles: dict[str, str] = {}
-        if keep is not None:
-            for message, text in excerpts.partial_texts():
-                if message.index in self._positions and text not in handles:
-                    handles[text] = keep(text) or ""
-        counted = zip(tokens, self._unit_of, strict=True)
-        kept_tokens = [
-            count if kept_units[unit] and not self._pinned[unit] else 0 for count, unit in counted
-        ]
+        handles: dict[str, str] = {}  # `fit` may cut more texts, which have none
+        for message, text in excerpts.partial_texts() if keep else ():
+            if keep and message.index in self._positions:
+                handles[text] = keep(text) or ""
+        kept = set(compress(self._units, selection.kept))
+        counted = kept - self._kept_anyway
+        owned = zip(self._owners, tokens, strict=True)
+        kept_tokens = [count if owner in counted else 0 for owner, count in owned]
         excerpts.fit(kept_tokens, budget_tokens, lambda _message, text: handles.get(text, ""))
         sections: dict[str, Section | None] = {}
-        for section, index in zip(self._competing, in_order, strict=True):
-            cut = excerpts.by_position.get(index)
-            kept = section if cut is None else cut.entry
-            sections[section.id] = kept if kept_units[self._unit_of[index]] else None
+        for section in self._competing:
+            cut = excerpts.by_position.get(self._sections[section.id])
+            whole_or_cut = section if cut is None else cut.entry
+            sections[section.id] = whole_or_cut if section.id in kept else None
         entries = {
-            self._positions[index]: excerpt._replace(
-                message=excerpt.message._replace(index=self._positions[index])
-            )
-            for index, excerpt in excerpts.by_position.items()
-            if index in self._positions
+            position: cut._replace(message=cut.message._replace(index=position))
+            for index, cut in excerpts.by_position.items()
+            if (position := self._positions.get(index)) is not None
         }
-        return Packed(
-            frozenset([unit for unit, n in self._history_units.items() if kept_units[n]]),
-            sections,
-            entries,
-            {
-                position: excerpts.handle(index)
-                for index, position in self._positions.items()
-                if position in entries
-            },
-            problems,
-        )
+        units = frozenset([owner for owner in kept if isinstance(owner, int)])
+        return Packed(units, sections, entries, problems)
 
     def _select(
         self, query: WeightedQuery | None, budget_tokens: int, *, with_handles: bool
@@ -217,10 +187,15 @@ class Packing:
         embedder.
         """
         texts = self._texts
+        weights = {
+            _role(entry): _LEAST_WEIGHT + entry.relevance
+            for entry in texts.entries
+            if isinstance(entry, Section)
+        }
         prepared = _engine.prepare(
             texts.conversation,
-            weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
-            pinned=self._pinned,
+            weight_of=lambda role: weights.get(role) or _PROFILE.weight_of(role),
+            pinned=[owner in self._kept_anyway for owner in self._units],
             counter=COUNTER,
             embed=query is not None and self._embedder.has_builtin,
             calibrated=True,
@@ -229,8 +204,8 @@ class Packing:
             excerpting=texts.excerpting(with_handles=with_handles) if texts.places else None,
         )
         tokens = texts.message_tokens(prepared)
-        counted = zip(tokens, self._unit_of, strict=True)
-        pinned_tokens = sum(count for count, unit in counted if self._pinned[unit])
+        owned = zip(self._owners, tokens, strict=True)
+        pinned_tokens = sum(count for owner, count in owned if owner in self._kept_anyway)
         embedded = Embedded()
         if query is not None and self._embedder.model is not None:
             embedded = model_vectors(
@@ -257,16 +232,20 @@ class Packing:
         return prepared, tokens, selection, embedded.problems
 
 
+def _role(section: Section) -> str:
+    return f"section {section.id}"
+
+
 def _message(section: Section, format: str) -> Message:  # noqa: A002  the field's word
     """Return a section as a message: its fence, which is never divided, and its content."""
     opening, closing = ("", "") if section.is_system else fence(section, "")
     content = Piece(text_of(section, format), PieceKind.TEXT)
     tags = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
-    return Message(0, f"section {section.id}", (*tags, content))
+    return Message(0, _role(section), (*tags, content))
 
 
 class _PackedExcerpts(Excerpts):
-    """The same of a packing: sections first, and nothing is cut that was kept whole."""
+    """The same of a packing: sections come first, and no message is cut that was kept whole."""
 
     def __init__(
         self,
@@ -274,37 +253,27 @@ class _PackedExcerpts(Excerpts):
         prepared: _native.Prepared,
         selection: _native.Selection,
         sections: Sequence[int],
-        handle_tokens: int,
+        with_handles: bool,
     ) -> None:
         """``sections`` are the indices of the competing sections, in their order."""
         super().__init__(texts, prepared, selection)
-        self._sections = texts.entries
-        self._handle_tokens = handle_tokens
-        rank = {index: place for place, index in enumerate(sections, -len(sections))}
-        partial = sorted(self._partial(), key=lambda index: rank.get(index, index))
-        self.texts_of = {index: self.texts_of[index] for index in partial}
-
-    def handle(self, index: int) -> str | None:
-        """Return the handle of the first text of a message that is cut."""
-        return next(filter(None, map(self.handles.get, self.texts_of[index])), None)
+        self._handle_tokens = _HANDLE_TOKENS if with_handles else 0
+        partial = self._partial()
+        first = [index for index in sections if index in partial]
+        self.texts_of = {index: self.texts_of[index] for index in dict.fromkeys((*first, *partial))}
 
     def _rebuild(self, positions: Sequence[int], handle_of: HandleOf) -> list[Excerpt]:
-        of_sections = {
-            index: self._cut(index, entry)
-            for index in positions
-            if isinstance(entry := self._divisible.entries[index], Section)
-        }
-        rest = [index for index in positions if index not in of_sections]
-        made = dict(zip(rest, super()._rebuild(rest, handle_of), strict=True)) | of_sections
-        return [made[index] for index in positions]
+        entries = self._divisible.entries
+        rest = [index for index in positions if not isinstance(entries[index], Section)]
+        made = dict(zip(rest, super()._rebuild(rest, handle_of), strict=True))
+        return [made.get(index) or self._cut(index, entries[index]) for index in positions]
 
     def _cut(self, index: int, section: Section) -> Excerpt:
         """Return what is kept of a section; None as its entry where no block is kept."""
         (text,) = self.texts_of[index]
         if not any(self.kept_blocks[text]):
             return Excerpt(None, 0, self._message(index))
-        content = self.render(index, text)
-        (cut,) = counted_sections([replace(section, content=content, tokens=None)])
+        cut = _with_content(section, self.render(index, text))
         return Excerpt(cut, section_tokens(cut) + self._handle_tokens, self._message(index))
 
 
@@ -316,8 +285,7 @@ def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> 
     gains = [gain for _, gain in selection.blocks()[0]]
 
     def cut() -> Section:
-        content = division.render(str(section.content), kept)
-        return counted_sections([replace(section, content=content, tokens=None)])[0]
+        return _with_content(section, division.render(str(section.content), kept))
 
     left_out = [block for block, is_kept in enumerate(kept) if not is_kept]
     best_first = sorted(left_out, key=lambda block: (-gains[block], block))
@@ -328,3 +296,7 @@ def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> 
         kept[block] = 1
         found = cut()
     return section if found is None or 0 not in kept else found
+
+
+def _with_content(section: Section, content: str) -> Section:
+    return counted_sections([replace(section, content=content, tokens=None)])[0]

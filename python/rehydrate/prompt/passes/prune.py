@@ -93,7 +93,6 @@ class _Pruning:
         """By id, the section cut to its `min_tokens`."""
         self._excerpts: Mapping[int, Excerpt] = {}
         """By their positions, what is kept of the entries that are kept in part."""
-        self._handles: Mapping[int, str | None] = {}
         self._degraded: tuple[str, ...] = ()
 
     def run(self) -> PromptIR:
@@ -219,7 +218,7 @@ class _Pruning:
         self._degraded = packed.degraded
         if has_history:
             self._kept_units |= packed.units
-            self._excerpts, self._handles = packed.excerpts, packed.handles
+            self._excerpts = packed.excerpts
         for section in sections:
             kept, minimum = packed.sections[section.id], self._minimums.get(section.id)
             if minimum is not None and (kept is None or (kept.tokens or 0) < (minimum.tokens or 0)):
@@ -383,7 +382,7 @@ class _Pruning:
                 history.entry_id(position),
                 whole.tokens[position] - each.tokens,
                 f"cut to its best blocks: others are worth more for their tokens; {self._cause}",
-                self._handles[position],
+                each.handle,
                 HISTORY_PRIORITY.name.lower(),
                 "prune",
             )
