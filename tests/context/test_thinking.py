@@ -10,6 +10,7 @@ import pytest
 
 from rehydrate import Budget, Context, Interpreter, validate
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.rendering import RENDERERS
 from rehydrate.prompt import (
     CompiledPrompt,
     ContextRequest,
