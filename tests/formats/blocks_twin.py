@@ -11,7 +11,7 @@ would drop one half of the pair.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, UnknownBlockError
@@ -19,7 +19,6 @@ from rehydrate.formats._reading import (
     Path,
     Places,
     as_entry,
-    as_parts,
     compact_json,
     tool_input_text,
     type_of,
@@ -334,6 +333,17 @@ def _is_of_server(name: str) -> bool:
     """Return whether a block of this type has its pair in the same message: the provider makes the
     call and answers it."""
     return name.startswith(_SERVER_BEGINNINGS) or name.endswith(_SERVER_ENDS)
+
+
+def as_parts(content: object, index: int, part: str = "content") -> Sequence[Any]:
+    """Return a content as a list of parts: a string is one part, None is an empty list."""
+    if isinstance(content, str):
+        return (content,)
+    if content is None:
+        return ()
+    if isinstance(content, (list, tuple)):
+        return content
+    raise wrong_content(content, index, part)
 
 
 def is_call(kind: str) -> bool:

@@ -142,28 +142,11 @@ def type_of(block: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def is_call(kind: str) -> bool:
-    """Return whether a block of this type is a call of Anthropic's; a new server tool's may have
-    its own name."""
-    return kind == "tool_use" or kind.endswith("_tool_use")
-
-
 def as_list(value: object, index: int, part: str) -> Sequence[Any]:
     """Return a list inside an entry; raises InvalidMessageError for anything else."""
     if isinstance(value, (list, tuple)):
         return value
     raise InvalidMessageError(index, part, value, "a list", "wrap it in a list or leave it out")
-
-
-def as_parts(content: object, index: int, part: str = "content") -> Sequence[Any]:
-    """Return a content as a list of parts: a string is one part, None is an empty list."""
-    if isinstance(content, str):
-        return (content,)
-    if content is None:
-        return ()
-    if isinstance(content, (list, tuple)):
-        return content
-    raise wrong_content(content, index, part)
 
 
 def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:

@@ -1,4 +1,10 @@
 //! Messages of Anthropic's.
+//!
+//! A `system` entry is always kept. At the beginning of the list the rules skip it: the caller moves it out when sending. In
+//! the middle, where newer models accept it, it belongs to the message before it and to the assistant's that follows. Blocks
+//! that a client cannot pair or read (server tools, compaction, unknown ones) are counted as text, pass through unchanged and
+//! never fail. A server tool's result is usually in the assistant's own message. Where it follows in a later one, both are one
+//! unit.
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 

@@ -2,6 +2,9 @@
 //!
 //! The blocks are those of the service model of botocore 1.44.8 (2026-11). Blocks that have a type are another provider's:
 //! the reader of blocks takes them.
+//!
+//! User and assistant alternate, so an assistant's message and the one after it are one unit: where both go, the rest
+//! alternates still. A `system` entry at the beginning is for the `system` field.
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;

@@ -1,4 +1,12 @@
 //! OpenAI chat messages, and plain ones.
+//!
+//! The deprecated `function_call` with its `function` message is paired by the function's name. A tool message without an id
+//! belongs to the calls that it directly follows; SWE-agent writes its id as the one of `tool_call_ids`. Ollama's calls have an
+//! object as their arguments and no id, and its results no id either, but the name of the tool
+//! (<https://docs.ollama.com/capabilities/tool-calling>, 2026-11): they are paired by name and order, and break no rule.
+//!
+//! A plain list of texts is valid for every provider, so its provider is unknown. If it starts with the user, it still does
+//! after compaction: one more user turn costs little where the provider does not care, and saves the request where it does.
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};

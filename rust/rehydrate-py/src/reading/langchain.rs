@@ -1,6 +1,10 @@
 //! LangChain's message objects, known by their attributes.
 //!
-//! One call may be in `tool_calls`, in a content block and in `additional_kwargs`; it is read once.
+//! One call may be in `tool_calls`, in a content block and in `additional_kwargs`; it is read once. A ToolMessage's artifact is
+//! for the program and a RemoveMessage is an order to a graph's state: neither is read.
+//!
+//! LangChain sends one list to any provider. The rules are those of OpenAI chat, the model of its messages. A list that begins
+//! with the user still does after parts are dropped, since some providers require it.
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;

@@ -1,4 +1,16 @@
 //! Items of OpenAI's Responses API: messages, reasoning, calls and outputs, each an entry of its own.
+//!
+//! One assistant message of other formats is several consecutive items here: the model's turn. Within a turn a reasoning item
+//! and the items it led to are one unit, up to the next reasoning. From the first tool call on the rest of the turn is one
+//! unit: the API refuses a reasoning item without what followed it, and what followed without its reasoning. Outputs belong to
+//! the call with their `call_id`, not `id`, which names the item.
+//!
+//! Items that refer to something only the provider holds are always kept: an `item_reference` and what followed from it, the
+//! last `compaction`, and an output whose call was made in the response that `previous_response_id` names.
+//!
+//! Server tools and items of unknown types are counted as text and pass through unchanged. An output that the provider made
+//! itself (of a tool search, a program, a hosted shell) does not end the model's turn. The calls that a program makes belong
+//! to it.
 use std::collections::HashSet;
 
 use pyo3::prelude::*;

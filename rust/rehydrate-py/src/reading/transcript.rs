@@ -1,4 +1,8 @@
-//! Claude Code's transcripts.
+//! Claude Code's transcripts (`formats/transcripts.py` says what is of the conversation).
+//!
+//! One assistant message is several lines with one `message.id`, and results of its first calls may come before the lines of
+//! its last calls. So all lines of one id, and all results of their calls, are one unit. Lines that Claude Code writes as the
+//! user (isMeta, isCompactSummary, a task's notification) are user messages that the model sees, but no turns of the user.
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
