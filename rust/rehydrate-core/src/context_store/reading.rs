@@ -31,7 +31,7 @@ const MAX_PLAN: usize = 12;
 
 const AGAIN: &[u8] = b"said again";
 const PLANNED: &[u8] = b"planned";
-const RAN: &[u8] = b"ran";
+pub(super) const RAN: &[u8] = b"ran";
 const LOOKED_UP: &[u8] = b"looked up";
 
 /// A message of a new entry.
