@@ -248,7 +248,7 @@ pub fn usual_role(role: Bound<'_, PyString>) -> Bound<'_, PyString> {
 }
 
 /// The role of a usual name.
-pub fn role_named(role: &Bound<'_, PyString>) -> Role {
+pub fn known_role(role: &Bound<'_, PyString>) -> Role {
     Speaker::of(role.clone()).role
 }
 

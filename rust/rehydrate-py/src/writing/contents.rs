@@ -4,7 +4,7 @@ use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString};
 
 use super::neutral::{Answer, Call, Media, Message, Part, joined};
 use crate::interned::interned;
-use crate::reading::{Fields, is_blank, is_list, python, readable_texts, refusal, role_named, text_of};
+use crate::reading::{Fields, is_blank, is_list, known_role, python, readable_texts, refusal, text_of};
 
 const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text"];
 const THINKING: &[&str] = &["thinking", "redacted_thinking", "reasoning", "reasoning_content"];
@@ -46,7 +46,7 @@ impl<'py> Reader<'py> {
         sources: Vec<usize>,
     ) -> PyResult<Message<'py>> {
         let content = entry.get(interned!(self.py, "content"))?;
-        let mut message = Message::new(role_named(role), Vec::new(), sources);
+        let mut message = Message::new(known_role(role), Vec::new(), sources);
         if let Some(Ok(text)) = content.as_ref().map(|content| content.cast_exact::<PyString>())
             && entry.len()? == 2
             && !is_blank(&text_of(text))

@@ -10,7 +10,7 @@ use super::neutral::{Key, Sent, after, dict, joined, key_of};
 use super::{Lost, Rendered, anthropic, bedrock};
 use crate::interned::interned;
 use crate::reading::{
-    Fields, is_blank, is_list, listed, read_entries, readable_texts, role_named, text_of, usual_role,
+    Fields, is_blank, is_list, known_role, listed, read_entries, readable_texts, text_of, usual_role,
 };
 
 const MOVED: &str = "a system message is sent where the API takes one, which is not its place:";
@@ -115,7 +115,7 @@ fn fields<'a, 'py>(sent: &'a Sent<'py>) -> PyResult<Fields<'a, 'py>> {
 fn role_of(sent: &Sent<'_>) -> PyResult<Role> {
     let py = sent.message.py();
     let role = fields(sent)?.get(interned!(py, "role"))?;
-    Ok(role_named(&usual_role(shown(py, role)?)))
+    Ok(known_role(&usual_role(shown(py, role)?)))
 }
 
 /// How many system entries the list begins with.
