@@ -78,6 +78,9 @@ json_parts = _native.json_parts
 where it is nested too deeply."""
 isa = _native.isa
 """This machine's widest instructions that change an int8 model's results."""
+hidden_windows = _native.hidden_windows
+"""Where the windows of a text are that hold a line which is not shown: of whole lines and about
+`size` characters. A line of more than `max_line` becomes several, which overlap a little."""
 is_correction = _native.is_correction
 """Whether a sentence says that something holds from now on, or instead of another thing."""
 is_refusal = _native.is_refusal
@@ -102,6 +105,7 @@ labelled = _native.labelled
 names = _native.names
 """The best `limit` of the names that no shown text has, the best first: each with the number of the
 last text that has it, of the last tool input that has it, and whether it is a proper name."""
+passage_excerpt = _native.passage_excerpt
 pasted = _native.pasted
 """The parts of a text that its author did not say: in fences, in tags, quoted lines."""
 read_time = _native.read_time
@@ -122,6 +126,8 @@ snippets = _native.snippets
 summary_lines = _native.summary_lines
 """What a summary of ours says, line by line: the place of each line's heading, its kind, where its
 text is, and where the words are that say what was done with a file. None for any other text."""
+unit_text = _native.unit_text
+without_calls = _native.without_calls
 whole_sentences = _native.whole_sentences
 """Where the sentences are that a part of a text is in."""
 

@@ -1,6 +1,14 @@
 """Types of the Rust module; kept true by stubtest."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set as AbstractSet,
+)
 from os import PathLike
 from typing import Any, Literal, final
 
@@ -65,6 +73,7 @@ __all__ = [
     "first_telling",
     "format_of",
     "handles",
+    "hidden_windows",
     "input_texts",
     "is_by_server",
     "is_correction",
@@ -89,6 +98,7 @@ __all__ = [
     "open_onnx",
     "other_format",
     "outline_slot",
+    "passage_excerpt",
     "pasted",
     "question_share",
     "read_entries",
@@ -107,8 +117,10 @@ __all__ = [
     "stale_thinking",
     "summary_lines",
     "transcript_branch",
+    "unit_text",
     "whole_sentences",
     "with_texts",
+    "without_calls",
     "write_outline",
 ]
 
@@ -785,6 +797,20 @@ def fair_share(sizes: Sequence[int], room: int) -> int: ...
 def divide(text: str) -> Division | None: ...
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
 
+# Where the windows of a text are that hold a line which is not shown, in characters.
+def hidden_windows(text: str, shown: str, size: int, max_line: int) -> list[_Place]: ...
+
+# The first matches with the lines around them, as many as fit, and where they are; without visible
+# lines of `least` characters at their ends.
+def passage_excerpt(
+    text: str,
+    matches: Sequence[_Place],
+    max_tokens: int,
+    counter: str,
+    visible_lines: Collection[str],
+    least: int,
+) -> tuple[str, list[_Place]]: ...
+
 # The kind of memory that a text is: correction, preference, habit, wisdom or episode.
 def memory_kind(text: str, is_assistant: bool) -> str: ...
 
@@ -875,6 +901,16 @@ class Draft:
     def places(self) -> list[_Path | None]: ...
     @property
     def has_pair(self) -> bool: ...
+
+# The role, the texts and the calls of each message of a unit; thinking is left out.
+def unit_text(conversation: Conversation, unit: int) -> str: ...
+
+# The conversation without the calls of these tools and their results, and the indices of the
+# messages of units that hold nothing else.
+def without_calls(
+    conversation: Conversation,
+    tools: AbstractSet[str],
+) -> tuple[Conversation, list[int]]: ...
 
 # The indices of a transcript's lines that the conversation went on from, in its order; None where
 # no line names another.

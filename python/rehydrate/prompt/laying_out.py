@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from hashlib import blake2b
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +26,7 @@ from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Provider, normal_role
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Segment, Target
+from rehydrate.prompt.originals import text_digest
 from rehydrate.prompt.section import Section, Stability, ToolDef
 
 BEGINNING = "(Earlier messages are not shown.)"
@@ -482,8 +482,7 @@ def _digest_and_mark(value: Any) -> tuple[str, bool]:
     may_be_marked = any(mark in text for mark in anthropic.CACHE_MARKS)
     if may_be_marked:
         text = compact_json(_without_lone_block(anthropic.unmarked(value)))
-    hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
-    return hashed.hexdigest(), may_be_marked
+    return text_digest(text).hex(), may_be_marked
 
 
 def _without_lone_block(value: Any) -> Any:

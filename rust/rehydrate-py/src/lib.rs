@@ -15,6 +15,7 @@ mod notes;
 mod onnx;
 mod outline;
 mod parting;
+mod passages;
 mod prepared;
 mod questions;
 mod reading;
@@ -59,6 +60,8 @@ mod _native {
     #[pymodule_export]
     use super::parting::Parted;
     #[pymodule_export]
+    use super::passages::{hidden_windows, passage_excerpt};
+    #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]
     use super::questions::{memory_kind, question_share};
@@ -69,7 +72,7 @@ mod _native {
         content_without_thinking, entries_of, entries_without_thinking, first_telling, format_of, input_texts,
         is_by_server, is_signed, langchain_calls, langchain_inputs, langchain_role, line_content, line_is_seen,
         line_is_users, long_results, merged_lines, notice, other_format, read_entries, read_places, readable_texts,
-        response_item, result_texts, stale_thinking, transcript_branch, with_texts,
+        response_item, result_texts, stale_thinking, transcript_branch, unit_text, with_texts, without_calls,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
