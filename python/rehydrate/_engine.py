@@ -76,7 +76,9 @@ set_alone = _native.set_alone
 limit_cache = _native.set_cache_limit
 snippets = _native.snippets
 summary_lines = _native.summary_lines
+unit_text = _native.unit_text
 whole_sentences = _native.whole_sentences
+without_calls = _native.without_calls
 write_outline = _native.write_outline
 
 VERSION = _native.__version__
