@@ -206,3 +206,67 @@ def line_count(text: str) -> int:
     (2, 2)
     """
     return text.count("\n") + (not text.endswith("\n") and text != "")
+<<<<<<< HEAD
+=======
+
+
+def _gap_mark(text: str, start: int, end: int) -> str:
+    starts_line = start == 0 or text[start - 1] == "\n"
+    ends_line = end == len(text) or text[end - 1] == "\n"
+    if not (starts_line and ends_line):
+        return _engine.mark("characters", end - start, start + 1, end)
+    first = text.count("\n", 0, start) + 1
+    count = text.count("\n", start, end) + (text[end - 1] != "\n")
+    return _engine.mark("lines", count, first, first + count - 1)
+
+
+def _with_context(text: str, span: Span) -> Span:
+    """Return the span with the lines before and after it."""
+    start, end = span
+    for _ in range(CONTEXT_LINES):
+        line = text.rfind("\n", 0, start - 1) + 1 if start else 0
+        if span.start - line > CONTEXT_CHARS:
+            break
+        start = line
+    for _ in range(CONTEXT_LINES):
+        line = text.find("\n", end) + 1 or len(text)
+        if line - span.end > CONTEXT_CHARS:
+            break
+        end = line
+    return Span(start, end)
+
+
+def _trimmed(text: str, span: Span, visible_lines: Collection[str]) -> Span:
+    """Return the span without visible lines at its begin and its end."""
+    if not visible_lines:
+        return span
+    start, end = span
+    lines = text[start:end].splitlines(keepends=True)
+    first = _visible_prefix(lines, visible_lines)
+    last = _visible_prefix(lines[first:][::-1], visible_lines)
+    start += sum(map(len, lines[:first]))
+    end -= sum(map(len, lines[len(lines) - last :]))
+    return Span(start, end)
+
+
+def _visible_prefix(lines: Sequence[str], visible_lines: Collection[str]) -> int:
+    """Return the number of visible lines at the start; 0 if they are too short to be left out."""
+    count = length = 0
+    for line in lines:
+        bare = line.rstrip("\r\n")
+        if bare.strip() and bare not in visible_lines:
+            break
+        count, length = count + 1, length + len(bare.strip())
+    return count if length >= SHORTEST_QUOTE or count == len(lines) else 0
+
+
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    """Return the spans in order; those that touch become one."""
+    merged: list[Span] = []
+    for span in sorted(spans):
+        if merged and span.start <= merged[-1].end:
+            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
+>>>>>>> main
