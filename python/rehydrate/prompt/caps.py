@@ -29,8 +29,6 @@ DEFAULT_TOKENS = 8_000
 MIN_TOKENS = 400
 ROWS = 100
 LOG_LINES = 200
-_MAX_CHARACTER_TOKENS = 4
-"""Maximum tokens of a character: its bytes."""
 NOTICE_TOKENS = 128
 """Maximum tokens of a notice, with a handle of 128 characters. They are reserved, so that a text
 with its notice is within the cap and is never capped again."""
@@ -111,15 +109,8 @@ def cap_text(
     >>> print(capped.render()[-91:].strip())
     [truncated: 2129 tokens omitted. call again with stricter filters to see specific parts.]
     """
-    if _fits(text, limit):
-        return None
     capped = _engine.cap_text(text, limit, NOTICE_TOKENS, COUNTER, tool, rows, log_lines)
     return capped and Capped(capped[0], Kind(capped[1]), capped[2])
-
-
-def _fits(text: str, limit: int) -> bool:
-    """Whether the text surely has at most `limit` tokens, as no token is less than a byte."""
-    return len(text) <= limit and (text.isascii() or len(text) * _MAX_CHARACTER_TOKENS <= limit)
 
 
 def kind_of(text: str, tool: str = "") -> Kind:
