@@ -37,15 +37,23 @@ HOMES = {
 
 
 class MissingFinder:
-    """The last finder of modules: it says which extra brings one of ours that is not installed."""
+    """The last finder of modules: it says which extra brings one of ours that is not installed,
+    or where a name is that is imported from a front that does not have it."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004
-        """Raise MissingPackageError for a module of another distribution."""
+        """Raise MissingPackageError for a module, ImportError for a name."""
         if name in HOMES:
             from rehydrate.errors import MissingPackageError
 
             raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {name}")
+        package, _, last = name.rpartition(".")
+        is_ours = package.partition(".")[0] == "rehydrate" and not last.startswith("_")
+        if is_ours and hasattr(sys.modules.get(package), "__getattr__"):
+            from rehydrate._front import meant
+
+            if hint := meant(package, last):
+                raise ImportError(f"cannot import name {last!r} from {package!r}{hint}", name=name)
 
 
 sys.meta_path.append(MissingFinder)
