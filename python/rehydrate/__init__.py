@@ -11,8 +11,8 @@ The names an agent needs every day are here. The rest is one level down: ``rehyd
 
 from typing import TYPE_CHECKING
 
-from rehydrate import _distributions  # noqa: F401  it says what brings a module that is missing
-from rehydrate._front import ROOMS, front
+from rehydrate._distributions import ROOMS as _ROOMS  # it also finds what is missing
+from rehydrate._front import front
 from rehydrate._native import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from rehydrate.tokens import count_tokens as count_tokens, estimate_tokens as estimate_tokens
 
-__all__, __dir__, __getattr__ = front(__name__, rooms=ROOMS)
+__all__, __dir__, __getattr__ = front(__name__, rooms=_ROOMS)
 
 # Compaction loads at once. Its first call may come from a signal handler or right after a fork;
 # there, an import that another frame or thread has begun would never end.

@@ -10,19 +10,13 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
 from types import CodeType
 from typing import Any
 
-from rehydrate._distributions import is_here
+from rehydrate._distributions import is_here, meant
 
-ROOMS = (
-    "agent batch compact context cost embedding errors formats linting memory process "
-    "prompt retention testing tokens"
-)
-"""The packages and modules that load as attributes of `rehydrate`, and are not listed there."""
 Front = tuple[list[str], Callable[[], list[str]], Callable[[str], Any]]
 
 
@@ -57,20 +51,6 @@ class MissingNameError(AttributeError):
     def __str__(self) -> str:
         package, name = self.args
         return f"module {package!r} has no attribute {name!r}{meant(package, name)}"
-
-
-def meant(package: str, name: str) -> str:
-    """Return where the name is that is missing in a package, or the nearest one; "" for neither."""
-    from difflib import get_close_matches
-
-    found: dict[str, str] = {}
-    for module in (package, "rehydrate", *[f"rehydrate.{room}" for room in ROOMS.split()]):
-        found.setdefault(module.rpartition(".")[2], module)
-        with suppress(ImportError):
-            for each in getattr(import_module(module), "__all__", ()):
-                found.setdefault(each, f"{module}.{each}")
-    near = get_close_matches(name, found, n=1, cutoff=0.8)
-    return f"; did you mean {found[near[0]]}?" if near else ""
 
 
 def _imported(code: CodeType) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-__all__ = ["EntryId"]
-
 _PREFIX = "history["
 
 

@@ -400,8 +400,6 @@ ADAPTERS = {
 _REQUIREMENT = re.compile(
     r"^(?P<package>[\w.-]+)(\[[\w,-]+\])?(?P<bounds>[^;]*);.*extra == ['\"](?P<extra>[^'\"]+)"
 )
-_CHECKOUT = "rehydrate-hosts is here from a checkout, not installed as a package"
-_INSTALL = "python -m pip install --no-deps --editable python/hosts"
 _BOUND = re.compile(r"(>=|<)\s*([\d.]+)")
 
 
@@ -428,15 +426,15 @@ class Host(NamedTuple):
 
 
 def installed_hosts() -> list[Host]:
-    """Return the hosts that are installed, of those with an adapter.
-
-    Raises PackageNotFoundError in a checkout whose rehydrate-hosts is not installed as a package:
-    what it is made for is in its metadata.
-    """
+    """Return the hosts that are installed, of those with an adapter."""
     from importlib import metadata  # 20 ms that only this command needs
 
+    try:
+        required = metadata.requires("rehydrate-hosts") or []
+    except metadata.PackageNotFoundError:
+        return []  # another check says that the distributions are not installed as packages
     found = []
-    for line in metadata.requires("rehydrate-hosts") or []:
+    for line in required:
         asked = _REQUIREMENT.match(line)
         if asked is None or asked["extra"] not in ADAPTERS:
             continue
@@ -450,10 +448,7 @@ def installed_hosts() -> list[Host]:
 
 def check_hosts() -> Found:
     """Check the versions of the hosts that are installed; nothing is loaded."""
-    try:
-        hosts = installed_hosts()
-    except ModuleNotFoundError:
-        return "warn", f"cannot be told: {_CHECKOUT}", _INSTALL
+    hosts = installed_hosts()
     if not hosts:
         return "ok", f"none with an adapter is installed: {', '.join(ADAPTERS)}"
     shown = [f"{host.package} {host.version}" for host in hosts]
@@ -466,11 +461,7 @@ def check_hosts() -> Found:
 def load_hosts() -> Iterator[Check]:
     """Yield a check for each adapter whose host is installed: it is loaded with all its names."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # LiteLLM asks the network else
-    try:
-        hosts = installed_hosts()
-    except ModuleNotFoundError:
-        return  # `check_hosts` has said so
-    for host in hosts:
+    for host in installed_hosts():
         for adapter in ADAPTERS[host.extra]:
             version = f"{host.package} {host.version}"
             try:

@@ -21,16 +21,7 @@ from rehydrate.cli.options import (
     some_tokens,
     whole,
 )
-from rehydrate.cli.terminal import (
-    Failure,
-    Terminal,
-    answer,
-    confirmed,
-    pad,
-    say,
-    table,
-    write,
-)
+from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, pad, say, table, write
 from rehydrate.errors import UnknownThreadError
 
 if TYPE_CHECKING:
