@@ -210,7 +210,7 @@ class Packing:
         if query is not None and self._embedder.model is not None:
             embedded = model_vectors(
                 self._embedder.model,
-                texts.parts(prepared),
+                prepared.parts(texts.conversation),
                 prepared,
                 query.text,
                 calibrated=True,

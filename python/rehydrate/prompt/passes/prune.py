@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rehydrate.compact.excerpts import DivisibleTexts
+from rehydrate.compact.outline import outline_tokens
 from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
@@ -103,8 +104,9 @@ class _Pruning:
         if provider in SYSTEM_APART:
             left -= _BEGINNING_TOKENS
         before = prompt_tokens(self._original)
-        self._outlining = self._outlining.with_room(before, left, self._target)
-        left -= self._outlining.room_tokens
+        outline = outline_tokens(self._target.outline, before, left)
+        self._outlining = self._outlining._replace(room_tokens=outline)
+        left -= outline
         left -= self._keep_last(left)
         for level in sorted(Priority, reverse=True):
             undecided = [
