@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from rehydrate import _native
@@ -17,8 +17,6 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -48,8 +46,8 @@ digest = _native.digest
 divide = _native.divide
 fair_share = _native.fair_share
 handles = _native.handles
+hidden_windows = _native.hidden_windows
 is_refusal = _native.is_refusal
-isa = _native.isa
 json_parts = _native.json_parts
 key_of = _native.key_of
 kind_of_text = _native.kind_of
@@ -60,6 +58,7 @@ memory_kind = _native.memory_kind
 names = _native.names
 notice = _native.notice
 outline_slot = _native.outline_slot
+passage_excerpt = _native.passage_excerpt
 question_share = _native.question_share
 read_outline = _native.read_outline
 read_time = _native.read_time
@@ -69,6 +68,8 @@ secrets = _native.secrets
 set_alone = _native.set_alone
 limit_cache = _native.set_cache_limit
 snippets = _native.snippets
+unit_text = _native.unit_text
+without_calls = _native.without_calls
 write_outline = _native.write_outline
 
 VERSION = _native.__version__
@@ -176,34 +177,6 @@ def embed(texts: Sequence[str]) -> Vectors:
 
     rows, dim = _native.embed(list(texts))
     return np.frombuffer(rows, dtype=np.float32).reshape(-1, dim)
-
-
-def load_onnx(
-    library: Path,
-    *,
-    model: Path,
-    tokenizer: Path,
-    threads: int,
-    max_tokens: int,
-    first_token: bool,
-    by_length: bool,
-) -> _native.OnnxModel:
-    """Load a transformer through ONNX Runtime's library, which was checked before."""
-    _native.open_onnx(library)
-    _close_onnx_at_exit()
-    return _native.OnnxModel(
-        model=model,
-        tokenizer=tokenizer,
-        threads=threads,
-        max_tokens=max_tokens,
-        first_token=first_token,
-        by_length=by_length,
-    )
-
-
-@cache
-def _close_onnx_at_exit() -> None:
-    atexit.register(_native.close_onnx)
 
 
 def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:

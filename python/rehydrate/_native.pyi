@@ -1,6 +1,14 @@
 """Types of the Rust module; kept true by stubtest."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set as AbstractSet,
+)
 from os import PathLike
 from typing import Any, Literal, final
 
@@ -66,6 +74,7 @@ __all__ = [
     "first_telling",
     "format_of",
     "handles",
+    "hidden_windows",
     "input_texts",
     "is_refusal",
     "isa",
@@ -87,6 +96,7 @@ __all__ = [
     "other_format",
     "outline_slot",
     "own_entry",
+    "passage_excerpt",
     "question_share",
     "read_entries",
     "read_outline",
@@ -102,7 +112,9 @@ __all__ = [
     "snippets",
     "stale_thinking",
     "transcript_branch",
+    "unit_text",
     "with_texts",
+    "without_calls",
     "write_outline",
 ]
 
@@ -820,6 +832,21 @@ def divide(text: str) -> Division | None: ...
 # The mark for a gap in a text; the handle says where a memory has the whole of it.
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
 
+# Where the windows of a text are that hold a line which is not shown: of whole lines and about
+# `size` characters. A line of more than `max_line` becomes several, which overlap a little.
+def hidden_windows(text: str, shown: str, size: int, max_line: int) -> list[_Place]: ...
+
+# The first matches with the lines around them, as many as fit, and where they are; without visible
+# lines of `least` characters at their ends.
+def passage_excerpt(
+    text: str,
+    matches: Sequence[_Place],
+    max_tokens: int,
+    counter: str,
+    visible_lines: Collection[str],
+    least: int,
+) -> tuple[str, list[_Place]]: ...
+
 # The kind of memory that a text is: correction, preference, habit, wisdom or episode.
 def memory_kind(text: str, is_assistant: bool) -> str: ...
 
@@ -917,6 +944,16 @@ class Draft:
     def places(self) -> list[_Path | None]: ...
     @property
     def has_pair(self) -> bool: ...
+
+# The role, the texts and the calls of each message of a unit; thinking is left out.
+def unit_text(conversation: Conversation, unit: int) -> str: ...
+
+# The conversation without the calls of these tools and their results, and the indices of the
+# messages of units that hold nothing else.
+def without_calls(
+    conversation: Conversation,
+    tools: AbstractSet[str],
+) -> tuple[Conversation, list[int]]: ...
 
 # The indices of a transcript's lines that the conversation went on from, in its order; None where
 # no line names another.

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.history import Entries, StoredEntry
 from rehydrate.context.records import effective, records_of
@@ -22,7 +23,7 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources import as_list, is_memory, memory_numbers, numbered, sources_of
-from rehydrate.prompt.sources.conversation import PartlyShown, conversation, cut_parts, message_text
+from rehydrate.prompt.sources.conversation import PartlyShown, conversation, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
@@ -189,11 +190,12 @@ class Retriever:
     def _message(self, handle: str, index: int) -> str:
         """Return the text of the message at an index; a call comes with its results."""
         history, _ = self.view.left_out()
-        units = history.conversation.units
-        unit = next((u for u in units if index in map(history.entry_index, u.members)), None)
+        conversation = history.conversation
+        position = history.indices.index(index) if index in history.indices else -1
+        unit = conversation.unit_of().get(position)
         if unit is None:
             raise UnknownHandleError(handle, "conversation")
-        return "\n\n".join(filter(None, map(message_text, unit.messages)))
+        return _engine.unit_text(conversation, unit)
 
     def _partly_shown(self) -> list[PartlyShown]:
         """Return the partly shown texts of entries, and of sections no source would find again."""

@@ -117,11 +117,10 @@ def first_change(ir: PromptIR, layout: Layout, sent: CompiledPrompt | None) -> i
 
 def _new_summary(ir: PromptIR, provider: str, sent: CompiledPrompt) -> Section | None:
     """Return the summary of Anthropic's own that was not in the prompt that was sent."""
-    for section in ir.sections:
-        if section.native_to == provider == sent.provider == "anthropic":
-            is_known = any(each is section for each in sent.ir.sections)
-            return None if is_known else section
-    return None
+    if not provider == sent.provider == "anthropic":
+        return None
+    own = next((each for each in ir.sections if each.native_to == provider), None)
+    return None if any(each is own for each in sent.ir.sections) else own
 
 
 def _only_swaps(summary: Section, layout: Layout, sent: CompiledPrompt, shared: int) -> bool:
@@ -379,7 +378,7 @@ def _with_message(ir: PromptIR) -> PromptIR:
     """
     if ir.history.entries or not ir.request.query.strip():
         return ir
-    if any(EntryId.index_of(dropped.section) is not None for dropped in ir.meta.dropped):
+    if any(dropped.of_entry for dropped in ir.meta.dropped):
         return ir
     message = {"role": "user", "content": ir.request.query}
     return ir.replace(history=History((message,), "plain"))

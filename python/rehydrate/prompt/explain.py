@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -108,9 +108,14 @@ class PromptExplanation(NamedTuple):
         """Return the budget, the rows, the sources and the passes, as plain text."""
         parts = [_budget_lines(self), _row_lines(self.rows)]
         if self.sources:
-            parts.append(_source_lines(self.sources))
+            head = "source state >sections >tokens >ms"
+            parts.append(_table(head, [_named_cells(*source) for source in self.sources]))
         if self.trace:
-            parts.append(_trace_lines(self.trace))
+            passes = [
+                _named_cells(name, before, after, len(changed), elapsed_ms, "; ".join(notes))
+                for name, before, after, changed, notes, elapsed_ms in self.trace
+            ]
+            parts.append(_table("pass >before >after >changed >ms", passes))
         if self.degraded:
             parts.append([f"done without: {_one_line(problem)}" for problem in self.degraded])
         return "\n\n".join("\n".join(lines) for lines in parts)
@@ -248,24 +253,20 @@ def _history(ir: PromptContent, inserted: dict[int, list[PromptRow]]) -> Iterato
             continue
         first, last = indices[begin], indices[end - 1]
         changed = sum(EntryId.of(index) in changed_ids for index in indices[begin:end])
+        words = [f"{end - begin:,} entries"] if end - begin > 1 else []
+        words += [f"{changed:,} changed by passes"] if changed else []
         yield PromptRow(
             "history",
             EntryId.run(first, last, has_gaps=last - first >= end - begin),
             "history",
             sum(history.tokens[begin:end]),
-            _run_reason(end - begin, changed),
+            ", ".join(words),
             stability="static",
             breakpoint=end - 1 in marks,
             first=begin,
             last=end - 1,
             entries=end - begin,
         )
-
-
-def _run_reason(count: int, changed: int) -> str:
-    words = [f"{count:,} entries"] if count > 1 else []
-    words += [f"{changed:,} changed by passes"] if changed else []
-    return ", ".join(words)
 
 
 def _changing_passes(ir: PromptContent) -> list[Trace]:
@@ -400,28 +401,6 @@ def _row_lines(rows: Sequence[PromptRow]) -> list[str]:
     )
 
 
-def _source_lines(sources: Iterable[SourceReport]) -> list[str]:
-    return _table(
-        "source state >sections >tokens >ms",
-        [
-            (_clipped(name, _ID_WIDTH), state, f"{sections:,}", f"{tokens:,}", f"{elapsed_ms:.1f}",
-             _one_line(detail))
-            for name, state, sections, tokens, elapsed_ms, detail in sources
-        ],
-    )  # fmt: skip
-
-
-def _trace_lines(passes: Iterable[Trace]) -> list[str]:
-    return _table(
-        "pass >before >after >changed >ms",
-        [
-            (_clipped(name, _ID_WIDTH), f"{before:,}", f"{after:,}", f"{len(changed):,}",
-             f"{elapsed_ms:.1f}", _one_line("; ".join(notes)))
-            for name, before, after, changed, notes, elapsed_ms in passes
-        ],
-    )  # fmt: skip
-
-
 def _table(head: str, rows: Sequence[Sequence[str]]) -> list[str]:
     """Pad the cells of each column to one width. ``head`` names the columns, with ">" before those
     that are aligned to the right; the last column may have no name."""
@@ -432,6 +411,13 @@ def _table(head: str, rows: Sequence[Sequence[str]]) -> list[str]:
         for name, column in zip(names, columns, strict=True)
     ]
     return ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
+
+
+def _named_cells(name: str, *values: Any) -> list[str]:
+    """Return the cells of a source or a pass: counts, the time that it took, and words."""
+    *counts, elapsed_ms, words = values
+    cells = [count if isinstance(count, str) else f"{count:,}" for count in counts]
+    return [_clipped(name, _ID_WIDTH), *cells, f"{elapsed_ms:.1f}", _one_line(words)]
 
 
 def _clipped(text: str, width: int) -> str:
@@ -463,16 +449,10 @@ class Change(NamedTuple):
 
     def __str__(self) -> str:
         """Return the change as one line."""
-        if not self.before_tokens and not self.after_tokens:
-            tokens = ""
-        elif self.kind == "added":
-            tokens = f"+{self.after_tokens:,} tokens"
-        elif self.kind == "removed":
-            tokens = f"-{self.before_tokens:,} tokens"
-        elif self.before_tokens != self.after_tokens:
-            tokens = f"{self.before_tokens:,} -> {self.after_tokens:,} tokens"
-        else:
-            tokens = ""
+        before, after = self.before_tokens, self.after_tokens
+        sizes = {"added": f"+{after:,} tokens", "removed": f"-{before:,} tokens"}
+        change = sizes.get(self.kind, f"{before:,} -> {after:,} tokens")
+        tokens = change if before != after else ""
         details = "; ".join(filter(None, [", ".join(self.fields), tokens]))
         return f"{_SIGNS[self.kind]} {self.id} {self.kind}" + (f": {details}" if details else "")
 
@@ -499,24 +479,24 @@ class IRDiff(NamedTuple):
         head = f"{self.before_tokens:,} -> {self.after_tokens:,} tokens"
         if not self:
             return f"{head}; nothing changed"
-        marks = [f"breakpoint {sign}{mark}" for sign, names in (
-            ("+", self.breakpoints_added), ("-", self.breakpoints_removed)
-        ) for mark in names]  # fmt: skip
-        lines = [*(f"request.{name} changed" for name in self.request)]
+        lines = [f"request.{name} changed" for name in self.request]
         for changes in (self.sections, self.tools, self.history):
             lines += map(str, changes[:_MAX_LINES])
             if len(changes) > _MAX_LINES:
                 lines.append(f"  and {len(changes) - _MAX_LINES:,} more")
-        return "\n".join([head, *(f"  {line}" for line in [*lines, *marks])])
+        lines += [f"breakpoint +{mark}" for mark in self.breakpoints_added]
+        lines += [f"breakpoint -{mark}" for mark in self.breakpoints_removed]
+        return "\n  ".join([head, *lines])
 
 
 def diff(before: PromptContent, after: PromptContent) -> IRDiff:
     """Return the changes from `before` to `after`; the field ``meta`` is not compared."""
+    both = before, after
     return IRDiff(
         before.tokens,
         after.tokens,
-        tuple(_changes(_all_sections(before), _all_sections(after))),
-        tuple(_changes(_all_tools(before), _all_tools(after))),
+        tuple(_changes(*[{one.id: one for one in (*ir.sections, *ir.late_bound)} for ir in both])),
+        tuple(_changes(*[{f"{TOOLS}.{tool.name}": tool for tool in ir.tools} for ir in both])),
         tuple(_entries(before.history, after.history)),
         tuple(mark for mark in after.breakpoints if mark not in before.breakpoints),
         tuple(mark for mark in before.breakpoints if mark not in after.breakpoints),
@@ -524,19 +504,10 @@ def diff(before: PromptContent, after: PromptContent) -> IRDiff:
     )
 
 
-def _all_sections(ir: PromptContent) -> tuple[tuple[str, Section], ...]:
-    return tuple([(section.id, section) for section in (*ir.sections, *ir.late_bound)])
-
-
-def _all_tools(ir: PromptContent) -> tuple[tuple[str, ToolDef], ...]:
-    return tuple([(f"tools.{tool.name}", tool) for tool in ir.tools])
-
-
 def _changes(
-    before: Iterable[tuple[str, Section | ToolDef]], after: Iterable[tuple[str, Section | ToolDef]]
+    was: Mapping[str, Section | ToolDef], now: Mapping[str, Section | ToolDef]
 ) -> Iterator[Change]:
     """Yield what was removed; then, by their order now, what was added, changed or moved."""
-    was, now = dict(before), dict(after)
     for name, old in was.items():
         if name not in now:
             yield Change(name, "removed", old.tokens or 0)
@@ -594,16 +565,14 @@ def _moved(was: Sequence[str], now: Sequence[str]) -> list[str]:
     old_index = {name: index for index, name in enumerate(was)}
     common = [name for name in now if name in old_index]
     lowest_ends: list[int] = []  # by length, the old index of the subsequence's last name
-    end_positions: list[int] = []  # by length, the position of that name in `common`
-    predecessors: list[int] = []  # by position in `common`
-    for position, name in enumerate(common):
+    chains: list[Any] = []  # by length, that name with the chain before it
+    for name in common:
         length = bisect_left(lowest_ends, old_index[name])
-        predecessors.append(end_positions[length - 1] if length else -1)
         lowest_ends[length : length + 1] = [old_index[name]]
-        end_positions[length : length + 1] = [position]
-    stayed: set[int] = set()
-    position = end_positions[-1] if end_positions else -1
-    while position >= 0:
-        stayed.add(position)
-        position = predecessors[position]
-    return [name for position, name in enumerate(common) if position not in stayed]
+        chains[length : length + 1] = [(name, chains[length - 1] if length else None)]
+    stayed: set[str] = set()
+    chain = chains[-1] if chains else None
+    while chain is not None:
+        name, chain = chain
+        stayed.add(name)
+    return [name for name in common if name not in stayed]

@@ -8,10 +8,10 @@ A late call cannot be killed: it is abandoned, and its answer is thrown away.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
+from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
@@ -88,6 +88,13 @@ class Hydrated(NamedTuple):
     history: History | None = None
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """What failed, the source itself too, and what was used instead."""
+        name, status, _, _, _, detail = self.report
+        missing = (f"{name}: {status}: {detail}",) if status in ("late", "failed") else ()
+        return (*missing, *self.degraded)
+
+    @property
     def tokens(self) -> int:
         """The tokens of all that it found."""
         tokens = sum(section.tokens or 0 for section in self.sections)
@@ -122,9 +129,8 @@ def hydrate(
     request = _complete_request(request, all_sources)
     if request.query.strip() and not any(source.kind == "history" for source in all_sources):
         all_sources.append(history([{"role": "user", "content": request.query}]))
-    wanted = [source for source in all_sources if source.is_wanted(request.strategy)]
     by_name = {
-        each.report.name: each for each in _ask(wanted, request, options, is_asked_for=False)
+        each.report.name: each for each in _ask(all_sources, request, options, is_asked_for=False)
     }
     off = "the strategy leaves it out"
     return _prompt(
@@ -175,8 +181,7 @@ def hydrate_sources(
     all_sources = sources_of(sources)
     check_names(all_sources)
     request = _complete_request(request, all_sources)
-    wanted = [source for source in all_sources if source.is_wanted(request.strategy)]
-    return _ask(wanted, request, options, is_asked_for=True)
+    return _ask(all_sources, request, options, is_asked_for=True)
 
 
 ahydrate_source = computed(hydrate_source)
@@ -231,7 +236,7 @@ def _ask(
     *,
     is_asked_for: bool,
 ) -> list[Hydrated]:
-    """Run the sources, each with the tokens that it may take."""
+    """Run the sources that the strategy wants, each with the tokens that it may take."""
     room, visible = options.get("budget_tokens"), options.get("visible", ())
     check_whole("budget_tokens", room, or_none=True)
     if isinstance(visible, str) or not isinstance(visible, Iterable):
@@ -239,15 +244,17 @@ def _ask(
             f"visible is of type {type(visible).__name__}; pass the items of provenances"
         )
     visible = frozenset(visible)
-    requests = []
-    for source in sources:
-        own = source.tokens_for(request.strategy, request.budget)
-        limit = min([tokens for tokens in (own, room) if tokens is not None], default=None)
-        requests.append(SourceRequest(request, source.name, limit, visible, is_asked_for))
+    sources = [source for source in sources if source.is_wanted(request.strategy)]
     if "timeout" in options:
         timeout = check_timeout("timeout", options["timeout"])
         sources = [replace(source, timeout=timeout) for source in sources]
-    return run_sources(sources, requests)
+    started, calls = time.monotonic(), []
+    for source in sources:
+        own = source.tokens_for(request.strategy, request.budget)
+        limit = min([tokens for tokens in (own, room) if tokens is not None], default=None)
+        asked = SourceRequest(request, source.name, limit, visible, is_asked_for)
+        calls.append(_Call(source, asked, started))
+    return _run(calls)
 
 
 def _prompt(request: ContextRequest, outcomes: Sequence[Hydrated]) -> PromptIR:
@@ -278,17 +285,9 @@ def _prompt(request: ContextRequest, outcomes: Sequence[Hydrated]) -> PromptIR:
             sources=tuple([each.report for each in outcomes]),
             dropped=tuple(dropped),
             before_tokens=prompt.tokens + sum(one.tokens for one in dropped),
-            degraded=tuple(dict.fromkeys(note for each in outcomes for note in _degraded(each))),
+            degraded=tuple(dict.fromkeys(note for each in outcomes for note in each.problems)),
         )
     )
-
-
-def _degraded(found: Hydrated) -> Iterator[str]:
-    """Yield, in words, what failed in one source and what was used instead."""
-    report = found.report
-    if report.status in ("late", "failed"):
-        yield f"{report.name}: {report.status}: {report.detail}"
-    yield from found.degraded
 
 
 MAX_ABANDONED = 32
@@ -297,17 +296,11 @@ _GRACE_SECONDS = 0.005
 """Time after its deadline until an async source is cancelled: it must be late first."""
 
 
-def run_sources(
-    sources: Sequence[HydrationSource], requests: Sequence[SourceRequest]
-) -> list[Hydrated]:
-    """Return the outcome of each source, in the order of the sources.
+def _run(calls: Sequence[_Call]) -> list[Hydrated]:
+    """Return the outcome of each call, in order.
 
     Errors are reported in the outcomes; KeyboardInterrupt, SystemExit and the like are raised.
     """
-    started = time.monotonic()
-    calls = [
-        _Call(source, request, started) for source, request in zip(sources, requests, strict=True)
-    ]
     try:
         for call in calls:
             if call.source.blocking:
@@ -331,20 +324,17 @@ class _Call:
         has_timeout = source.timeout is not None and source.blocking
         self._deadline = started + (source.timeout or 0.0) if has_timeout else None
         self._began = started
-        self._done = threading.Event()
-        self._is_abandoned = False
-        self._found: Found | None = None
-        self._error: BaseException | None = None
+        self._answered: Future[Found] = Future()
         self._ended = started
         self._await = loops.runner()  # of the calling thread, not of the worker
 
     def start(self) -> None:
         """Run the call in a thread."""
         if _abandoned[self.source.name] >= MAX_ABANDONED:
-            self._error = _BusyError(
+            busy = (
                 f"{MAX_ABANDONED} calls of it have not come back; it is called again once they have"
             )
-            self._done.set()
+            self._answered.set_exception(_BusyError(busy))
             return
         context = copy_context()
         try:
@@ -356,43 +346,47 @@ class _Call:
         """Call the source, and keep its answer or its error."""
         self._began = time.monotonic()
         try:
-            self._found = self._answer()
+            found = self._answer()
         except BaseException as error:
-            self._error = error
-        self._ended = time.monotonic()
-        with _lock:
-            self._done.set()
-            if self._is_abandoned:
-                _abandoned[self.source.name] -= 1
+            self._ended = time.monotonic()
+            self._answered.set_exception(error)
+        else:
+            self._ended = time.monotonic()
+            self._answered.set_result(found)
 
     def outcome(self) -> Hydrated:
         """Wait for the answer until the deadline, and return the outcome."""
-        deadline = self._deadline
+        deadline, late = self._deadline, f"no answer within {self.source.timeout or 0:g} s"
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-        with waiting():
-            is_done = self._done.wait(timeout)
-        if isinstance(self._error, _BusyError):
-            return self._nothing("late", str(self._error))
-        if deadline is not None and not (is_done and self._ended <= deadline):
-            return self._nothing("late", f"no answer within {self.source.timeout:g} s")
-        if isinstance(self._error, Exception):
-            message = safe_error_text(self._error, f"source {self.source.name!r}")
+        try:
+            with waiting():
+                error = self._answered.exception(timeout)
+        except TimeoutError:
+            return self._nothing("late", late)
+        if isinstance(error, _BusyError):
+            return self._nothing("late", str(error))
+        if deadline is not None and self._ended > deadline:
+            return self._nothing("late", late)
+        if isinstance(error, Exception):
+            message = safe_error_text(error, f"source {self.source.name!r}")
             return self._nothing("failed", message)
-        self.raise_if_interrupted()
-        assert self._found is not None
-        return self._outcome_of(self._found)
+        return self._outcome_of(self._answered.result())
 
     def raise_if_interrupted(self) -> None:
         """Raise an exception that ends the whole run, such as KeyboardInterrupt."""
-        if self._error is not None and not isinstance(self._error, Exception):
-            raise self._error
+        error = self._answered.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise error
 
     def abandon(self) -> None:
         """Count a call that still runs as abandoned; its answer will be thrown away."""
+        if not self._answered.done():
+            self._count(1)
+            self._answered.add_done_callback(lambda _: self._count(-1))
+
+    def _count(self, change: int) -> None:
         with _lock:
-            if not self._done.is_set() and not self._is_abandoned:
-                self._is_abandoned = True
-                _abandoned[self.source.name] += 1
+            _abandoned[self.source.name] += change
 
     def _answer(self) -> Found:
         source = self.source
@@ -418,7 +412,7 @@ class _Call:
         return Hydrated((), self._report(status, detail))
 
     def _report(self, status: SourceStatus, detail: str) -> SourceReport:
-        ended = self._ended if self._done.is_set() else time.monotonic()
+        ended = self._ended if self._answered.done() else time.monotonic()
         elapsed_ms = max(0.0, ended - self._began) * 1e3
         return SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail)
 

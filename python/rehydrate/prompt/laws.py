@@ -98,12 +98,11 @@ def verify(ir: PromptContent, *, violations: Sequence[Violation] | None = None) 
     """
     facts = _Facts(ir, violations)
     # Nearly all other laws need the provenance, for trust, and the entry indices, for names.
-    malformed = _broken(_FORMS, facts)
-    return malformed or _broken(_LAWS, facts)
-
-
-def _broken(laws: Sequence[tuple[Law, _Check]], facts: _Facts) -> list[BrokenLaw]:
-    return [BrokenLaw(law, *problem) for law, check in laws for problem in check(facts)]
+    for laws in (_FORMS, _LAWS):
+        broken = [BrokenLaw(law, *problem) for law, check in laws for problem in check(facts)]
+        if broken:
+            break
+    return broken
 
 
 @dataclass
@@ -207,7 +206,9 @@ def _required_tokens(facts: _Facts) -> int:
 
 def _present(facts: _Facts) -> _Problems:
     ir = facts.ir
-    if _lost_user_turn(facts):
+    has_lost_entries = any(one.of_entry for one in ir.meta.dropped)
+    # A history may come in without a user turn: results for a response that the provider stores.
+    if has_lost_entries and facts.conversation is not None and facts.last_user_turn is None:
         yield "history", "entries of the history were left out, the user's last turn too"
     for source in ir.meta.sources:
         has_prompt = source.status != "off" and (source.sections or source.status != "ok")
@@ -219,16 +220,6 @@ def _present(facts: _Facts) -> _Problems:
     for name, _, reason, _, priority, _ in ir.meta.dropped:
         if priority.lower() == Priority.CRITICAL.name.lower():
             yield name, f"{name!r} is critical and was left out: {reason}"
-
-
-def _lost_user_turn(facts: _Facts) -> bool:
-    """Whether no user turn is left of a history that lost entries.
-
-    A history may come in without a user turn: results for a response that the provider stores.
-    """
-    if not any(EntryId.index_of(one.section) is not None for one in facts.ir.meta.dropped):
-        return False
-    return facts.conversation is not None and facts.last_user_turn is None
 
 
 def _has_system(facts: _Facts) -> bool:
@@ -372,29 +363,24 @@ def _trust(facts: _Facts) -> _Problems:
             yield section.id, f"section {section.id!r} has trust {section.trust:g} and {derived}"
 
 
-def _speakers(facts: _Facts) -> Iterator[tuple[str, float, set[str], str]]:
-    """Yield each section of messages that is not fully trusted: its id, trust and roles, and why
-    they cannot be read."""
+def _section_messages(facts: _Facts) -> _Problems:
+    return _roles(facts, read=False)
+
+
+def _roles(facts: _Facts, *, read: bool = True) -> _Problems:
+    """Check the sections of messages that are not fully trusted: those that can be read, or not."""
     for section in facts.ir.sections:
         if isinstance(section.content, str) or section.trust >= FULL_TRUST:
             continue
+        name = f"section {section.id!r}"
         try:
             messages = parse(section.content, facts.ir.history.format).messages
-            yield section.id, section.trust, {message.role for message in messages}, ""
         except InvalidMessageError as error:
-            yield section.id, section.trust, set(), str(error)
-
-
-def _section_messages(facts: _Facts) -> _Problems:
-    for name, _, _, error in _speakers(facts):
-        if error:
-            yield name, f"section {name!r} is no message: {error}"
-
-
-def _roles(facts: _Facts) -> _Problems:
-    for name, trust, roles, _ in _speakers(facts):
-        if "system" in roles:
-            yield name, f"section {name!r} speaks as the system and has trust {trust:g}"
+            if not read:
+                yield section.id, f"{name} is no message: {error}"
+            continue
+        if read and any(message.role == "system" for message in messages):
+            yield section.id, f"{name} speaks as the system and has trust {section.trust:g}"
 
 
 _FORMS: Sequence[tuple[Law, _Check]] = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from hashlib import blake2b
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
@@ -31,6 +30,7 @@ from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Provider, normal_role
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Segment, Target
+from rehydrate.prompt.originals import text_digest
 from rehydrate.prompt.section import Section, Stability, ToolDef
 
 BEGINNING = "(Earlier messages are not shown.)"
@@ -486,8 +486,7 @@ def _digest_and_mark(value: Any) -> tuple[str, bool]:
     may_be_marked = any(name in text for name in cache_marks.CACHE_MARKS)
     if may_be_marked:
         text = compact_json(_without_lone_block(cache_marks.unmarked(value)))
-    hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
-    return hashed.hexdigest(), may_be_marked
+    return text_digest(text).hex(), may_be_marked
 
 
 def _without_lone_block(value: Any) -> Any:

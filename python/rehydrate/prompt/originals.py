@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._text import as_unicode
 from rehydrate.errors import (
     OriginalGoneError,
     OriginalsFullError,
@@ -173,21 +174,21 @@ class MemoryOriginals:
             return written
         from rehydrate.memory.items import MemoryItem
 
-        writable = _writable(text)
+        writable = as_unicode(text)
         item = MemoryItem(
             writable,
             kind=KIND,
             tier="cold",
-            source=_writable(f"conversation/{self._thread}" if self._thread else "tool-results"),
-            thread=_writable(self._thread),
-            tool=_writable(about.tool),
+            source=as_unicode(f"conversation/{self._thread}" if self._thread else "tool-results"),
+            thread=as_unicode(self._thread),
+            tool=as_unicode(about.tool),
             trust=TRUST,
-            metadata={"call": _writable(about.call)} if about.call else {},
+            metadata={"call": as_unicode(about.call)} if about.call else {},
         )
         (added,) = self._memory.add([item], namespace=self._namespace)
         handle = str(added.handle)
         with self._lock:
-            if writable is not text or added.redactions:
+            if writable != text or added.redactions:
                 self._held_handles[handle] = self._held.put(text)
                 _evict_oldest(self._held_handles)
             self._handles[digest] = handle
@@ -235,12 +236,3 @@ def handle_of_text(text: str) -> str:
 def _evict_oldest(entries: OrderedDict[Any, Any]) -> None:
     if len(entries) > _MAX_ENTRIES:
         entries.popitem(last=False)
-
-
-def _writable(text: str) -> str:
-    """Return the text without halves of surrogate pairs; the very same text if it has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

@@ -70,12 +70,9 @@ def compiled_from_dict(kind: Callable[..., T], ir_kind: type[Any], document: Any
         raise UnreadableIRError(KIND_KEY, f"is {document_kind!r}", f"pass a {COMPILED_KIND!r}")
     ir = ir_from_dict(ir_kind, fields.pop("ir", None))
     hints = typing.get_type_hints(kind)
-    if unknown := fields.keys() - hints.keys():
-        names = ", ".join(map(repr, sorted(unknown)))
-        raise UnreadableIRError("", f"has the unknown field {names}", "leave it out", unknown)
-    if missing := {"provider", "request", "segments"} - fields.keys():
-        names = ", ".join(map(repr, sorted(missing)))
-        raise UnreadableIRError("", f"has no {names}", "add it", sorted(missing))
+    _refuse("", "has the unknown field", sorted(fields.keys() - hints), "leave it out")
+    required = {"provider", "request", "segments"}
+    _refuse("", "has no", sorted(required - fields.keys()), "add it")
     read = {name: _read(hints[name], value, name) for name, value in fields.items()}
     return kind(**read, ir=ir)
 
@@ -264,14 +261,10 @@ def _record(kind: Any, value: Any, path: str) -> Any:
         raise _other_type(path, value, "an object")
     fields = _fields_of(kind)
     unknown = [str(name) for name in value if name not in fields]
-    if unknown:
-        names = ", ".join(map(repr, unknown))
-        remedy = f"upgrade rehydrate, or leave it out: a {kind.__name__} has {', '.join(fields)}"
-        raise UnreadableIRError(path, f"has the unknown field {names}", remedy, unknown)
+    remedy = f"upgrade rehydrate, or leave it out: a {kind.__name__} has {', '.join(fields)}"
+    _refuse(path, "has the unknown field", unknown, remedy)
     missing = [name for name, (_, must) in fields.items() if must and name not in value]
-    if missing:
-        names = ", ".join(map(repr, missing))
-        raise UnreadableIRError(path, f"has no {names}", "add it", missing)
+    _refuse(path, "has no", missing, "add it")
     read = {
         name: _read(fields[name][0], one, f"{path}.{name}" if path else name)
         for name, one in value.items()
@@ -282,6 +275,12 @@ def _record(kind: Any, value: Any, path: str) -> Any:
         raise
     except InvalidArgumentError as error:
         raise UnreadableIRError(path, "does not hold together", str(error)) from None
+
+
+def _refuse(path: str, problem: str, names: Sequence[str], remedy: str) -> None:
+    """Raise for fields that are unknown or missing, if there are any."""
+    if names:
+        raise UnreadableIRError(path, f"{problem} {', '.join(map(repr, names))}", remedy, names)
 
 
 def _read(hint: Any, value: Any, path: str) -> Any:

@@ -1,10 +1,12 @@
-//! Excerpts of long texts: the blocks that may be kept one by one.
+//! Excerpts of long texts: the blocks that may be kept one by one, and the passages that match a query.
 pub(crate) mod blocks;
 mod cut;
 mod json;
 mod lines;
 mod marks;
+mod passages;
 
 pub use blocks::{Block, Division, divide};
 pub use cut::{MAX_BLOCKS, MIN_BYTES, Measure};
 pub use marks::{Run, Shown, grouped, mark};
+pub use passages::{excerpt, hidden_windows};

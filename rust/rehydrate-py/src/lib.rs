@@ -15,6 +15,7 @@ mod notes;
 mod onnx;
 mod outline;
 mod parting;
+mod passages;
 mod prepared;
 mod questions;
 mod reading;
@@ -57,6 +58,8 @@ mod _native {
     #[pymodule_export]
     use super::parting::Parted;
     #[pymodule_export]
+    use super::passages::{hidden_windows, passage_excerpt};
+    #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]
     use super::questions::{memory_kind, question_share};
@@ -66,7 +69,7 @@ mod _native {
         broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
         entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts, line_content,
         line_is_seen, line_is_users, long_results, merged_lines, notice, other_format, read_entries, read_places,
-        readable_texts, result_texts, stale_thinking, transcript_branch, with_texts,
+        readable_texts, result_texts, stale_thinking, transcript_branch, unit_text, with_texts, without_calls,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};

@@ -8,19 +8,19 @@ them.
 
 from __future__ import annotations
 
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import is_
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from weakref import WeakKeyDictionary
 
+from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compact.signals import Deadline, Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
-from rehydrate.messages import Message, PieceKind, Unit
+from rehydrate.messages import Conversation, PieceKind, Unit
 from rehydrate.prompt.counting import counted_sections
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
@@ -91,22 +91,23 @@ def conversation(
     """
     choice = choice_of(embedder)
     priority = settings.setdefault("priority", Priority.NORMAL)
-    lookups = LookupFilter(frozenset(lookup_tools))
+    hidden = _Hidden(hidden_entries, lookup_tools)
     last: _Searched | None = None
-
-    def section_of(unit: Unit, history: History, times: Sequence[datetime]) -> Section:
-        unit = lookups.unit_without_lookups(unit)
-        return _section(unit, history, times, name, priority, place)
 
     def run(request: SourceRequest) -> Found:
         nonlocal last
-        history, times = lookups.without_lookups(*hidden_entries())
+        history, times, said = hidden.read()
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
         searched = last  # one read and one write: calls may come from several threads
         if searched is None or searched.history is not history:
-            last = searched = _Searched(history, times, section_of, embed=choice.has_builtin)
+            last = searched = _Searched(history, embed=choice.has_builtin)
         units = searched.units
+
+        def section_of(index: int) -> Section:
+            text = _engine.unit_text(said, index)
+            return _section(units[index], text, history, times, name, priority, place)
+
         deadline = None
         if embedder_timeout is not None:
             deadline = Deadline.within(embedder_timeout)
@@ -120,7 +121,7 @@ def conversation(
         chosen = sorted(_best_fitting(ranked[:limit], units, history, max_tokens))
         sections = [
             changed(section, relevance=min(max(of_units[index], 0.0), 1.0))
-            for index, section in zip(chosen, searched.sections(chosen), strict=True)
+            for index, section in zip(chosen, searched.sections(chosen, section_of), strict=True)
             if section.content
         ]
         return Found(tuple(sections), degraded=problems)
@@ -152,38 +153,25 @@ class _Searched:
     history. They may come from several threads; two that make a value at once make the same one.
     """
 
-    def __init__(
-        self,
-        history: History,
-        times: Sequence[datetime],
-        section_of: Callable[[Unit, History, Sequence[datetime]], Section],
-        *,
-        embed: bool,
-    ) -> None:
+    def __init__(self, history: History, *, embed: bool) -> None:
         self.history = history
         self.conversation = history.conversation
         self.units = self.conversation.units
         self.candidates = [n for n, unit in enumerate(self.units) if not unit.is_system]
         """The indices of the units that may be found."""
-        self.indices = [message.index for message in self.conversation.messages]
-        self._times = times
-        self._section_of = section_of
         self._embed = embed
-        self._prepared: _native.Prepared | None = None
         self._sections: dict[int, Section] = {}
 
-    @property
+    @cached_property
     def prepared(self) -> _native.Prepared:
         """The analysis; it is made at the first query."""
-        if self._prepared is None:
-            self._prepared = prepare(self.conversation, embed=self._embed)
-        return self._prepared
+        return prepare(self.conversation, embed=self._embed)
 
-    def sections(self, units: Sequence[int]) -> list[Section]:
+    def sections(self, units: Sequence[int], make: Callable[[int], Section]) -> list[Section]:
         """Return the section of each unit, with its tokens; without content for lookups alone."""
         new = [index for index in units if index not in self._sections]
-        made = [self._section_of(self.units[index], self.history, self._times) for index in new]
-        self._sections.update(zip(new, counted_sections(made), strict=True))
+        made = counted_sections([make(index) for index in new])
+        self._sections.update(zip(new, made, strict=True))
         return [self._sections[index] for index in units]
 
 
@@ -218,7 +206,7 @@ def _relevances(
         confidence = max(confidence, cosine)  # found in other words
     if confidence < MIN_CONFIDENCE:
         return [0.0] * len(searched.units), problems
-    by_message = dict(zip(searched.indices, of_messages, strict=True))
+    by_message = dict(zip(conversation.indices, of_messages, strict=True))
     best = [max([by_message[member] for member in unit.members]) for unit in searched.units]
     factor = min(1.0, 2 * confidence)
     return [each * factor if each >= MIN_RELEVANCE else 0.0 for each in best], problems
@@ -240,6 +228,7 @@ def _best_fitting(
 
 def _section(
     unit: Unit,
+    text: str,
     history: History,
     times: Sequence[datetime],
     name: str,
@@ -252,7 +241,7 @@ def _section(
     where = f"message {indices[0]}" if place is None else f"thread {place(indices[0])}"
     return Section(
         f"{name}:{indices[0] if place is None else place(indices[0])}",
-        "\n\n".join(filter(None, map(message_text, unit.messages))),
+        text,
         Provenance(
             name,
             items=tuple(map(EntryId.of if place is None else place, indices)),
@@ -264,88 +253,32 @@ def _section(
     )
 
 
-def message_text(message: Message) -> str:
-    """Return the role, the texts and the calls of a message; thinking is left out."""
-    pieces = [piece for piece in message.pieces if piece.kind != PieceKind.THINKING]
-    texts = [
-        f"[calls {piece.text}]" if piece.kind == PieceKind.TOOL_INPUT else piece.text
-        for piece in pieces
-        if piece.text.strip()
-    ]
-    if message.images:  # a section holds no media, but its reader must know that there were some
-        many = "s" if message.images > 1 else ""
-        texts.append(f"[{message.images} image{many} or document{many} stood here]")
-    return f"{message.role}: " + "\n".join(texts) if texts else ""
+_Said: TypeAlias = tuple[History, Sequence[datetime], Conversation]
 
 
-_TimedHistory: TypeAlias = tuple[History, Sequence[datetime]]
+class _Hidden:
+    """What the prompt does not show, without the calls of lookup tools and their results."""
 
+    def __init__(self, entries: HiddenEntries, lookup_tools: Collection[str]) -> None:
+        self._entries = entries
+        self._tools = frozenset(lookup_tools)
+        self._read: tuple[History, _Said] | None = None
 
-class LookupFilter:
-    """Removes the calls of lookup tools, and their results, from a conversation."""
-
-    def __init__(self, tool_names: frozenset[str]) -> None:
-        """Remove the calls of the tools with these names."""
-        self._tool_names = tool_names
-        self._last: tuple[History, _TimedHistory] | None = None
-
-    def without_lookups(self, history: History, times: Sequence[datetime]) -> _TimedHistory:
-        """Return the entries, and their times, without those that hold nothing but lookups."""
-        if not self._tool_names:
-            return history, times
-        last = self._last
-        if last is None or last[0] is not history:  # cached: reading it takes longest
-            last = self._last = (history, self._filtered(history, times))
+    def read(self) -> _Said:
+        """Return the entries, their times, and what they say; entries of lookups alone are gone."""
+        given, times = self._entries()
+        last = self._read
+        if last is None or last[0] is not given:  # cached: reading it takes longest
+            history, (said, gone) = given, self._without_calls(given)
+            if gone:
+                kept = [n for n in range(len(given.entries)) if n not in set(gone)]
+                history, times = given.select(kept), [times[n] for n in kept]
+                said, _ = self._without_calls(history)
+            last = self._read = given, (history, times, said)
         return last[1]
 
-    def unit_without_lookups(self, unit: Unit) -> Unit:
-        """Return the unit without its lookups and their results.
-
-        A call or a result is removed only if it is a piece of its own.
-        """
-        ids = {call for message in unit.messages for call in self._lookup_ids(message)}
-        if not ids:
-            return unit
-        return unit._replace(messages=tuple([_without_calls(each, ids) for each in unit.messages]))
-
-    def _filtered(self, history: History, times: Sequence[datetime]) -> _TimedHistory:
-        removed: set[int] = set()
-        for unit in history.conversation.units:
-            rest = self.unit_without_lookups(unit)
-            if rest is not unit and not any(map(_has_content, rest.messages)):
-                removed.update(unit.members)
-        if not removed:
-            return history, times
-        kept = [index for index in range(len(history.entries)) if index not in removed]
-        return history.select(kept), [times[index] for index in kept]
-
-    def _lookup_ids(self, message: Message) -> list[str]:
-        """Return the ids of the lookups that the message calls."""
-        inputs = [piece.text for piece in message.pieces if piece.kind is PieceKind.TOOL_INPUT]
-        if len(inputs) != len(message.calls):
-            return []
-        calls = zip(message.calls, inputs, strict=True)
-        return [id_ for id_, text in calls if text.partition(" ")[0] in self._tool_names]
-
-
-def _without_calls(message: Message, ids: set[str]) -> Message:
-    """Return the message without the pieces of these calls, and of their results."""
-    removed: set[int] = set()
-    for kind, piece_ids in (
-        (PieceKind.TOOL_INPUT, message.calls),
-        (PieceKind.TOOL_RESULT, message.answers),
-    ):
-        indices = [index for index, piece in enumerate(message.pieces) if piece.kind is kind]
-        if len(indices) == len(piece_ids):
-            removed |= {index for index, id_ in zip(indices, piece_ids, strict=True) if id_ in ids}
-    pieces = [piece for index, piece in enumerate(message.pieces) if index not in removed]
-    return message._replace(pieces=tuple(pieces))
-
-
-def _has_content(message: Message) -> bool:
-    """Whether the message has an image, or a text that is not thinking."""
-    pieces = [piece for piece in message.pieces if piece.kind is not PieceKind.THINKING]
-    return message.images > 0 or any(piece.text.strip() for piece in pieces)
+    def _without_calls(self, history: History) -> tuple[Conversation, list[int]]:
+        return _engine.without_calls(history.conversation, self._tools)
 
 
 NAME = "cut parts"
@@ -397,15 +330,14 @@ def cut_parts(
     searched.
     """
     settings.setdefault("priority", Priority.NORMAL)
-    cache = _PassageCache()
-    long_texts = _LongTexts(LookupFilter(frozenset(lookup_tools)), whole_tokens)
+    long_texts = _LongTexts(_Hidden(hidden_entries, lookup_tools), whole_tokens)
 
     def run(request: SourceRequest) -> Found:
-        texts = (*partly_shown(), *long_texts.of(*hidden_entries()))
+        texts = (*partly_shown(), *long_texts.read())
         if not texts:
             return Found(off="the prompt shows all texts of the conversation whole")
         matches_by_text: dict[int, list[Match]] = {}
-        for match in cache.passages(texts).best(request.query):
+        for match in _passages(long_texts, texts).best(request.query):
             if _is_in_time_range(texts[match.text], request.time_range):
                 matches_by_text.setdefault(match.text, []).append(match)
         visible = visible_text() if matches_by_text else VisibleText.of(())
@@ -445,7 +377,7 @@ def _part_section(
         Provenance(
             text.source,
             origin=text.origin,
-            items=tuple([f"{whole}[{span.start}:{span.end}]" for span in spans]),
+            items=tuple([f"{whole}[{start}:{end}]" for start, end in spans]),
             time=text.time,
             trust=text.trust,
         ),
@@ -459,69 +391,54 @@ def _part_section(
 class _LongTexts:
     """The texts of hidden entries that are too long for any answer."""
 
-    def __init__(self, lookups: LookupFilter, whole_tokens: int) -> None:
-        self._lookups = lookups
+    def __init__(self, hidden: _Hidden, whole_tokens: int) -> None:
+        self._hidden = hidden
         self._whole_tokens = whole_tokens
         self._last: tuple[History | None, tuple[PartlyShown, ...]] = (None, ())
 
-    def of(self, history: History, times: Sequence[datetime]) -> tuple[PartlyShown, ...]:
-        if self._last[0] is not history:
-            texts = self._read(*self._lookups.without_lookups(history, times))
-            self._last = history, tuple(texts)
+    def read(self) -> tuple[PartlyShown, ...]:
+        read = self._hidden.read()
+        if self._last[0] is not read[0]:
+            self._last = read[0], tuple(self._texts(*read))
         return self._last[1]
 
-    def _read(self, history: History, times: Sequence[datetime]) -> Iterator[PartlyShown]:
-        if sum(history.tokens) <= self._whole_tokens:
-            return
-        for unit in history.conversation.units:
+    def _texts(
+        self, history: History, times: Sequence[datetime], said: Conversation
+    ) -> Iterator[PartlyShown]:
+        for unit in said.units:
             tokens = sum(history.tokens[member] for member in unit.members)
             if tokens <= self._whole_tokens or unit.is_system:
                 continue
-            for message in self._lookups.unit_without_lookups(unit).messages:
+            for message in unit.messages:
                 index = history.entry_index(message.index)
-                for piece in message.pieces:
-                    if piece.kind is not PieceKind.THINKING and piece.text.strip():
+                for text, kind in message.pieces:
+                    if kind is not PieceKind.THINKING and text.strip():
                         yield PartlyShown(
                             str(index),
-                            piece.text,
+                            text,
                             item=EntryId.of(index),
                             time=times[message.index],
                             trust=TOOL_TRUST if message.answers else FULL_TRUST,
                         )
 
 
-class _PassageCache:
-    """The windows of the texts that were searched last."""
+_passages_of: WeakKeyDictionary[object, tuple[Sequence[PartlyShown], Passages]] = (
+    WeakKeyDictionary()
+)
+"""By source, the windows of the texts that it searched last; the least recently used ones first."""
+_passages_lock = ForkSafeLock()
 
-    def __init__(self) -> None:
-        self._texts: tuple[PartlyShown, ...] = ()
-        self._passages: Passages | None = None
 
-    def passages(self, texts: Sequence[PartlyShown]) -> Passages:
-        """Return the windows of these texts, from the cache if they are the same objects."""
-        passages, cached = self._passages, self._texts
-        is_cached = len(cached) == len(texts) and all(map(is_, cached, texts))
-        if passages is None or not is_cached:
+def _passages(owner: object, texts: Sequence[PartlyShown]) -> Passages:
+    """Return the windows of the texts that a source searches; the last ones for the same texts."""
+    with _passages_lock:
+        known, passages = _passages_of.pop(owner, ((), None))
+        if passages is None or known != texts:
             passages = Passages([(each.text, each.shown) for each in texts])
-            self._texts, self._passages = tuple(texts), passages
-        _mark_used(self, passages.characters)
-        return passages
-
-    def clear(self) -> None:
-        """Drop the windows, to make room for those of others."""
-        self._texts, self._passages = (), None
-
-
-_caches: OrderedDict[int, tuple[weakref.ref[_PassageCache], int]] = OrderedDict()
-_caches_lock = ForkSafeLock()
-
-
-def _mark_used(cache: _PassageCache, characters: int) -> None:
-    """Note that a cache is in use, and clear the least recently used ones beyond the limit."""
-    with _caches_lock:
-        _caches[id(cache)] = weakref.ref(cache), characters
-        _caches.move_to_end(id(cache))
-        while len(_caches) > 1 and sum(size for _, size in _caches.values()) > MAX_CACHED_CHARS:
-            _, (reference, _) = _caches.popitem(last=False)
-            if (old := reference()) is not None:
-                old.clear()
+        _passages_of[owner] = texts, passages
+        while (
+            len(_passages_of) > 1
+            and sum(each.characters for _, each in _passages_of.values()) > MAX_CACHED_CHARS
+        ):
+            del _passages_of[next(iter(_passages_of))]
+    return passages

@@ -211,44 +211,29 @@ def semantic(
         if not request.is_asked_for:
             hits = relevant_hits(hits, request.query, min_relevance)
         hits = [hit for hit in hits if hit.handle not in request.visible][:limit]
-        choose = _whole_items if whole else _snippets_and_items
-        sections = choose(hits, request.budget_tokens, name, priority)
+        sections = _sections(hits, request.budget_tokens, name, priority, whole=whole)
         return Found(tuple(sections), degraded=searched.degraded)
 
     return _source(memory, name, "semantic", run, settings)
 
 
-def _whole_items(
-    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
+def _sections(
+    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority, *, whole: bool
 ) -> list[Section]:
-    """Return the whole item of each hit, or its snippet if the item alone exceeds the budget."""
+    """Return the snippet of each hit, or its whole item: with ``whole`` each that fits by itself,
+    else as many as fit together, the best first."""
+
+    def counted(*, whole: bool) -> list[Section]:
+        made = (section_of_hit(hit, source=name, priority=priority, whole=whole) for hit in hits)
+        return counted_sections(list(made))
+
     budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
-    items = [section_of_hit(hit, source=name, priority=priority, whole=True) for hit in hits]
-    return [
-        item
-        if (item.tokens or 0) <= budget
-        else section_of_hit(hit, source=name, priority=priority)
-        for hit, item in zip(hits, counted_sections(items), strict=True)
-    ]
-
-
-def _snippets_and_items(
-    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
-) -> list[Section]:
-    """Return the snippet of each hit; then replace snippets with whole items, the best first."""
-    cut = [index for index, hit in enumerate(hits) if hit.snippet != hit.item.text]
-    counted = counted_sections(
-        [
-            *[section_of_hit(hit, source=name, priority=priority) for hit in hits],
-            *[section_of_hit(hits[i], source=name, priority=priority, whole=True) for i in cut],
-        ]
-    )
-    chosen, items = counted[: len(hits)], counted[len(hits) :]
-    used = sum(section.tokens or 0 for section in chosen)
-    remaining = (DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens) - used
-    for index, item in zip(cut, items, strict=True):
-        extra = (item.tokens or 0) - (chosen[index].tokens or 0)
-        if extra <= remaining:
+    chosen = counted(whole=False)
+    remaining = budget - sum(section.tokens or 0 for section in chosen)
+    for index, item in enumerate(counted(whole=True)):
+        tokens = item.tokens or 0
+        extra = tokens - (chosen[index].tokens or 0)
+        if tokens <= budget if whole else extra <= remaining:
             chosen[index] = item
             remaining -= extra
     return chosen

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
@@ -104,17 +103,9 @@ MAX_LITERAL_MATCHES = 20
 MIN_RELEVANCE = 0.7
 """Windows with less are left out; the best has 1.0. They only share a word with it, or lie next to
 it."""
-CONTEXT_LINES = 3
-"""Lines before and after a match that an excerpt shows."""
-CONTEXT_CHARS = 300
-"""Maximum characters of these lines on each side."""
 
-
-class Span(NamedTuple):
-    """A range of characters in a text."""
-
-    start: int
-    end: int
+Span = tuple[int, int]
+"""The begin and the end of a part of a text, in characters."""
 
 
 class Match(NamedTuple):
@@ -179,7 +170,7 @@ class Passages:
             if end - start > MAX_LINE_CHARS:
                 start, end = max(start, at - WINDOW_CHARS), min(end, at + WINDOW_CHARS)
             if not shown or text[start:end].strip() not in shown:
-                yield Match(number, Span(start, end), 1.0)
+                yield Match(number, (start, end), 1.0)
             at = text.find(query, end)
 
     @cached_property
@@ -189,51 +180,14 @@ class Passages:
         windows = [
             (number, span)
             for number, (text, shown) in enumerate(self._texts)
-            for span in _hidden_windows(text, shown, size)
+            for span in _engine.hidden_windows(text, shown, size, MAX_LINE_CHARS)
         ]
         texts = [self._texts[number][0][slice(*span)] for number, span in windows]
         return windows, TextIndex(texts, embed=len(windows) <= MAX_EMBEDDED)
 
 
-def windows_of(text: str, size: int = WINDOW_CHARS) -> Iterator[Span]:
-    """Cut the whole text into windows of whole lines, a long line into parts that overlap a little.
-
-    >>> [text[slice(*span)] for text in ["a\\nb\\nc\\n"] for span in windows_of(text, 4)]
-    ['a\\nb\\n', 'c\\n']
-    """
-    start, total = 0, len(text)
-    while start < total:
-        end = text.find("\n", start + size - 1) + 1 or total
-        if end - start > size + MAX_LINE_CHARS:
-            line = text.rfind("\n", start, start + size) + 1
-            if line > start:  # the long line starts a window of its own
-                end = line
-            else:
-                while end - start > size + size // 4:
-                    # The parts overlap: a word that one of them cuts is whole in the other.
-                    yield Span(start, start + size + size // 4)
-                    start += size
-        yield Span(start, end)
-        start = end
-
-
-def _hidden_windows(text: str, shown: str, size: int) -> Iterator[Span]:
-    """Yield the windows that hold a line which is not shown."""
-    lines = {*shown.split("\n"), ""}
-    for span in windows_of(text, size):
-        window = text[slice(*span)]
-        if window.isspace():
-            continue
-        if shown and (span.start == 0 or text[span.start - 1] == "\n"):
-            if window.partition("\n")[0] in lines and lines.issuperset(window.split("\n")):
-                continue
-        elif shown and window.strip() in shown:
-            continue
-        yield span
-
-
 def excerpt(
-    text: str, matches: Sequence[Match], max_tokens: int, visible_lines: Collection[str] = ()
+    text: str, matches: Iterable[Match], max_tokens: int, visible_lines: Collection[str] = ()
 ) -> tuple[str, list[Span]]:
     """Return the best matches with the lines around them, each gap marked, and their spans.
 
@@ -241,40 +195,8 @@ def excerpt(
     lines at the begin and the end of a match are left out, so that they are not repeated. Returns
     ("", []) if no line is left.
     """
-    chosen: list[Span] = []
-    content = ""
-    for match in matches:
-        for span in (_with_context(text, match.span), match.span):
-            trimmed = _trimmed(text, span, visible_lines)
-            if trimmed.start == trimmed.end:
-                break
-            merged = _merged([*chosen, trimmed])
-            rendered = render(text, merged)
-            is_minimum = not chosen and span == match.span
-            if is_minimum or _engine.count(rendered, COUNTER) <= max_tokens:
-                chosen, content = merged, rendered
-                break
-        else:
-            if chosen:
-                break
-    return content, chosen
-
-
-def render(text: str, spans: Sequence[Span]) -> str:
-    """Return the spans of the text, with a mark on a line of its own for each gap.
-
-    >>> render("a\\nb\\nc\\n", [Span(2, 4)])
-    '[... 1 line omitted, 1 ...]\\nb\\n[... 1 line omitted, 3 ...]'
-    """
-    ends = [Span(0, 0), *spans, Span(len(text), len(text))]
-    out = ""
-    for before, after in pairwise(ends):
-        out += text[slice(*before)]
-        if before.end < after.start:
-            prefix = "\n" if out and not out.endswith("\n") else ""
-            suffix = "\n" if after.start < len(text) else ""
-            out += prefix + _gap_mark(text, before.end, after.start) + suffix
-    return out
+    spans = [match.span for match in matches]
+    return _engine.passage_excerpt(text, spans, max_tokens, COUNTER, visible_lines, SHORTEST_QUOTE)
 
 
 def line_count(text: str) -> int:
@@ -284,64 +206,3 @@ def line_count(text: str) -> int:
     (2, 2)
     """
     return text.count("\n") + (not text.endswith("\n") and text != "")
-
-
-def _gap_mark(text: str, start: int, end: int) -> str:
-    starts_line = start == 0 or text[start - 1] == "\n"
-    ends_line = end == len(text) or text[end - 1] == "\n"
-    if not (starts_line and ends_line):
-        return _engine.mark("characters", end - start, start + 1, end)
-    first = text.count("\n", 0, start) + 1
-    count = text.count("\n", start, end) + (text[end - 1] != "\n")
-    return _engine.mark("lines", count, first, first + count - 1)
-
-
-def _with_context(text: str, span: Span) -> Span:
-    """Return the span with the lines before and after it."""
-    start, end = span
-    for _ in range(CONTEXT_LINES):
-        line = text.rfind("\n", 0, start - 1) + 1 if start else 0
-        if span.start - line > CONTEXT_CHARS:
-            break
-        start = line
-    for _ in range(CONTEXT_LINES):
-        line = text.find("\n", end) + 1 or len(text)
-        if line - span.end > CONTEXT_CHARS:
-            break
-        end = line
-    return Span(start, end)
-
-
-def _trimmed(text: str, span: Span, visible_lines: Collection[str]) -> Span:
-    """Return the span without visible lines at its begin and its end."""
-    if not visible_lines:
-        return span
-    start, end = span
-    lines = text[start:end].splitlines(keepends=True)
-    first = _visible_prefix(lines, visible_lines)
-    last = _visible_prefix(lines[first:][::-1], visible_lines)
-    start += sum(map(len, lines[:first]))
-    end -= sum(map(len, lines[len(lines) - last :]))
-    return Span(start, end)
-
-
-def _visible_prefix(lines: Sequence[str], visible_lines: Collection[str]) -> int:
-    """Return the number of visible lines at the start; 0 if they are too short to be left out."""
-    count = length = 0
-    for line in lines:
-        bare = line.rstrip("\r\n")
-        if bare.strip() and bare not in visible_lines:
-            break
-        count, length = count + 1, length + len(bare.strip())
-    return count if length >= SHORTEST_QUOTE or count == len(lines) else 0
-
-
-def _merged(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans in order; those that touch become one."""
-    merged: list[Span] = []
-    for span in sorted(spans):
-        if merged and span.start <= merged[-1].end:
-            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
-        else:
-            merged.append(span)
-    return merged

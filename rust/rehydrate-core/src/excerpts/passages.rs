@@ -1,0 +1,274 @@
+//! Passages of long texts: the windows that are compared with a query, and an excerpt of those that match it.
+use std::ops::Range;
+
+use rustc_hash::FxHashSet;
+
+use super::marks::mark;
+use crate::caps::code_points::{code_points, is, is_blank, lines, trim};
+
+/// A range of code points.
+type Span = Range<usize>;
+
+/// Lines before and after a match that an excerpt shows.
+const CONTEXT_LINES: usize = 3;
+/// The most characters of these lines on each side.
+const CONTEXT_CHARS: usize = 300;
+
+/// The windows of a text that hold a line which is not shown.
+///
+/// They are of whole lines and of about `size` characters. A line of more than `max_line` becomes several, which overlap a
+/// little: a word that one of them cuts is whole in the next.
+#[must_use]
+pub fn hidden_windows(text: &[u32], shown: &[u32], size: usize, max_line: usize) -> Vec<Span> {
+    let shown_lines: FxHashSet<&[u32]> = shown.split(is_break).chain([&[][..]]).collect();
+    let is_shown = |span: &Span| {
+        let window = &text[span.clone()];
+        if starts_line(text, span.start) {
+            return window.split(is_break).all(|line| shown_lines.contains(line));
+        }
+        let window = trim(window);
+        shown.windows(window.len().max(1)).any(|part| part == window)
+    };
+    let mut found = windows(text, size.max(1), max_line);
+    found.retain(|span| !is_blank(&text[span.clone()]) && (shown.is_empty() || !is_shown(span)));
+    found
+}
+
+/// The whole text in windows.
+fn windows(text: &[u32], size: usize, max_line: usize) -> Vec<Span> {
+    let part = size + size / 4;
+    let (mut start, mut found) = (0, Vec::new());
+    while start < text.len() {
+        let mut end = line_end(text, start + size - 1);
+        if end - start > size + max_line {
+            match text[start..start + size].iter().rposition(is_break) {
+                Some(at) => end = start + at + 1, // the long line begins a window of its own
+                None => {
+                    while end - start > part {
+                        found.push(start..start + part);
+                        start += size;
+                    }
+                }
+            }
+        }
+        found.push(start..end);
+        start = end;
+    }
+    found
+}
+
+/// The best matches with the lines around them, each gap marked, and their spans.
+///
+/// It has as many matches as fit, the first first, and at least one. The lines at the begin and the end of a match that
+/// `is_visible` are left out where they have `least` characters together. Nothing where no line is left.
+pub fn excerpt<E>(
+    text: &[u32],
+    matches: &[Span],
+    least: usize,
+    mut is_visible: impl FnMut(Span) -> Result<bool, E>,
+    mut fits: impl FnMut(&[u32]) -> Result<bool, E>,
+) -> Result<(Vec<u32>, Vec<Span>), E> {
+    let (mut content, mut chosen) = (Vec::new(), Vec::new());
+    'matches: for span in matches {
+        for wanted in [with_context(text, span), span.clone()] {
+            let is_minimum = chosen.is_empty() && wanted == *span;
+            let trimmed = trimmed(text, wanted, least, &mut is_visible)?;
+            if trimmed.is_empty() {
+                continue 'matches;
+            }
+            let both = merged(&chosen, trimmed);
+            let rendered = rendered(text, &both);
+            if is_minimum || fits(&rendered)? {
+                (content, chosen) = (rendered, both);
+                continue 'matches;
+            }
+        }
+        if !chosen.is_empty() {
+            break;
+        }
+    }
+    Ok((content, chosen))
+}
+
+/// The span with the lines before and after it.
+fn with_context(text: &[u32], span: &Span) -> Span {
+    let Span { mut start, mut end } = span.clone();
+    for _ in 0..CONTEXT_LINES {
+        let line = text[..start.saturating_sub(1)].iter().rposition(is_break).map_or(0, |at| at + 1);
+        if span.start - line > CONTEXT_CHARS {
+            break;
+        }
+        start = line;
+    }
+    for _ in 0..CONTEXT_LINES {
+        let line = line_end(text, end);
+        if line - span.end > CONTEXT_CHARS {
+            break;
+        }
+        end = line;
+    }
+    start..end
+}
+
+/// The span without visible lines at its begin and its end.
+fn trimmed<E>(
+    text: &[u32],
+    span: Span,
+    least: usize,
+    is_visible: &mut impl FnMut(Span) -> Result<bool, E>,
+) -> Result<Span, E> {
+    let all: Vec<Span> =
+        lines(&text[span.clone()]).map(|line| span.start + line.start..span.start + line.end).collect();
+    let first = visible_lines(text, all.iter(), least, is_visible)?;
+    let last = visible_lines(text, all[first..].iter().rev(), least, is_visible)?;
+    let start = all[..first].last().map_or(span.start, |line| line.end);
+    let end = all[all.len() - last..].first().map_or(span.end, |line| line.start);
+    Ok(start..end)
+}
+
+/// How many of the first lines are visible; 0 if they are too short to be left out.
+fn visible_lines<'a, E>(
+    text: &[u32],
+    lines: impl ExactSizeIterator<Item = &'a Span>,
+    least: usize,
+    is_visible: &mut impl FnMut(Span) -> Result<bool, E>,
+) -> Result<usize, E> {
+    let (all, mut count, mut length) = (lines.len(), 0, 0);
+    for line in lines {
+        let end = text[line.clone()].iter().rposition(|&point| !is(point, b'\r') && !is(point, b'\n'));
+        let bare = line.start..end.map_or(line.start, |last| line.start + last + 1);
+        let words = trim(&text[bare.clone()]).len();
+        if words > 0 && !is_visible(bare)? {
+            break;
+        }
+        (count, length) = (count + 1, length + words);
+    }
+    Ok(if length >= least || count == all { count } else { 0 })
+}
+
+/// The spans with one more, in order; those that touch become one.
+fn merged(spans: &[Span], new: Span) -> Vec<Span> {
+    let mut all = [spans, &[new]].concat();
+    all.sort_by_key(|span| (span.start, span.end));
+    let mut merged: Vec<Span> = Vec::new();
+    for span in all {
+        match merged.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => merged.push(span),
+        }
+    }
+    merged
+}
+
+/// The spans of the text, with a mark on a line of its own for each gap.
+fn rendered(text: &[u32], spans: &[Span]) -> Vec<u32> {
+    const BREAK: u32 = b'\n' as u32;
+    let (mut at, mut out) = (0, Vec::new());
+    for span in spans.iter().cloned().chain(std::iter::once(text.len()..text.len())) {
+        if at < span.start {
+            if !starts_line(&out, out.len()) {
+                out.push(BREAK);
+            }
+            out.extend(code_points(&gap_mark(text, at..span.start)));
+            if span.start < text.len() {
+                out.push(BREAK);
+            }
+        }
+        out.extend_from_slice(&text[span.clone()]);
+        at = span.end;
+    }
+    out
+}
+
+fn gap_mark(text: &[u32], gap: Span) -> String {
+    let breaks = |part: &[u32]| part.iter().filter(|point| is_break(point)).count();
+    let ends_line = starts_line(text, gap.end);
+    if !starts_line(text, gap.start) || gap.end < text.len() && !ends_line {
+        return mark("characters", gap.len(), gap.start + 1, gap.end, "");
+    }
+    let first = breaks(&text[..gap.start]) + 1;
+    let count = breaks(&text[gap]) + usize::from(!ends_line);
+    mark("lines", count, first, first + count - 1, "")
+}
+
+fn is_break(point: &u32) -> bool {
+    is(*point, b'\n')
+}
+
+/// Whether a line begins there.
+fn starts_line(text: &[u32], at: usize) -> bool {
+    at == 0 || is_break(&text[at - 1])
+}
+
+/// Where the line ends that the character at `from` is in, its break included.
+fn line_end(text: &[u32], from: usize) -> usize {
+    let rest = text.get(from..).unwrap_or_default();
+    rest.iter().position(is_break).map_or(text.len(), |at| from + at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::caps::lossy;
+
+    type Place = (usize, usize);
+
+    fn places(spans: &[Span]) -> Vec<Place> {
+        spans.iter().map(|span| (span.start, span.end)).collect()
+    }
+
+    fn hidden(text: &[u32], shown: &[u32], size: usize) -> Vec<Place> {
+        places(&hidden_windows(text, shown, size, 10))
+    }
+
+    fn shown(text: &str, matches: &[Place], visible: &[&str], room: usize) -> (String, Vec<Place>) {
+        let matches: Vec<Span> = matches.iter().map(|&(start, end)| start..end).collect();
+        let points = code_points(text);
+        let is_visible = |span: Span| Ok::<_, Infallible>(visible.contains(&lossy(&points[span]).as_str()));
+        let Ok((content, spans)) = excerpt(&points, &matches, 4, is_visible, |text| Ok(text.len() <= room));
+        (lossy(&content), places(&spans))
+    }
+
+    #[test]
+    fn windows_are_of_whole_lines_and_the_parts_of_a_long_line_overlap() {
+        assert_eq!(windows(&code_points("a\nb\nc\n"), 4, 1_000), [0..4, 4..6]);
+        let text = code_points(&format!("ab\n{}\nz", "x".repeat(40)));
+        assert_eq!(windows(&text, 8, 10), [0..3, 3..13, 11..21, 19..29, 27..37, 35..44, 44..45]);
+        assert!(windows(&[], 4, 10).is_empty());
+    }
+
+    #[test]
+    fn a_window_of_shown_lines_is_hidden_no_more() {
+        let (text, shown) = (code_points("one\ntwo\n \t\r\nsix\n"), code_points("two\none"));
+        assert_eq!(hidden(&text, &shown, 4), [(12, 16)]);
+        assert_eq!(hidden(&text, &[], 4), [(0, 4), (4, 8), (12, 16)]);
+        let long = code_points(&"x".repeat(60));
+        assert_eq!(hidden(&long, &long[..20], 8).len(), 1);
+    }
+
+    #[test]
+    fn a_match_has_the_lines_around_it_and_marks_in_its_gaps() {
+        let text = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+        let expected = "[... 1 line omitted, 1 ...]\n2\n3\n4\n5\n6\n7\n8\n[... 1 line omitted, 9 ...]";
+        assert_eq!(shown(text, &[(8, 10)], &[], 200), (expected.into(), vec![(2, 16)]));
+        let bare = "[... 4 lines omitted, 1-4 ...]\n5\n[... 4 lines omitted, 6-9 ...]";
+        assert_eq!(shown(text, &[(8, 10), (0, 2)], &[], 10), (bare.into(), vec![(8, 10)]));
+    }
+
+    #[test]
+    fn visible_lines_at_the_ends_are_left_out() {
+        let text = "seen before\nnew\nseen after\n";
+        let (content, spans) = shown(text, &[(12, 16)], &["seen before", "seen after"], 200);
+        assert_eq!(spans, vec![(12, 16)]);
+        assert_eq!(content, "[... 1 line omitted, 1 ...]\nnew\n[... 1 line omitted, 3 ...]");
+        assert_eq!(shown(text, &[(12, 16)], &["seen before", "new", "seen after"], 200), (String::new(), vec![]));
+    }
+
+    #[test]
+    fn a_gap_inside_a_line_is_counted_in_characters() {
+        let content = shown(&"x".repeat(1_000), &[(400, 500)], &[], 2_000).0;
+        assert!(content.starts_with("[... 400 characters omitted, 1-400 ...]\nx"), "{content}");
+    }
+}

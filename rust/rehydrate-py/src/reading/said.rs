@@ -1,0 +1,101 @@
+//! What the messages of a unit say, and conversations without the calls of some tools.
+use std::collections::HashSet;
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use rehydrate_core::conversation::PieceKind;
+use rustc_hash::FxHashSet;
+
+use super::columns::{Columns, is_blank};
+use super::conversation::Conversation;
+use super::draft::Draft;
+use super::strings::{Id, Source};
+use crate::convert::{bytes_of, string_of};
+
+type Piece = (Source, PieceKind);
+
+/// The conversation without the calls of these tools and their results, and the indices of the messages of units that hold
+/// nothing else. A call or a result goes only if it is a piece of its own.
+#[pyfunction]
+pub fn without_calls(
+    py: Python<'_>,
+    conversation: &Conversation,
+    tools: HashSet<String>,
+) -> (Conversation, Vec<usize>) {
+    let of = &conversation.columns;
+    let size = conversation.all().len();
+    let mut gone: Vec<FxHashSet<&[u8]>> = vec![FxHashSet::default(); of.unit_len()];
+    for at in 0..size {
+        for (piece, id) in own_pieces(of, at, PieceKind::ToolInput, of.calls(at)) {
+            let text = of.pieces(at)[piece].0.as_str();
+            if tools.contains(text.split(' ').next().unwrap_or_default()) {
+                gone[conversation.unit(at)].insert(id.as_bytes());
+            }
+        }
+    }
+    if gone.iter().all(FxHashSet::is_empty) {
+        return (Conversation::of(of.clone(), conversation.facts.clone_ref(py)), Vec::new());
+    }
+    let (mut draft, mut says) = (Draft::with_capacity(size), vec![false; of.unit_len()]);
+    for at in 0..size {
+        let ids = &gone[conversation.unit(at)];
+        let own = own_pieces(of, at, PieceKind::ToolInput, of.calls(at)).chain(own_pieces(
+            of,
+            at,
+            PieceKind::ToolResult,
+            of.answers(at),
+        ));
+        let left_out: FxHashSet<usize> =
+            own.filter(|(_, id)| ids.contains(id.as_bytes())).map(|(piece, _)| piece).collect();
+        let kept = of.pieces(at).iter().enumerate().filter(|(number, _)| !left_out.contains(number));
+        let kept: Vec<Piece> = kept.map(|(_, (text, kind))| (text.clone_ref(py), *kind)).collect();
+        says[conversation.unit(at)] |= of.of.rows[at].images > 0 || kept.iter().any(is_said);
+        draft.copy_with(py, &of.of, at, kept);
+    }
+    let is_empty = |at: &usize| !gone[conversation.unit(*at)].is_empty() && !says[conversation.unit(*at)];
+    let empty = (0..size).filter(is_empty).map(|at| conversation.index(at)).collect();
+    let columns = Columns { of: draft, units: of.units.clone() };
+    (Conversation::of(columns, conversation.facts.clone_ref(py)), empty)
+}
+
+/// The role, the texts and the calls of each message of a unit; thinking is left out.
+#[pyfunction]
+pub fn unit_text<'py>(py: Python<'py>, conversation: &Conversation, unit: usize) -> PyResult<Bound<'py, PyString>> {
+    let of = &conversation.columns;
+    let mut out: Vec<u8> = Vec::new();
+    for &at in of.units.members(unit) {
+        let row = &of.of.rows[at];
+        let mut texts: Vec<Vec<u8>> = Vec::new();
+        for (text, kind) in of.pieces(at).iter().filter(|piece| is_said(piece)) {
+            let text = text.to_py(py);
+            let text = bytes_of(&text)?;
+            texts.push(match kind {
+                PieceKind::ToolInput => [b"[calls ", &*text, b"]"].concat(),
+                _ => text.into_owned(),
+            });
+        }
+        if row.images > 0 {
+            // What is shown holds no media, but its reader must know that there were some.
+            let many = if row.images > 1 { "s" } else { "" };
+            texts.push(format!("[{} image{many} or document{many} stood here]", row.images).into_bytes());
+        }
+        if !texts.is_empty() {
+            let role = of.of.roles[row.role].shown.bind(py);
+            let before: &[u8] = if out.is_empty() { b"" } else { b"\n\n" };
+            out.extend([before, &*bytes_of(role)?, b": ", &*texts.join(&b'\n')].concat());
+        }
+    }
+    string_of(py, &out)
+}
+
+/// Whether a piece has a text that is not thinking.
+fn is_said((text, kind): &Piece) -> bool {
+    *kind != PieceKind::Thinking && !is_blank(text.as_str())
+}
+
+/// The number of the piece of each call or result; none where they have not one each.
+fn own_pieces<'a>(of: &'a Columns, at: usize, kind: PieceKind, ids: &'a [Id]) -> impl Iterator<Item = (usize, &'a Id)> {
+    let pieces = of.pieces(at).iter().enumerate().filter(move |(_, piece)| piece.1 == kind).map(|(number, _)| number);
+    let ids = if pieces.clone().count() == ids.len() { ids } else { &[] };
+    pieces.zip(ids)
+}
