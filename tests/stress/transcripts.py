@@ -33,9 +33,12 @@ from rehydrate.integrations.claude_code import events
 from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.integrations.host_thread import shown_messages
 from rehydrate.integrations.mcp_server.jobs import Job
-from rehydrate.integrations.mcp_server.session_files import transcript_roots, transcripts
 from rehydrate.integrations.mcp_server.session_index import SessionIndex
-from rehydrate.integrations.mcp_server.session_lines import without_reminders
+from rehydrate.integrations.mcp_server.session_lines import (
+    transcript_roots,
+    transcripts,
+    without_reminders,
+)
 from rehydrate.integrations.mcp_server.session_outline import outline_of
 from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, PieceKind
 from rehydrate.prompt import ContextRequest, History, PromptIR, compile

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 COMPACT = "rehydrate.batch.compaction:compact_batch"
 COUNT = "rehydrate.batch.compaction:count_tokens_batch"
-RETENTION = "rehydrate.batch.retention:retention_batch"
+RETENTION = "rehydrate.batch.compaction:retention_batch"
 
 _OUT_OF_MEMORY = 137
 """The exit code of a shell's command that the system killed."""

@@ -73,9 +73,6 @@ if TYPE_CHECKING:
         read_tau_bench as read_tau_bench,
         steps as steps,
     )
-    from rehydrate.retention.recommendation import (
-        Recommendation as Recommendation,
-    )
     from rehydrate.retention.sampling import (
         Sample as Sample,
         Sessions as Sessions,
@@ -85,6 +82,7 @@ if TYPE_CHECKING:
         sample_cases as sample_cases,
     )
     from rehydrate.retention.strategies import (
+        Recommendation as Recommendation,
         Strategy as Strategy,
         compacted as compacted,
         exact_cost as exact_cost,

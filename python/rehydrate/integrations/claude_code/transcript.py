@@ -17,8 +17,8 @@ from rehydrate.formats import codex
 from rehydrate.formats._reading import transcript_branch
 from rehydrate.formats.claude_code import content_of, is_of_the_user, is_seen
 from rehydrate.integrations.claude_code.home import Home
-from rehydrate.integrations.mcp_server.session_files import Agent
 from rehydrate.integrations.mcp_server.session_lines import (
+    Agent,
     TranscriptReader,
     line_in,
     message_of,

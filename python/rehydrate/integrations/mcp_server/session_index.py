@@ -22,12 +22,13 @@ from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.embedding.model_files import models_home
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.jobs import Job, shown
-from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts
 from rehydrate.integrations.mcp_server.session_lines import (
     READ_CHARS,
+    Agent,
     Chunks,
     Link,
     Said,
+    SessionFile,
     TranscriptReader,
     as_time,
     clean,
@@ -35,6 +36,7 @@ from rehydrate.integrations.mcp_server.session_lines import (
     project_of,
     said_in,
     time_of,
+    transcripts,
 )
 from rehydrate.memory.items import MemoryLimits
 from rehydrate.memory.memory import Memory

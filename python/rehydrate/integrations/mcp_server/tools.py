@@ -12,8 +12,8 @@ from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownH
 from rehydrate.fences import NOT_INSTRUCTIONS, tags
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.mcp_server.jobs import Answer, Arguments, Job, check_names
-from rehydrate.integrations.mcp_server.session_files import AGENTS
 from rehydrate.integrations.mcp_server.session_index import FoundSession
+from rehydrate.integrations.mcp_server.session_lines import AGENTS
 from rehydrate.integrations.mcp_server.session_outline import outline_lines, outline_of
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.memory.items import TIERS, Hit, Tier

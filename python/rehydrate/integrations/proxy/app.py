@@ -22,8 +22,7 @@ from rehydrate._concurrency.workers import COMPUTING, STORING
 from rehydrate._text import safe_error_text
 from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
-from rehydrate.integrations.proxy.asking import Asking
-from rehydrate.integrations.proxy.body import written
+from rehydrate.integrations.proxy.asking import Asking, written
 from rehydrate.integrations.proxy.kept import LOGGER
 from rehydrate.integrations.proxy.shortening import Outcome, Shortener, UntouchedError
 from rehydrate.messages import Provider

@@ -18,7 +18,7 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
 from rehydrate.memory.postgres.failures import decoded
-from rehydrate.memory.postgres.namespaces import Namespace
+from rehydrate.memory.postgres.rows import Namespace
 from rehydrate.memory.postgres.schema import DIMENSIONS
 
 if TYPE_CHECKING:

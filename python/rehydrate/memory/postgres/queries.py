@@ -15,7 +15,7 @@ from rehydrate.memory.postgres.schema import INDEXED_CHARS
 if TYPE_CHECKING:
     from rehydrate.memory.postgres.failures import Cursor
     from rehydrate.memory.postgres.held import HeldIndex
-    from rehydrate.memory.postgres.namespaces import Namespace
+    from rehydrate.memory.postgres.rows import Namespace
 
 PER_LEG = 48
 """Candidates that each leg names, or as many as the caller wants."""

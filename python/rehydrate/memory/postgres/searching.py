@@ -21,10 +21,10 @@ from rehydrate.memory.postgres.held import (
     verify_space,
     written,
 )
-from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     TIER_CODES,
     ItemRow,
+    Namespace,
     conditions,
     item_of,
     milliseconds,

@@ -25,14 +25,17 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
 )
-from rehydrate.memory.postgres import care
 from rehydrate.memory.postgres.adding import (
+    REBUILT,
     NewItems,
     UseCounts,
     add_items,
     drop_vectors,
+    figures,
     link,
+    rebuild_some,
     set_vectors,
+    verify,
 )
 from rehydrate.memory.postgres.connections import (
     PATIENCE_SECONDS,
@@ -42,10 +45,10 @@ from rehydrate.memory.postgres.connections import (
 )
 from rehydrate.memory.postgres.failures import encoded
 from rehydrate.memory.postgres.held import HeldIndexes, checked_rows, near_texts
-from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
     TIER_CODES,
+    Namespace,
     conditions,
     now_ms,
     verify_item,
@@ -391,7 +394,7 @@ class PostgresStore:
 
         def work(cursor: Cursor) -> MemoryStats:
             held = self._indexes.held_bytes(namespace)
-            return care.figures(cursor, namespace, self._limits, held)
+            return figures(cursor, namespace, self._limits, held)
 
         return self._connections.read(namespace, work, long=True)
 
@@ -411,9 +414,7 @@ class PostgresStore:
         """Check that each text is the one that its handle was made of, and the counts."""
         items, problems = 0, []
         for name in self.namespaces():
-            count, found = self._connections.read(
-                name, partial(care.verify, namespace=name), long=True
-            )
+            count, found = self._connections.read(name, partial(verify, namespace=name), long=True)
             items += count
             problems += found
         return VerifyReport(items, tuple(problems))
@@ -429,11 +430,11 @@ class PostgresStore:
         while True:
 
             def work(cursor: Cursor, last: int = last) -> builtins.list[int]:
-                return care.rebuild_some(cursor, name, last, self._has_vectors)
+                return rebuild_some(cursor, name, last, self._has_vectors)
 
             ids = self._connections.write(name, work, long=True)
             count += len(ids)
-            if len(ids) < care.REBUILT:
+            if len(ids) < REBUILT:
                 return count
             last = ids[-1]
 
