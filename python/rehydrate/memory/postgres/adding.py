@@ -5,18 +5,15 @@ figures and checks of a namespace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import UnknownHandleError
 from rehydrate.memory.items import MemoryItem, MemoryLimits, MemoryStats
-from rehydrate.memory.postgres.failures import decoded, encoded
+from rehydrate.memory.postgres.failures import Cursor, decoded, encoded
 from rehydrate.memory.postgres.held import near_texts, written
 from rehydrate.memory.postgres.rows import Namespace, enforce, now_ms, values_of, words_of
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
 
 _BATCH_ITEMS = 500
 _BATCH_CHARS = 4_000_000
@@ -163,16 +160,13 @@ def link(cursor: Cursor, namespace: str, handle: str, relation: str, other: str,
 
 def set_vectors(
     cursor: Cursor,
-    namespace: str,
+    row: Namespace,
     handles: Sequence[str],
     space: str,
     rows: Any,
     has_vectors: bool,
 ) -> int:
     """Set vectors on items; return how many of the items are there."""
-    row = Namespace.lock(cursor, namespace)
-    if row is None:
-        return 0
     row.settle_space(space, rows.shape[1])
     near = ", embedding = nullif(near, '')::halfvec" if has_vectors else ""
     cursor.execute(
@@ -190,22 +184,18 @@ def set_vectors(
             "handles": [*handles],
             "vectors": [one.tobytes() if one.any() else None for one in rows],
             "near": written(rows),
-            "namespace": namespace,
+            "namespace": row.namespace,
             "sequence": row.sequence,
         },
     )
     changes = [size for (size,) in cursor.fetchall()]
     row.sequence += len(handles)
     row.bytes += sum(changes)
-    row.save(cursor)
     return len(changes)
 
 
-def drop_vectors(cursor: Cursor, namespace: str, has_vectors: bool) -> int:
+def drop_vectors(cursor: Cursor, row: Namespace, has_vectors: bool) -> int:
     """Remove all vectors and the name of their model; return how many items had one."""
-    row = Namespace.lock(cursor, namespace)
-    if row is None:
-        return 0
     near = ", embedding = NULL" if has_vectors and row.space is not None else ""
     cursor.execute(
         "WITH old AS (SELECT id, length(vector) AS size, row_number() OVER (ORDER BY id) "
@@ -213,13 +203,12 @@ def drop_vectors(cursor: Cursor, namespace: str, has_vectors: bool) -> int:
         "AND vector IS NOT NULL) UPDATE memory_chunks SET vector = NULL, "
         "sequence = %(sequence)s + old.number, bytes = bytes - old.size" + near + " "
         "FROM old WHERE memory_chunks.id = old.id RETURNING old.size",
-        {"namespace": namespace, "sequence": row.sequence},
+        {"namespace": row.namespace, "sequence": row.sequence},
     )
     sizes = [size for (size,) in cursor.fetchall()]
     row.sequence += len(sizes)
     row.bytes -= sum(sizes)
     row.space = row.dim = None
-    row.save(cursor)
     return len(sizes)
 
 
@@ -338,7 +327,7 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
 
 def rebuild_some(cursor: Cursor, name: str, last: int, has_vectors: bool) -> list[int]:
     """Make words and vectors of the items after an id anew; return their ids."""
-    row = Namespace.lock(cursor, name)
+    row = Namespace.find(cursor, name, lock=True)
     if row is None:
         return []
     cursor.execute(

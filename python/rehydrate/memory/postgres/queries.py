@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rehydrate.memory.postgres.failures import encoded
-from rehydrate.memory.postgres.held import as_vector, near
-from rehydrate.memory.postgres.rows import COLUMNS, Conditions
+from rehydrate.memory.postgres.failures import Cursor, encoded
+from rehydrate.memory.postgres.held import HeldIndex, as_vector, near
+from rehydrate.memory.postgres.rows import COLUMNS, Conditions, Namespace
 from rehydrate.memory.postgres.schema import INDEXED_CHARS
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
-    from rehydrate.memory.postgres.held import HeldIndex
-    from rehydrate.memory.postgres.rows import Namespace
 
 PER_LEG = 48
 """Candidates that each leg names, or as many as the caller wants."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import (
@@ -22,10 +22,7 @@ from rehydrate.memory.items import (
     MemoryLimits,
     Redaction,
 )
-from rehydrate.memory.postgres.failures import decoded, encoded
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
+from rehydrate.memory.postgres.failures import Cursor, decoded, encoded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -39,6 +36,7 @@ _WHOLE_CHARS = 50_000
 _WORDS_BYTES = 250_000
 _WORD = re.compile(r"\w+")
 
+_TEXTS = ("text", "kind", "source", "thread", "tool", "principal")
 COLUMNS = (
     *("id", "handle", "text", "kind", "tier", "source", "thread", "tool", "principal", "trust"),
     *("parents", "time", "created", "confidence", "expires", "metadata", "redactions"),
@@ -99,7 +97,7 @@ def verify_item(item: MemoryItem) -> None:
         raise InvalidArgumentError(
             f"the text has {size} bytes, the limit is {MAX_TEXT_BYTES}; divide it"
         )
-    for name in ("kind", "source", "thread", "tool", "principal"):
+    for name in _TEXTS[1:]:
         verify_name(name, getattr(item, name))
     for link in item.links:
         verify_name("relation", link.relation)
@@ -123,12 +121,8 @@ def values_of(item: MemoryItem, now: int) -> dict[str, Any]:
     redactions = json.dumps(item.redactions) if item.redactions else None
     notes = len(metadata or "") + len(redactions or "")
     return {
+        **{name: encoded(getattr(item, name)) for name in _TEXTS},
         "tier": TIER_CODES[item.tier],
-        "kind": encoded(item.kind),
-        "source": encoded(item.source),
-        "thread": encoded(item.thread),
-        "tool": encoded(item.tool),
-        "principal": encoded(item.principal),
         "trust": float(item.trust),
         "confidence": float(item.confidence),
         "parents": json.dumps(item.parents),
@@ -138,7 +132,6 @@ def values_of(item: MemoryItem, now: int) -> dict[str, Any]:
         "metadata": metadata,
         "redactions": redactions,
         "bytes": len(item.text.encode("utf-8", "surrogatepass")) + notes,
-        "text": encoded(item.text),
         "indexed": words_of(item.text),
     }
 
@@ -164,26 +157,19 @@ def words_of(text: str) -> str:
 def item_of(row: ItemRow, namespace: str, links: Sequence[tuple[str, str, bool]]) -> MemoryItem:
     """Rebuild an item. It passed the checks when it was added, so they are skipped."""
     fields = {
-        "text": decoded(row.text),
-        "kind": decoded(row.kind),
+        **{name: decoded(getattr(row, name)) for name in _TEXTS},
         "tier": TIERS[row.tier],
-        "source": decoded(row.source),
-        "thread": decoded(row.thread),
-        "tool": decoded(row.tool),
-        "principal": decoded(row.principal),
         "trust": row.trust,
         "confidence": row.confidence,
         "parents": tuple(row.parents),
         "time": moment_of(row.time),
         "expires": None if row.expires is None else moment_of(row.expires),
         "metadata": row.metadata or {},
-        "links": tuple([Link(relation, other) for relation, other, leaves in links if leaves]),
+        "links": tuple([Link(kind, other) for kind, other, leaves in links if leaves]),
         "handle": row.handle,
         "namespace": namespace,
         "created": moment_of(row.created),
-        "linked_from": tuple(
-            [Link(relation, other) for relation, other, leaves in links if not leaves]
-        ),
+        "linked_from": tuple([Link(kind, other) for kind, other, leaves in links if not leaves]),
         "redactions": tuple([Redaction(*span) for span in row.redactions or ()]),
         "uses": row.uses,
     }
@@ -337,20 +323,12 @@ class Namespace:
     dim: int | None
 
     @classmethod
-    def find(cls, cursor: Cursor, namespace: str) -> Namespace | None:
-        """Return the row, None where nothing was ever added."""
+    def find(cls, cursor: Cursor, namespace: str, *, lock: bool = False) -> Namespace | None:
+        """Return the row, None where nothing was ever added; with ``lock`` there is one writer at a
+        time, to the end of the transaction."""
         cursor.execute(
-            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s",
-            [namespace],
-        )
-        row = cursor.fetchone()
-        return None if row is None else cls(*row)
-
-    @classmethod
-    def lock(cls, cursor: Cursor, namespace: str) -> Namespace | None:
-        """Return the row, locked to the end of the transaction: one writer at a time."""
-        cursor.execute(
-            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s FOR UPDATE",
+            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s"
+            + (" FOR UPDATE" if lock else ""),
             [namespace],
         )
         row = cursor.fetchone()
@@ -359,14 +337,12 @@ class Namespace:
     @classmethod
     def make(cls, cursor: Cursor, namespace: str, language: str) -> Namespace:
         """Return the row, locked; made if it was missing."""
-        found = cls.lock(cursor, namespace)
-        while found is None:
+        while (found := cls.find(cursor, namespace, lock=True)) is None:
             cursor.execute(
                 "INSERT INTO memory_namespaces (namespace, language) VALUES (%s, %s) "
                 "ON CONFLICT DO NOTHING",
                 [namespace, language],
             )
-            found = cls.lock(cursor, namespace)
         return found
 
     def settle_space(self, space: str, dim: int) -> None:

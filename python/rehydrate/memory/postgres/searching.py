@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rehydrate import _engine
 from rehydrate.memory.items import Filters, Fusion, Hit, MemoryItem, Recalled
 from rehydrate.memory.postgres import queries
-from rehydrate.memory.postgres.failures import encoded
+from rehydrate.memory.postgres.failures import Cursor, encoded
 from rehydrate.memory.postgres.held import (
     ENTRY_COLUMNS,
     HeldIndex,
@@ -30,10 +30,6 @@ from rehydrate.memory.postgres.rows import (
     milliseconds,
     now_ms,
 )
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
-
 
 _PER_TEXT = 8
 _READ_CHARS = 4_000
