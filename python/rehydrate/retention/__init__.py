@@ -43,9 +43,7 @@ if TYPE_CHECKING:
         ajudge as ajudge,
         judge as judge,
     )
-    from rehydrate.retention.losses import (
-        Loss as Loss,
-    )
+    from rehydrate.retention.losses import Loss as Loss
     from rehydrate.retention.measure import (
         CODING_CUTS as CODING_CUTS,
         CUT_RATIOS as CUT_RATIOS,
