@@ -45,17 +45,16 @@ from rehydrate.memory.postgres.connections import (
 )
 from rehydrate.memory.postgres.failures import Cursor, encoded
 from rehydrate.memory.postgres.held import HeldIndexes, checked_rows, near_texts
+from rehydrate.memory.postgres.queries import items_of
 from rehydrate.memory.postgres.rows import (
-    COLUMNS,
     TIER_CODES,
     Namespace,
-    conditions,
     now_ms,
     verify_item,
     verify_namespace,
 )
 from rehydrate.memory.postgres.schema import migrate, verify_schema
-from rehydrate.memory.postgres.searching import Searcher, items_of
+from rehydrate.memory.postgres.searching import Searcher
 from rehydrate.memory.postgres.thread_records import ThreadRecords
 
 _PAGE = 1_000
@@ -159,21 +158,13 @@ class PostgresStore:
         verify_namespace(namespace)
         _verified(handle)
 
-        def work(cursor: Cursor) -> MemoryItem | None:
-            now = now_ms()
-            where = conditions(namespace, {}, now)
-            cursor.execute(
-                f"SELECT {', '.join(COLUMNS)} FROM memory_chunks WHERE {where.sql} "
-                "AND handle = %(handle)s",
-                {**where.parameters, "handle": handle},
-            )
-            found = items_of(cursor, cursor.fetchall(), namespace, now)
-            return found[0][1] if found else None
-
-        item = self._connections.read(namespace, work)
-        if item is None:
+        work = partial(
+            items_of, namespace=namespace, filters={}, more="AND handle = %(handle)s", handle=handle
+        )
+        found = self._connections.read(namespace, work)
+        if not found:
             raise UnknownHandleError(handle, namespace)
-        return item
+        return found[0][1]
 
     def list(
         self,
@@ -191,20 +182,16 @@ class PostgresStore:
         after: int | None = None
         while left > 0:
             count = int(min(left, _PAGE))
-
-            def page(
-                cursor: Cursor, after: int | None = after, count: int = count
-            ) -> builtins.list[tuple[int, MemoryItem]]:
-                now = now_ms()
-                where = conditions(namespace, filters, now)
-                further = "" if after is None else f" AND id {sign} %(after_id)s"
-                cursor.execute(
-                    f"SELECT {', '.join(COLUMNS)} FROM memory_chunks "
-                    f"WHERE {where.sql}{further} ORDER BY id {order} LIMIT %(count)s",
-                    {**where.parameters, "after_id": after, "count": count},
-                )
-                return items_of(cursor, cursor.fetchall(), namespace, now)
-
+            further = "" if after is None else f"AND id {sign} %(after_id)s "
+            more = f"{further}ORDER BY id {order} LIMIT %(count)s"
+            page = partial(
+                items_of,
+                namespace=namespace,
+                filters=filters,
+                more=more,
+                after_id=after,
+                count=count,
+            )
             items = self._connections.read(namespace, page)
             found += [item for _, item in items]
             if len(items) < count:
