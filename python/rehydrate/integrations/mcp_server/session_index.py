@@ -258,7 +258,7 @@ class SessionIndex:
             for number, line in enumerate(lines, 1):
                 _note(record, line, is_kept[number - 1])
                 if is_kept[number - 1]:
-                    chunks.add_said(line.said)
+                    chunks.add(line.said)
                 if number % _BATCH_LINES == 0:
                     memory.add(chunks.take())
             memory.add(chunks.take())

@@ -216,14 +216,6 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         return  # a message of no shape that we know
 
 
-_REMINDER = re.compile(r"<(/?)(system-reminder)>")
-
-
-def without_reminders(text: str) -> str:
-    """Return a text without what Claude Code tells the model in the user's name."""
-    return without_elements(text, _REMINDER) if "<system-reminder>" in text else text
-
-
 class Link(NamedTuple):
     """What decides whether a line is still part of the conversation, and nothing that was said."""
 
@@ -400,7 +392,8 @@ class Chunks:
     """Collects what was said into items of one source.
 
     >>> chunks = Chunks("session/1", datetime(2026, 2, 17, tzinfo=UTC))
-    >>> chunks.add({"type": "user", "message": {"role": "user", "content": "Fix the login."}})
+    >>> line = {"type": "user", "message": {"role": "user", "content": "Fix the login."}}
+    >>> chunks.add(said_in(line))
     >>> [item.text for item in chunks.take()]
     ['user: Fix the login.']
     """
@@ -414,11 +407,7 @@ class Chunks:
         self._chars = 0
         self._time: datetime | None = None
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        """Add what was said in a line of the transcript."""
-        self.add_said(said_in(line))
-
-    def add_said(self, said: Iterable[Said]) -> None:
+    def add(self, said: Iterable[Said]) -> None:
         """Add what was said."""
         for each in said:
             if each.speaker == "user":
