@@ -20,7 +20,25 @@ __all__ = [
     "check_type",
     "check_whole",
     "refuse_copy",
+    "shown",
 ]
+
+
+def shown(value: object) -> str:
+    """Return a value as an error names it: at most 200 characters, of a number of any length.
+
+    >>> shown("a"), shown(10**5000)
+    ("'a'", 'a whole number of 16,610 bits')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # an int of more digits than Python writes, or a class without a way
+        kind = type(value).__name__
+        return f"a whole number of {value.bit_length():,} bits" if isinstance(value, int) else kind
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+MAX_SHOWN = 200
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:
@@ -85,7 +103,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     near = [one for one in words if isinstance(value, str) and value and value.lower() in one]
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise InvalidArgumentError(
-        f"{name} is {value!r}; {meant}choose one of {', '.join(map(repr, words))}"
+        f"{name} is {shown(value)}; {meant}choose one of {', '.join(map(repr, words))}"
     )
 
 
@@ -104,7 +122,7 @@ def check_whole(
     if not is_whole or value < least or (most is not None and value > most):
         range_ = f"from {least} up" if most is None else f"from {least} to {most}"
         end = ", or None" if or_none else ""
-        raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number {range_}{end}")
+        raise InvalidArgumentError(f"{name} is {shown(value)}; pass a whole number {range_}{end}")
 
 
 def check_share(name: str, value: Any) -> None:
@@ -115,7 +133,7 @@ def check_share(name: str, value: Any) -> None:
     rehydrate.errors.InvalidArgumentError: trust is 2; pass a number from 0 to 1
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"{name} is {value!r}; pass a number from 0 to 1")
+        raise InvalidArgumentError(f"{name} is {shown(value)}; pass a number from 0 to 1")
 
 
 MAX_TIMEOUT = 1e7
@@ -134,7 +152,7 @@ None
         return None
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
         raise InvalidArgumentError(
-            f"{name} is {value!r}; pass a number of seconds from 0 up, or None"
+            f"{name} is {shown(value)}; pass a number of seconds from 0 up, or None"
         )
     return float(min(value, MAX_TIMEOUT))
 

@@ -1,4 +1,7 @@
-"""The importer of the native engine: conversations in, selections out."""
+"""The importer of the native engine: conversations in, selections out.
+
+What needs nothing of Python is the engine's own; `_native.pyi` says what it does.
+"""
 
 from __future__ import annotations
 
@@ -25,105 +28,54 @@ ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
-Echoes = _native.Echoes
-SeenLines = _native.SeenLines
-Parted = _native.Parted
-"""A conversation's entries with parallel calls parted."""
 Decision = _native.Decision
-"""A selection, and the units and messages that it keeps."""
+Division = _native.Division
+Echoes = _native.Echoes
+item_index = _native.ItemIndex
 NameIndex = _native.NameIndex
-"""The names in the texts of a conversation, and which of them are still visible."""
+Parted = _native.Parted
+SeenLines = _native.SeenLines
 ShortenedText = _native.ShortenedText
 Subjects = _native.Subjects
-
-# The engine's own functions, which need nothing of Python.
 cached_bytes = _native.cached_bytes
-capped_results = _native.capped_results
-clear_cache = _native.clear_cache
-limit_cache = _native.set_cache_limit
-chunks = _native.chunks
-"""The chunks of a text: where the headings above each are, and where it is itself."""
-command_subjects = _native.command_subjects
-"""What a shell command is about: what is done, and with what."""
 cap_text = _native.cap_text
-"""The shown part of a text, its kind, and the tokens left out; None if it fits whole. It has at
-most `limit` tokens, of which `notice` are left for a notice."""
+capped_results = _native.capped_results
+chunks = _native.chunks
+clear_cache = _native.clear_cache
+command_subjects = _native.command_subjects
 counts = _native.counts
-Division = _native.Division
-"""The blocks of a text: each has its begin and end in characters, its share of the measure, and the
-numbers of its first and last line."""
-divide = _native.divide
-"""The division of a text; None if it is not long enough."""
-mark = _native.mark
-"""The mark for a gap in a text; the handle says where a memory has the whole of it."""
-memory_kind = _native.memory_kind
-"""The kind of memory that a text is, by the first kind with a cue in it: correction, preference,
-habit, wisdom (of the assistant's texts alone), or "episode" for a text without a cue."""
-question_share = _native.question_share
-"""The share of a text that is in questions, 0 to 1."""
 decisions = _native.decisions
-"""Where the sentences of a text are that say what was decided."""
+divide = _native.divide
 exit_code = _native.exit_code
-"""The code that a command's result says it exited with; None where it says none."""
 fair_share = _native.fair_share
-"""The size to which the largest of some sizes must be cut so that all fit: of [10, 200, 300] in 210
-it is 100."""
 first_error = _native.first_error
-"""Where the first line about an error is."""
 handles = _native.handles
-"""The handles of sources and texts, the same in every store."""
-json_parts = _native.json_parts
-"""Of a text that is JSON the parts of the object or array that begins at an index: each one's name
-("" in an array), where the white space before it begins, and where its value begins and ends. None
-where it is nested too deeply."""
-isa = _native.isa
-"""This machine's widest instructions that change an int8 model's results."""
 is_correction = _native.is_correction
-"""Whether a sentence says that something holds from now on, or instead of another thing."""
 is_refusal = _native.is_refusal
-"""Whether what a writer of summaries returned is the text of an error or a refusal."""
-item_index = _native.ItemIndex
-"""An index in memory, for items that are kept elsewhere."""
+isa = _native.isa
+json_parts = _native.json_parts
 kind_of_text = _native.kind_of
-"""The kind of a text that a tool returned, such as "log" or "diff"."""
-outline_slot = _native.outline_slot
-"""The index of the first gap of a conversation where an outline may go, and the index that it is
-put before; None if there is none. `compact.outline` says more."""
-read_outline = _native.read_outline
-"""The names in the lines of an outline; None for any other text."""
-write_outline = _native.write_outline
-"""The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
-the reader how to ask for a name."""
-long_results = _native.long_results
-result_texts = _native.result_texts
-notice = _native.notice
 labelled = _native.labelled
-"""Where the parts of a text are that are under a label in capitals."""
+long_results = _native.long_results
+mark = _native.mark
+memory_kind = _native.memory_kind
 names = _native.names
-"""The best `limit` of the names that no shown text has, the best first: each with the number of the
-last text that has it, of the last tool input that has it, and whether it is a proper name."""
+notice = _native.notice
+outline_slot = _native.outline_slot
 pasted = _native.pasted
-"""The parts of a text that its author did not say: in fences, in tags, quoted lines."""
+question_share = _native.question_share
+read_outline = _native.read_outline
 read_time = _native.read_time
-"""What a text means as of a time of a zone's clock, in microseconds since the year 1 began: "clock"
-or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a text that is
-not a time, the reason in two parts, of which the first is to be quoted."""
+result_texts = _native.result_texts
 secret_kinds = _native.secret_kinds
-"""The names of all kinds of secrets; the more exact ones come first."""
 secrets = _native.secrets
-"""The start, the end and the kind, a place in `secret_kinds`, of each secret in a text but those of
-the kinds that are `off`."""
 sentences = _native.sentences
-"""Where the sentences of a text are."""
 set_alone = _native.set_alone
-"""Has this thread compute without a helper thread, or with one again; returns how it was before."""
+limit_cache = _native.set_cache_limit
 snippets = _native.snippets
-"""Where the part of each text that a query is about begins and ends, in characters."""
 summary_lines = _native.summary_lines
-"""What a summary of ours says, line by line: the place of each line's heading, its kind, where its
-text is, and where the words are that say what was done with a file. None for any other text."""
 whole_sentences = _native.whole_sentences
-"""Where the sentences are that a part of a text is in."""
+write_outline = _native.write_outline
 
 VERSION = _native.__version__
 """Version of the package, for rooms that may not import its front."""

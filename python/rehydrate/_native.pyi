@@ -589,6 +589,7 @@ _Entry = tuple[int, str, int, int, int, int, int, int, int | None]
 # Id, score, text, trigram, cosine (NaN where there is none).
 _ItemHit = tuple[int, float, float, float, float]
 
+# An index in memory, for items that are kept elsewhere.
 @final
 class ItemIndex:
     # An index in memory, for items that are kept elsewhere. It never changes.
@@ -766,9 +767,12 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
 
+# Has this thread compute without a helper thread, or with one again; returns how it was before.
 def set_alone(alone: bool) -> bool: ...
 def open_onnx(library: PathLike[str]) -> None: ...
 def close_onnx() -> None: ...
+
+# This machine's widest instructions that change an int8 model's results.
 def isa() -> str: ...
 def count(text: str, counter: str) -> int: ...
 def counts(texts: Sequence[str], counter: str) -> list[int]: ...
@@ -780,9 +784,18 @@ def cap_text(
 
 # The members of the object or array that begins there: name, lead, and begin and end of the value.
 def json_parts(text: str, start: int) -> list[tuple[str, int, int, int]] | None: ...
+
+# The kind of a text that a tool returned, such as "log" or "diff".
 def kind_of(text: str, tool: str) -> str: ...
+
+# The size to which the largest of some sizes must be cut so that all fit: of [10, 200, 300] in
+# 210 it is 100.
 def fair_share(sizes: Sequence[int], room: int) -> int: ...
+
+# The division of a text; None if it is not long enough.
 def divide(text: str) -> Division | None: ...
+
+# The mark for a gap in a text; the handle says where a memory has the whole of it.
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
 
 # The kind of memory that a text is: correction, preference, habit, wisdom or episode.
@@ -794,14 +807,34 @@ def question_share(text: str) -> float: ...
 # Where each sentence by which a user lays something down begins and ends, in characters, its
 # strength (2 to 6), whether words in it do so by themselves, and the words of its subject.
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
+
+# What a shell command is about: what is done, and with what.
 def command_subjects(command: str) -> list[tuple[str, str]]: ...
+
+# Where the sentences of a text are that say what was decided.
 def decisions(text: str) -> list[_Place]: ...
+
+# The code that a command's result says it exited with; None where it says none.
 def exit_code(text: str) -> int | None: ...
+
+# Where the first line about an error is.
 def first_error(text: str) -> _Place | None: ...
+
+# Whether a sentence says that something holds from now on, or instead of another thing.
 def is_correction(sentence: str) -> bool: ...
+
+# Whether what a writer of summaries returned is the text of an error or a refusal.
 def is_refusal(text: str) -> bool: ...
+
+# Where the parts of a text are that are under a label in capitals.
 def labelled(text: str) -> list[_Place]: ...
+
+# The parts of a text that its author did not say: in fences, in tags, quoted lines.
 def pasted(text: str) -> list[_Place]: ...
+
+# What a text means as of a time of a zone's clock, in microseconds since the year 1 began:
+# "clock" or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a
+# text that is not a time, the reason in two parts, of which the first is to be quoted.
 def read_time(
     text: str, now: int
 ) -> (
@@ -809,8 +842,15 @@ def read_time(
     | tuple[Literal["since", "around"], int, str]
     | tuple[str, str]
 ): ...
+
+# Where the sentences of a text are.
 def sentences(text: str) -> list[_Place]: ...
+
+# What a summary of ours says, line by line: the place of each line's heading, its kind, where its
+# text is, and where the words are that say what was done with a file. None for any other text.
 def summary_lines(text: str) -> list[tuple[int, str, _Place, list[_Place]]] | None: ...
+
+# Where the sentences are that a part of a text is in.
 def whole_sentences(text: str, start: int, end: int) -> _Place: ...
 def directives(text: str) -> list[tuple[int, int, int, bool, list[int]]]: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
@@ -879,6 +919,9 @@ class Draft:
 # The indices of a transcript's lines that the conversation went on from, in its order; None where
 # no line names another.
 def transcript_branch(entries: Sequence[Mapping[str, Any]]) -> list[int] | None: ...
+
+# The best `limit` of the names that no shown text has, the best first: each with the number of
+# the last text that has it, of the last tool input that has it, and whether it is a proper name.
 def names(
     texts: Sequence[str],
     kinds: Sequence[int],
@@ -910,6 +953,8 @@ class NameIndex:
     # The names that are no longer visible, the most useful first.
     def best(self, limit: int) -> list[OutlineName]: ...
 
+# The index of the first gap of a conversation where an outline may go, and the index that it is
+# put before; None if there is none. `compact.outline` says more.
 def outline_slot(
     conversation: Conversation,
     kept: Collection[int],
@@ -917,7 +962,12 @@ def outline_slot(
     any_opening: bool,
     binds_prefix: bool,
 ) -> tuple[float, float] | None: ...
+
+# The names in the lines of an outline; None for any other text.
 def read_outline(text: str) -> list[OutlineName] | None: ...
+
+# The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
+# the reader how to ask for a name.
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str: ...
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...

@@ -42,6 +42,10 @@ BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({"target_ratio": -0.4}, ["target_ratio is -0.4;", "a number above 0"]),
     ({"target_ratio": np.float64(40)}, ["target_ratio", "did you mean 0.4?"]),
     ({"budget_tokens": -1}, ["budget_tokens", "-1", "from 0 up", "target_ratio"]),
+    ({"budget_tokens": -(10**5000)}, ["budget_tokens is a whole number of 16,610 bits", "from 0"]),
+    ({"target_ratio": 10**5000}, ["target_ratio is a whole number of", "budget_tokens"]),
+    ({"outline": -(10**5000)}, ["outline is a whole number of", "from 100 up"]),
+    ({"pin": [10**5000]}, ["pin names message a whole number of 16,610 bits"]),
     ({"budget_tokens": 10.0}, ["budget_tokens", "10.0", "whole number"]),
     ({"budget_tokens": True}, ["budget_tokens", "True", "whole number"]),
     ({"budget_tokens": "10"}, ["budget_tokens", "'10'", "whole number"]),
@@ -199,6 +203,7 @@ def test_a_ratio_under_the_least_is_taken_as_the_least(ratio: float, target: int
 
 
 def test_a_budget_replaces_the_ratio():
+    assert not compact_context(TALK, budget_tokens=10**5000).stats.changed
     stats = compact_context(TALK, target_ratio=1.0, budget_tokens=4).stats
     assert stats.target_tokens == 4
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Memory, compact_context, formats, validate
-from rehydrate.compact import Archive, parallel
+from rehydrate._engine import Parted
+from rehydrate.compact import Archive
 from rehydrate.compact.archive import message_json
 from rehydrate.page.comparison import rows
 from tests.compact.cases import figures, talk
@@ -325,7 +326,7 @@ def test_a_list_without_parallel_calls_is_not_parted(data: Any):
         len({call for message in unit.messages for call in message.calls}) < 2
         for unit in conversation.units
     )
-    parted = parallel.Parted.of(conversation, read, ())
+    parted = Parted.of(conversation, read, ())
     assert not (single and parted)
     if parted:
         units = parted.read().units

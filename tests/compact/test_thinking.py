@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact.parallel import parted_of
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases
 from tests.strategies import Entry
@@ -130,7 +129,7 @@ def test_it_is_what_compacting_the_stripped_list_gives(case: Case):
 
 
 def _parted_messages(compaction: rehydrate.Compaction) -> int:
-    parted = parted_of(compaction)
+    parted = compaction._reasons.parted
     return len(parted.spans) if parted else 0
 
 

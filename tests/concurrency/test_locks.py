@@ -49,7 +49,7 @@ def test_a_lock_that_another_thread_holds_is_free_in_a_child_and_still_held_in_t
         "cache.SHARED._lock",
         "embedder._state._lock",
         "embedder._state.breaker._lock",
-        "own._functions._lock",
+        "own._functions_lock",
         "loops._Background._lock",
     ],
 )

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from rehydrate.embedding.model_files import Manifest
 from tests.convert.tiny import (
     MAX_TOKENS,
     SHAPE,
@@ -26,6 +25,7 @@ from tests.convert.tiny import (
 )
 from tools.convert import conversion, convert
 from tools.convert.bert import ConversionError
+from tools.convert.manifest import Manifest
 from tools.convert.source import locate
 from tools.convert.verify import Check
 

@@ -20,11 +20,13 @@ from rehydrate.cost import (
     prefix_report,
     price_of,
     simulate,
+    worth_compacting,
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import CompiledPrompt, PromptIR, Segment
 from tests.cost.segments import row, seg
 
+PROFILES = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/"
 SOURCES = ("anthropic", "openai", "google")
 
 
@@ -63,6 +65,9 @@ def test_openai_counts_what_was_cached_inside_of_the_input():
         ("claude-opus-4-5-20251101", "claude-opus-4-5"),
         ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
         ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        (f"{PROFILES}us.anthropic.claude-opus-4-5-20251101-v1:0", "claude-opus-4-5"),
+        ("us-gov.anthropic.claude-3-7-sonnet-20250219-v1:0", "claude-3-7-sonnet"),
+        ("bedrock/converse/eu.anthropic.claude-opus-5", "claude-opus-5"),
         ("claude-sonnet-4@20250514", "claude-sonnet-4"),
         ("claude-opus-4-6[1m]", "claude-opus-4-6"),
         ("openai/gpt-4.1-mini-2025-04-14", "gpt-4.1-mini"),
@@ -138,6 +143,43 @@ def test_every_minimum_is_within_what_providers_have():
 def test_what_is_no_price_is_refused_by_name(wrong):
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
         Price(**{"input": 1, "output": 1, **wrong})
+
+
+HUGE = 10**400
+LONG = 10**5000
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: price_of(None), "model is of type NoneType; pass the model's name"),
+        (lambda: price_of("x", 3), "prices is of type int"),
+        (lambda: minimum_prefix(["gpt-5"]), "model is of type list"),
+        (lambda: Price(HUGE, 1), "input is 1000.*; pass a number from 0 to 1,000,000,000"),
+        (lambda: Price(LONG, 1), "input is a whole number of 16,610 bits; pass"),
+        (lambda: Price(1, True), "output is of type bool; pass a number"),
+        (lambda: Usage.billed(None), "usage is of type NoneType"),
+        (lambda: Usage.billed({"prompt_tokens": "x"}), "prompt_tokens is 'x'; pass a whole number"),
+        (lambda: Usage.billed({"input_tokens": float("nan")}), "input_tokens is nan"),
+        (lambda: Usage.billed({"input_tokens": -4}), "input_tokens is -4; .* from 0"),
+        (lambda: Usage.billed({"input_tokens": LONG}), "input_tokens is a whole number of"),
+        (
+            lambda: Usage.billed({"prompt_tokens": 1, "prompt_tokens_details": 7}),
+            "prompt_tokens_details is of type int",
+        ),
+        (lambda: Usage.total([3]), "usages: one is of type int"),
+        (lambda: cost(None, Price(1, 1)), "usage is of type NoneType"),
+        (lambda: cost(Usage(1), 3), "price is of type int"),
+        (lambda: cost(Usage(uncached=HUGE), Price(1, 1)), "uncached is 1000.*; pass a number of"),
+        (lambda: prefix_report(row("ab"), row("b"), price=3), "price is of type int"),
+        (lambda: worth_compacting(HUGE, 1, expected_turns=1, price=PRICE), "before_tokens is 1000"),
+        (lambda: worth_compacting(9, 1, expected_turns=HUGE, price=PRICE), "expected_turns is 10"),
+        (lambda: worth_compacting(9, 1, expected_turns=1, price=3), "price is of type int"),
+    ],
+)
+def test_what_nothing_costs_and_nobody_counts_is_refused_by_name(call, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        call()
 
 
 # prefix_report: where a prompt stops extending the previous one, why, and the cost.

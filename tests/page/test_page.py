@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
-from rehydrate.compact.parallel import parted_of
 from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, html, side_by_side
@@ -51,7 +50,7 @@ def escaped(text: str) -> str:
 def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page: Page) -> None:
     """Check the sides: left is the input, right is what the model sees, without dropped text."""
     form = compaction.stats.format
-    parted = parted_of(compaction)
+    parted = compaction._reasons.parted
     conversation = parted.read() if parted else formats.parse(entries, form)
     cut = {parted.origins[place] for place in parted.blocks} if parted else set()
     made = dict(zip(compaction.indices, compaction.messages, strict=True))

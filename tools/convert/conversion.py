@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rehydrate.cli.model import TEXTS
-from rehydrate.embedding.model_files import MANIFEST, Manifest, model_folder
+from rehydrate.embedding.model_files import MANIFEST
 from tools.convert.bert import ConversionError
+from tools.convert.manifest import Manifest, model_folder
 from tools.convert.source import Source, locate, read_source
 from tools.convert.verify import FLOAT32_COSINE, INT8_COSINE, Check, compare
 

@@ -72,29 +72,25 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def _home() -> Iterator[Listed]:
-    from rehydrate.embedding.model_files import Manifest, installed_models
-    from rehydrate.errors import InvalidArgumentError
+    from rehydrate.embedding.model_files import MANIFEST, installed_models
 
     for folder in installed_models():
         try:
-            manifest = Manifest.read(folder)
-        except InvalidArgumentError as error:
-            say(f"rehydrate: warning: {error}")
-            continue
-        yield Listed(
-            name=folder.name,
-            where="home",
-            dim=manifest.dim,
-            max_tokens=manifest.max_tokens,
-            precisions=manifest.precisions,
-            bytes=manifest.file_bytes,
-            sha256={
-                file["precision"]: file["sha256"]
-                for file in manifest.files.values()
-                if "precision" in file
-            },
-            path=str(folder),
-        )
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            files = manifest["files"].values()
+            yield Listed(
+                name=folder.name,
+                where="home",
+                dim=manifest["dim"],
+                max_tokens=manifest["max_tokens"],
+                precisions=tuple(manifest["precisions"]),
+                bytes=sum(int(file["bytes"]) for file in files),
+                sha256={file["precision"]: file["sha256"] for file in files if "precision" in file},
+                path=str(folder),
+            )
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            remedy = "convert it again, in a checkout: python -m tools.convert SOURCE --force"
+            say(f"rehydrate: warning: {folder / MANIFEST} cannot be read: {error}; {remedy}")
 
 
 def _hub(environ: Mapping[str, str]) -> Iterator[Listed]:

@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, _text
 from rehydrate._text import as_base64, safe_error_text
-from rehydrate.compact.report import lazy_property
-from rehydrate.compact.result import NovelMemories
+from rehydrate.compact.result import lazy_property
 from rehydrate.compact.signals import COVERED, text_without_thinking, valid_unicode
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
@@ -85,51 +84,38 @@ class Archive:
             )
 
 
-class ArchiveTarget(NamedTuple):
-    """The memory that a compaction writes to, and what it writes."""
-
-    memory: WritableMemory
-    archive: Archive
-
-    def writer(
-        self,
-        conversation: Conversation,
-        entries: Sequence[Any],
-        origins: Sequence[int] | None = None,
-    ) -> ArchiveWriter:
-        """Return the writer of one compaction; ``origins`` maps the index of a message to the one
-        in the caller's list, where they differ."""
-        return ArchiveWriter(self, conversation, entries, origins)
-
-
 class ArchiveWriter:
     """Writes what one compaction drops, with the conversation as provenance."""
 
     def __init__(
         self,
-        target: ArchiveTarget,
+        memory: WritableMemory,
+        archive: Archive,
         conversation: Conversation,
         entries: Sequence[Any],
         origins: Sequence[int] | None,
     ) -> None:
-        """Keep the target and the caller's list; nothing is written yet."""
-        self._origins = origins
-        self._target: ArchiveTarget | None = target
-        """None after a failed write: the next one would wait in vain again."""
+        """Keep the target and the caller's list; nothing is written yet.
+
+        ``origins`` maps the index of a message to the one in the caller's list, where they differ.
+        """
+        self._memory = memory
+        self._archive = archive
+        self._has_failed = False
+        """After a failed write the next one would wait in vain again."""
         self._conversation = conversation
         self._entries = entries
+        self._origins = origins
         self.problems: list[str] = []
         """The writes that failed, and why."""
         self._handle_of_text: dict[str, str] = {}
 
     def write(
         self, decision: _engine.Decision, excerpts: Excerpts | None
-    ) -> tuple[NovelMemories, Mapping[int, str]]:
-        """Write novel memories, dropped messages, and the whole texts of excerpts; return what is
-        novel, and index -> handle in memory, for dropped messages."""
-        if self._target is None:
-            return NovelMemories(), {}
-        archive, dropped = self._target.archive, decision.dropped_units()
+    ) -> tuple[Mapping[str, int], Mapping[int, str]]:
+        """Write novel memories, dropped messages, and the whole texts of excerpts; return how many
+        are novel of each kind, and index -> handle in memory, for dropped messages."""
+        archive, dropped = self._archive, decision.dropped_units()
         partial = excerpts.partial_texts() if excerpts else ()
         try:
             novel = self._novel_items(dropped) if archive.novel else []
@@ -138,17 +124,16 @@ class ArchiveWriter:
             added = self._add([*novel, *messages.values(), *texts.values()])
         except Exception as error:
             self._give_up(error, "nothing of this compaction is kept")
-            return NovelMemories(), {}
+            return {}, {}
         handles = iter([handle for handle, _ in added[len(novel) :]])
         handle_of = {index: next(handles) for index in messages}
         self._handle_of_text |= zip(texts, handles, strict=True)
         created = [item.kind for item, (_, is_new) in zip(novel, added, strict=False) if is_new]
-        kinds = {kind: created.count(kind) for kind in dict.fromkeys(created)}
-        return NovelMemories(len(created), kinds), handle_of
+        return {kind: created.count(kind) for kind in dict.fromkeys(created)}, handle_of
 
     def handle_of(self, message: Message, text: str) -> str:
         """Return the handle of the whole of a text that is kept in part; "" if it has none."""
-        if self._target is None or not self._target.archive.dropped:
+        if self._has_failed or not self._archive.dropped:
             return ""
         if text not in self._handle_of_text:  # `Excerpts.fit` cut it later, to make room
             self._handle_of_text[text] = ""
@@ -163,7 +148,7 @@ class ArchiveWriter:
     def record(self, stats: Stats) -> Stats:
         """Write the episode, if wanted and if anything changed; return the stats, with a failure in
         `degraded`."""
-        if self._target is None or not self._target.archive.episode or not stats.changed:
+        if self._has_failed or not self._archive.episode or not stats.changed:
             return stats
         from rehydrate.memory.items import MemoryItem
 
@@ -180,8 +165,7 @@ class ArchiveWriter:
 
     def _add(self, items: Sequence[MemoryItem]) -> list[tuple[str, bool]]:
         """Store the items; return for each its handle, and whether it is new."""
-        assert self._target is not None
-        added = list(self._target.memory.add(items)) if items else []
+        added = list(self._memory.add(items)) if items else []
         if len(added) != len(items):
             raise ValueError(f"{len(added)} answers for {len(items)} items")
         return [(str(one.handle), bool(one.created)) for one in added]
@@ -189,7 +173,7 @@ class ArchiveWriter:
     def _give_up(self, error: Exception, lost: str) -> None:
         """Note the problem, and write nothing more."""
         self.problems.append(f"memory: {safe_error_text(error, 'memory')}; {lost}")
-        self._target = None
+        self._has_failed = True
 
     def _novel_items(self, dropped: Iterable[tuple[int, int, float]]) -> list[MemoryItem]:
         items = []
@@ -284,16 +268,15 @@ class ArchiveWriter:
     @lazy_property
     def _redactor(self) -> Redactor | None:
         """The memory's redactor; None if it redacts nothing."""
-        assert self._target is not None
-        redactor: Redactor | None = getattr(self._target.memory, "redactor", None)
+        redactor: Redactor | None = getattr(self._memory, "redactor", None)
         return redactor
 
     @lazy_property
     def _thread(self) -> str:
         """The caller's name, the transcript's own, or a hash of the first message, which stays the
         same while a conversation grows."""
-        if self._target is not None and self._target.archive.thread:
-            return self._target.archive.thread
+        if self._archive.thread:
+            return self._archive.thread
         for message in self._conversation.messages:
             entry = self._entries[message.index]
             own = entry.get("sessionId") if isinstance(entry, Mapping) else None

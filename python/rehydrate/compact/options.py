@@ -15,7 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from rehydrate import _engine
-from rehydrate._check import check_choice, check_timeout
+from rehydrate._check import check_choice, check_timeout, shown
 from rehydrate._engine import COUNTERS, check_counter
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.compact.scoring import PROFILES, Scoring
@@ -28,7 +28,7 @@ from rehydrate.messages import PROVIDERS, Conversation
 
 if TYPE_CHECKING:
     from rehydrate._engine import CounterName
-    from rehydrate.compact.archive import Archive, ArchiveTarget
+    from rehydrate.compact.archive import Archive
     from rehydrate.compact.scoring import ProfileName
     from rehydrate.embedding.onnx import NamedModel
     from rehydrate.formats import FormatName
@@ -109,8 +109,8 @@ def _ratio(ratio: object) -> float:
     if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
         return max(float(ratio), MIN_RATIO)
     raise InvalidArgumentError(
-        f"target_ratio is {ratio!r}; pass the share of the tokens to keep, a number above 0 and up "
-        f"to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
+        f"target_ratio is {shown(ratio)}; pass the share of the tokens to keep, a number above 0 "
+        f"and up to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
     )
 
 
@@ -136,7 +136,7 @@ def _budget(budget: Any) -> int | None:
         if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
             return min(tokens, 2**63)
     raise InvalidArgumentError(
-        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
+        f"budget_tokens is {shown(budget)}; pass a whole number of tokens from 0 up, "
         "or None to go by target_ratio"
     )
 
@@ -188,6 +188,20 @@ def _archive(archive: object) -> Any:
             f"archive is {archive!r}; pass True, False or an Archive(dropped=..., novel=...)"
         )
     return chosen
+
+
+def _check_writable(memory: object, archive: Archive) -> None:
+    """Refuse to archive into what can't be written to."""
+    if memory is None:
+        raise InvalidArgumentError(
+            f"archive is {archive!r}, but there is no memory to write to; "
+            "pass memory=rehydrate.Memory.open(path, namespace=...)"
+        )
+    if not callable(getattr(memory, "add", None)):
+        raise InvalidArgumentError(
+            f"archive is {archive!r}, but memory is of type {type(memory).__name__}, which has no "
+            "add; pass a rehydrate.Memory"
+        )
 
 
 def _outline(outline: Any) -> Any:
@@ -331,7 +345,8 @@ class Arguments(NamedTuple):
     """The model in `embedder`; None for the built-in model, and for none."""
     has_embedder: bool
     memory: Memory | None
-    archive: ArchiveTarget | None
+    archive: Archive | None
+    """What is written to `memory`; None for nothing."""
     deadline: Deadline | None
     format: str
     divides_texts: bool
@@ -365,6 +380,8 @@ def checked_arguments(**given: Any) -> Arguments:
     """
     checked = {name: OPTIONS[name].check(value) for name, value in given.items()}
     scoring, seconds = checked["scoring"], checked["timeout"]
+    if checked["archive"] is not None:
+        _check_writable(checked["memory"], checked["archive"])
     return Arguments(
         query=checked["query"],
         target_ratio=checked["target_ratio"],
@@ -374,7 +391,7 @@ def checked_arguments(**given: Any) -> Arguments:
         caller_model=checked["embedder"],
         has_embedder=given["embedder"] is not None,
         memory=checked["memory"],
-        archive=_archive_target(checked["memory"], checked["archive"]),
+        archive=checked["archive"],
         deadline=None if seconds is None else Deadline.within(seconds),
         format=checked["format"],
         divides_texts=checked["granularity"] == "excerpt",
@@ -384,25 +401,6 @@ def checked_arguments(**given: Any) -> Arguments:
         pin=checked["pin"],
         outline=checked["outline"],
     )
-
-
-def _archive_target(memory: Any, archive: Archive | None) -> ArchiveTarget | None:
-    """Return what is written to which memory; None for nothing."""
-    if archive is None:
-        return None
-    from rehydrate.compact.archive import ArchiveTarget
-
-    if memory is None:
-        raise InvalidArgumentError(
-            f"archive is {archive!r}, but there is no memory to write to; "
-            "pass memory=rehydrate.Memory.open(path, namespace=...)"
-        )
-    if not callable(getattr(memory, "add", None)):
-        raise InvalidArgumentError(
-            f"archive is {archive!r}, but memory is of type {type(memory).__name__}, which has no "
-            "add; pass a rehydrate.Memory"
-        )
-    return ArchiveTarget(memory, archive)
 
 
 def pinned_units(
@@ -438,7 +436,7 @@ def _index_of(messages: Sequence[Any], entry: Any) -> int:
         if -len(messages) <= entry < len(messages):
             return entry % len(messages)
         raise InvalidArgumentError(
-            f"pin names message {entry} of {len(messages)}; "
+            f"pin names message {shown(entry)} of {len(messages)}; "
             f"an index goes from {-len(messages)} to {len(messages) - 1}"
         )
     for index, message in enumerate(messages):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine
+from rehydrate._check import shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import tags
 from rehydrate.formats.thinking import ThinkingModel, thinking_model
@@ -54,9 +55,9 @@ def check_outline(outline: object) -> None:
     if isinstance(outline, float) and 0 < outline < 1:
         return
     raise InvalidArgumentError(
-        f"outline is {outline!r}; pass True for the usual size, False for none, a whole number of "
-        f"tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 and 1, "
-        "such as 0.02"
+        f"outline is {shown(outline)}; pass True for the usual size, False for none, a whole "
+        f"number of tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 "
+        "and 1, such as 0.02"
     )
 
 
@@ -100,7 +101,6 @@ class Outline(NamedTuple):
 
 
 NameIndex = _engine.NameIndex
-"""The names in the texts of a conversation, and which of them are still visible."""
 
 
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str:
@@ -172,7 +172,11 @@ class OutlinePlan(NamedTuple):
         everything fits the target. Otherwise they go, even if no new one is wanted: an outline must
         not be kept as somebody's last message. Raises InvalidArgumentError for a bad size.
         """
-        replaced = _earlier_outlines(conversation)
+        replaced = {
+            float(index): names
+            for index, text in conversation.lone_texts(OPENING)
+            if (names := read_fenced(text)) is not None
+        }
         if not replaced:
             return cls(size), conversation
         tokens = _engine.message_tokens(conversation, counter)
@@ -250,16 +254,6 @@ def _handle_of(unit: Unit, handles: Mapping[int, str]) -> str:
     """Return the handle of its longest message: of a call's input or of its result."""
     stored = [message for message in unit.messages if message.index in handles]
     return handles[max(stored, key=lambda each: len(each.text)).index] if stored else ""
-
-
-def _earlier_outlines(conversation: Conversation) -> dict[float, list[OutlineName]]:
-    """Return index -> names, for the outlines of earlier compactions in a conversation."""
-    found: dict[float, list[OutlineName]] = {}
-    for index, text in conversation.lone_texts(OPENING):
-        names = read_fenced(text)
-        if names is not None:
-            found[index] = names
-    return found
 
 
 def outline_slot(

@@ -1,6 +1,15 @@
-"""The stages of a compaction: read, score, choose, rebuild, count.
+"""The stages of a compaction: read, ask the signals, choose, write to memory, rebuild, count.
 
-messages -> _Source -> ExternalSignals -> _Choice -> _Kept -> Compaction
+Parallel calls: each call with its result is kept or dropped by itself, where the API allows it. An
+assistant message with several calls is parted into several with one call each, every one before its
+own result. That is a valid conversation, so all stages work on it as on any other. At the end the
+kept parts are put together again: a message of which every part is kept unchanged is the caller's
+own object, any other has only the blocks that are kept.
+
+    assistant [text, call a, call b]   user [result a, result b]
+    assistant [text, call a]   user [result a]   assistant [call b]   user [result b]
+
+What must stay together is never parted; `rust/rehydrate-py/src/parting.rs` says what that is.
 """
 
 from __future__ import annotations
@@ -9,19 +18,17 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
+from rehydrate._engine import Parted
 from rehydrate.compact.excerpts import DivisibleTexts, Excerpts
 from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
-from rehydrate.compact.outline import Outline, OutlinePlan
-from rehydrate.compact.parallel import Parted, rounding
-from rehydrate.compact.report import Report
-from rehydrate.compact.result import Compaction, M, NovelMemories, Reasons, Stats
-from rehydrate.compact.scoring import WeightedQuery, weighted_query
+from rehydrate.compact.outline import OutlinePlan
+from rehydrate.compact.result import Compaction, M, Reasons, Stats
+from rehydrate.compact.scoring import weighted_query
 from rehydrate.compact.signals import (
     COVERED,
-    ExternalSignals,
     external_signals,
     recalls_vectors,
     vector_arguments,
@@ -29,7 +36,6 @@ from rehydrate.compact.signals import (
 from rehydrate.compact.thinking import (
     WAITS,
     PrefixBinding,
-    Stripped,
     apply_thinking_policy,
     for_provider,
     why_waiting,
@@ -37,7 +43,7 @@ from rehydrate.compact.thinking import (
 )
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import as_sequence, user_message
-from rehydrate.messages import Conversation, Message, problems_of
+from rehydrate.messages import Message, problems_of
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -47,373 +53,310 @@ if TYPE_CHECKING:
 def compact(messages: Sequence[M], arguments: Arguments, started: float) -> Compaction[M]:
     """Return the compaction of these messages; `started` is an instant of ``time.perf_counter``."""
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
-    source = _read(messages, arguments)
-    query = source.query
-    signals = external_signals(
-        arguments.caller_model,
-        arguments.memory,
-        source.divisible.parts(source.prepared) if source.divisible else source.conversation,
-        source.prepared,
-        query.text if query else None,
-        calibrated=arguments.is_calibrated,
-        deadline=arguments.deadline,
-    )
-    choice = _choose(source, signals, arguments)
-    archive = arguments.archive
-    parted = source.parted
-    writer = None
-    if archive:
-        whole_entries = parted.whole_entries() if parted else source.entries
-        origins = parted.origins if parted else None
-        writer = archive.writer(source.conversation, whole_entries, origins)
-    kept = _rebuild(source, choice, writer, arguments)
-    problems = (
-        *problems_of(source.conversation.unknown),
-        *([_NO_OUTLINE] if arguments.outline and not source.plan.size else ()),
-        *signals.problems,
-        *choice.problems,
-        *(writer.problems if writer else ()),
-    )
-    stats = _stats(source, signals, choice, kept, arguments, problems, started)
-    if writer:
-        stats = writer.record(stats)
+    run = _Run(messages, arguments)
+    run.ask()
+    run.choose()
+    run.rebuild()
+    stats = run.stats(started)
     if not stats.changed:
-        return Compaction(list(messages), list(range(len(messages))), stats, kept.report)
-    return Compaction(
-        _as_they_came(kept, parted.originals if parted else source.entries, messages),
-        kept.indices,
-        stats,
-        kept.report,
-        kept.outline,
-        tuple(_origins(parted, map(int, choice.plan.replaced))),
-    )
-
-
-def _origins(parted: Parted | None, indices: Iterable[int]) -> Iterable[int]:
-    """Return the indices of messages in the caller's list."""
-    return indices if parted is None else [parted.origins[index] for index in indices]
+        return Compaction(list(messages), list(range(len(messages))), stats, run.reasons)
+    replaced = tuple(run.origins(map(int, run.plan.replaced)))
+    own = run.parted.originals if run.parted else run.entries
+    if own is not messages:  # the caller's own SDK object for each that did not change
+        run.kept = [
+            messages[index] if entry is own[index] else entry
+            for index, entry in zip(run.indices, run.kept, strict=True)
+        ]
+    return Compaction(run.kept, run.indices, stats, run.reasons, run.outline, replaced)
 
 
 _NO_OUTLINE = "outline: Converse's roles alternate, and it would be a second message of the user's"
 
 
-class _Source(NamedTuple):
-    """The caller's messages, read and prepared for the choice."""
+class _Run:
+    """One compaction under way: what each stage found, for those after it."""
 
-    conversation: Conversation
-    entries: Sequence[Any]
-    parted: Parted | None
-    """How parallel calls were parted: conversation and entries are then the parted ones."""
-    stripped: Stripped
-    """The same without thinking, under thinking "strip"."""
-    plan: OutlinePlan
-    binding: PrefixBinding
-    query: WeightedQuery | None
-    pins: Mapping[int, str]
-    """Unit -> the reason why it is always kept."""
-    divisible: DivisibleTexts | None
-    prepared: _native.Prepared
-    message_tokens: Sequence[int]
-    before_tokens: int
-    """The tokens of the messages and of the outlines that are replaced."""
-    target_tokens: int
-
-
-def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
-    """Read, strip, pin, divide and count the messages."""
-    scoring, counter = arguments.scoring, arguments.counter
-    read, entries = formats.read(messages, arguments.format)
-    check_speakers(read, scoring.structural)
-    pinned: Collection[int] = pinned_indices(messages, arguments.pin)
-    parted = None
-    is_parted = arguments.is_calibrated and arguments.packs_by_coverage
-    if is_parted and not arguments.divides_texts:  # excerpts divide the results one by one
-        parted = Parted.of(read, entries, pinned)
-        if parted:
-            read, entries, pinned = parted.read(), parted.entries, parted.places(pinned)
-    outline = False if read.format == "bedrock" else arguments.outline
-    plan, read = OutlinePlan.of(outline, read, arguments.target_of, counter)
-    stripped = apply_thinking_policy(arguments.thinking, read, entries, counter)
-    conversation = for_provider(stripped.conversation, arguments.provider, arguments.model)
-    binding = PrefixBinding.of(
-        arguments.thinking, conversation, entries, arguments.model, map(int, plan.replaced)
-    )
-    # Only an objective of both can weigh an inferred query against the rest; scores alone cannot.
-    infer = arguments.is_calibrated and arguments.packs_by_coverage
-    query = weighted_query(conversation, arguments.query, infer=infer)
-    pins, by_caller = pinned_units(
-        conversation,
-        [*pinned],
-        thoughts=binding.needs_thoughts,
-    )
-    divisible = None
-    if arguments.divides_texts:
-        divisible = DivisibleTexts.find(
-            conversation,
-            stripped.entries,
-            pins,
-            counter,
-            kept_for_words=conversation.kept_for_words().difference(by_caller),
+    def __init__(self, messages: Sequence[Any], arguments: Arguments) -> None:
+        """Read, part, strip, pin, divide and count the messages."""
+        self.arguments = arguments
+        scoring, counter = arguments.scoring, arguments.counter
+        read, self.entries = formats.read(messages, arguments.format)
+        check_speakers(read, scoring.structural)
+        pinned: Collection[int] = pinned_indices(messages, arguments.pin)
+        # Only an objective of both can weigh an inferred query against the rest; scores alone
+        # cannot.
+        weighs = arguments.is_calibrated and arguments.packs_by_coverage
+        self.parted: Parted | None = None
+        if weighs and not arguments.divides_texts:  # excerpts divide the results one by one
+            self.parted = Parted.of(read, self.entries, pinned)
+        if self.parted:
+            read, self.entries = self.parted.read(), self.parted.entries
+            pinned = self.parted.places(pinned)
+        outline = False if read.format == "bedrock" else arguments.outline
+        self.plan, read = OutlinePlan.of(outline, read, arguments.target_of, counter)
+        self.stripped = apply_thinking_policy(arguments.thinking, read, self.entries, counter)
+        conversation = self.stripped.conversation
+        conversation = for_provider(conversation, arguments.provider, arguments.model)
+        self.conversation = conversation
+        replaced = map(int, self.plan.replaced)
+        self.binding = PrefixBinding.of(
+            arguments.thinking, conversation, self.entries, arguments.model, replaced
         )
-    with_handles = arguments.archive is not None and arguments.archive.archive.dropped
-    prepared = _engine.prepare(
-        divisible.conversation if divisible else conversation,
-        weight_of=scoring.weight_of,
-        pinned=[unit in pins for unit in range(conversation.unit_count)],
-        counter=counter,
-        embed=arguments.has_embedder
-        and (arguments.caller_model is None or (arguments.is_calibrated and query is not None)),
-        calibrated=arguments.is_calibrated,
-        coverage=arguments.packs_by_coverage,
-        asked=query is not None,
-        recalled=recalls_vectors(arguments.memory),
-        excerpting=divisible.excerpting(with_handles=with_handles) if divisible else None,
-    )
-    message_tokens = divisible.message_tokens(prepared) if divisible else prepared.message_tokens
-    before_tokens = sum(message_tokens) + plan.replaced_tokens
-    if parted:
-        before_tokens -= rounding(
-            parted, conversation, [True] * conversation.message_count, counter
+        self.query = weighted_query(conversation, arguments.query, infer=weighs)
+        thoughts = self.binding.needs_thoughts
+        self.pins, by_caller = pinned_units(conversation, [*pinned], thoughts=thoughts)
+        self.divisible: DivisibleTexts | None = None
+        if arguments.divides_texts:
+            self.divisible = DivisibleTexts.find(
+                conversation,
+                self.stripped.entries,
+                self.pins,
+                counter,
+                kept_for_words=conversation.kept_for_words().difference(by_caller),
+            )
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Count and analyse the conversation."""
+        arguments, conversation, divisible = self.arguments, self.conversation, self.divisible
+        counter, has_query = arguments.counter, self.query is not None
+        has_handles = arguments.archive is not None and arguments.archive.dropped
+        self.prepared = _engine.prepare(
+            divisible.conversation if divisible else conversation,
+            weight_of=arguments.scoring.weight_of,
+            pinned=[unit in self.pins for unit in range(conversation.unit_count)],
+            counter=counter,
+            embed=arguments.has_embedder
+            and (arguments.caller_model is None or (arguments.is_calibrated and has_query)),
+            calibrated=arguments.is_calibrated,
+            coverage=arguments.packs_by_coverage,
+            asked=has_query,
+            recalled=recalls_vectors(arguments.memory),
+            excerpting=divisible.excerpting(with_handles=has_handles) if divisible else None,
         )
-    return _Source(
-        conversation,
-        entries,
-        parted,
-        stripped,
-        plan,
-        binding,
-        query,
-        pins,
-        divisible,
-        prepared,
-        message_tokens,
-        before_tokens,
-        arguments.target_of(before_tokens),
-    )
+        self.message_tokens: Sequence[int] = (
+            divisible.message_tokens(self.prepared) if divisible else self.prepared.message_tokens
+        )
+        self.before_tokens = sum(self.message_tokens) + self.plan.replaced_tokens
+        self.before_tokens -= self._rounding([True] * conversation.message_count)
+        self.target_tokens = arguments.target_of(self.before_tokens)
 
+    def origins(self, indices: Iterable[int]) -> Iterable[int]:
+        """Return the indices of messages in the caller's list."""
+        return indices if self.parted is None else [self.parted.origins[each] for each in indices]
 
-class _Choice(NamedTuple):
-    """The units and blocks that are kept."""
+    def _rounding(self, kept: Sequence[bool]) -> int:
+        """Return what kept messages cost more in parts than whole: some counters round up."""
+        if self.parted is None:
+            return 0
+        both, part_count = self.parted.both_ways(self.conversation, kept)
+        tokens = _engine.message_tokens(both, self.arguments.counter) if part_count else []
+        return sum(tokens[:part_count]) - sum(tokens[part_count:])
 
-    decision: _engine.Decision
-    excerpts: Excerpts | None
-    plan: OutlinePlan
-    binding: PrefixBinding
-    pins: Mapping[int, str]
-    problems: tuple[str, ...]
-
-
-def _choose(source: _Source, signals: ExternalSignals, arguments: Arguments) -> _Choice:
-    """Select what fits the target; keep everything where the compaction must wait."""
-    scoring, query, conversation = arguments.scoring, source.query, source.conversation
-    select = partial(
-        _select,
-        source.prepared,
-        source.before_tokens - source.plan.replaced_tokens,
-        query=query.text if query else None,
-        query_weight=query.weight if query else 0.0,
-        asks=query.asks if query else False,
-        **vector_arguments(signals.vectors),
-        memory_coverage=signals.coverage,
-        weights=(scoring.recency, scoring.semantic, scoring.novelty),
-        calibrated=arguments.is_calibrated,
-        coverage=arguments.packs_by_coverage,
-        reply=conversation.answered_reply() if scoring.keeps_reply else None,
-    )
-    plan, selection = source.plan.select(
-        select,
-        conversation,
-        source.entries,
-        arguments.model,
-        source.before_tokens,
-        source.target_tokens,
-        _tokens_of(source, source.pins) if arguments.outline else 0,
-    )
-    binding, pins = source.binding, source.pins
-    problems: tuple[str, ...] = ()
-    excerpts = None
-    if source.divisible:
-        excerpts = Excerpts(source.divisible, source.prepared, selection)
-    excerpted = excerpts.changed_indices(at_most=True) if excerpts else ()
-    if binding.must_wait(selection.kept, excerpted):
-        problems = (why_waiting(arguments.model),)
-        pins = dict.fromkeys(range(conversation.unit_count), WAITS)
-        selection, excerpts = select(target_tokens=source.before_tokens), None
-        plan, binding = plan.cancelled(), binding._replace(removed=())
-    decision = _engine.Decision(conversation, selection, source.message_tokens)
-    return _Choice(decision, excerpts, plan, binding, pins, problems)
-
-
-def _select(
-    prepared: _native.Prepared, whole_tokens: int, *, target_tokens: int, **options: Any
-) -> _native.Selection:
-    """Return the engine's selection for this target.
-
-    Divided inputs cost a few tokens more or less than whole ones. So what fits whole is not cut;
-    `Excerpts.fit` drops what is over.
-    """
-    if whole_tokens <= target_tokens:
-        target_tokens = sum(prepared.message_tokens)
-    return prepared.select(target_tokens=target_tokens, **options)
-
-
-def _tokens_of(source: _Source, units: Collection[int]) -> int:
-    """Return the tokens of these units."""
-    conversation = source.conversation
-    members = {index for unit in units for index in conversation.units[unit].members}
-    counted = zip(conversation.messages, source.message_tokens, strict=True)
-    return sum(tokens for message, tokens in counted if message.index in members)
-
-
-class _Kept(NamedTuple):
-    """The kept entries, and their figures."""
-
-    entries: list[Any]
-    indices: list[int]
-    tokens: int
-    dropped: int
-    excerpted: int
-    stripped: Mapping[int, int]
-    """Index of a message that lost thinking -> the tokens."""
-    novel: NovelMemories
-    report: Reasons
-    outline: Outline | None
-
-
-def _rebuild(
-    source: _Source, choice: _Choice, writer: ArchiveWriter | None, arguments: Arguments
-) -> _Kept:
-    """Write to memory; then return the kept entries, rebuilt where a part of them goes."""
-    decision, excerpts, plan = choice.decision, choice.excerpts, choice.plan
-    conversation, counter = source.conversation, arguments.counter
-    flags = decision.kept_messages()
-    counted = zip(decision.message_tokens, flags, strict=True)
-    kept_tokens = [tokens if is_kept else 0 for tokens, is_kept in counted]
-    indices = list(compress(conversation.indices, flags))
-    after_tokens = sum(kept_tokens) + (0 if plan.replaced else plan.replaced_tokens)
-    dropped = len(flags) - len(indices)
-    entries = [source.stripped.entries[index] for index in indices]
-    stripped_tokens: Mapping[int, int] = source.stripped.tokens
-
-    novel, handles = writer.write(decision, excerpts) if writer else (NovelMemories(), {})
-    excerpted: int = 0
-    excerpt_messages: Mapping[int, Message] = {}
-    if excerpts:
-        handle_of = writer.handle_of if writer else lambda _message, _text: ""
-        is_whole = source.before_tokens <= source.target_tokens
-        room = max(source.target_tokens, sum(kept_tokens) if is_whole else 0)
-        excerpts.fit(kept_tokens, room, handle_of)
-        entry_of, excerpt_messages = excerpts.entries(), excerpts.messages()
-        entries = [
-            entry_of.get(index, entry) for index, entry in zip(indices, entries, strict=True)
+    def ask(self) -> None:
+        """Ask the caller's model and memory."""
+        divisible = self.divisible
+        self.signals = external_signals(
+            self.arguments.caller_model,
+            self.arguments.memory,
+            divisible.parts(self.prepared) if divisible else self.conversation,
+            self.prepared,
+            self.query.text if self.query else None,
+            calibrated=self.arguments.is_calibrated,
+            deadline=self.arguments.deadline,
+        )
+        self.problems = [
+            *problems_of(self.conversation.unknown),
+            *([_NO_OUTLINE] if self.arguments.outline and not self.plan.size else ()),
+            *self.signals.problems,
         ]
-        after_tokens -= excerpts.saved_tokens(kept_tokens)
-        excerpted = len(entry_of)
 
-    stale_tokens: Mapping[int, int] = {}
-    first_change = choice.binding.first_change(
-        decision.selection.kept, excerpts.changed_indices() if excerpts else ()
-    )
-    if first_change is not None:
-        indices, entries, stale_tokens = without_stale_thinking(
-            conversation, indices, entries, first_change, excerpt_messages, counter
+    def choose(self) -> None:
+        """Select what fits the target; keep everything where the compaction must wait."""
+        arguments, conversation = self.arguments, self.conversation
+        scoring, query = arguments.scoring, self.query
+        self.reply = conversation.answered_reply() if scoring.keeps_reply else None
+        select = partial(
+            self._select,
+            query=query.text if query else None,
+            query_weight=query.weight if query else 0.0,
+            asks=query.asks if query else False,
+            **vector_arguments(self.signals.vectors),
+            memory_coverage=self.signals.coverage,
+            weights=(scoring.recency, scoring.semantic, scoring.novelty),
+            calibrated=arguments.is_calibrated,
+            coverage=arguments.packs_by_coverage,
+            reply=self.reply,
         )
-        stripped_tokens = stale_tokens
-        after_tokens -= sum(stale_tokens.values())
+        self.plan, selection = self.plan.select(
+            select,
+            conversation,
+            self.entries,
+            arguments.model,
+            self.before_tokens,
+            self.target_tokens,
+            self._pinned_tokens() if arguments.outline else 0,
+        )
+        self.excerpts = (
+            Excerpts(self.divisible, self.prepared, selection) if self.divisible else None
+        )
+        excerpted = self.excerpts.changed_indices(at_most=True) if self.excerpts else ()
+        if self.binding.must_wait(selection.kept, excerpted):
+            self.problems.append(why_waiting(arguments.model))
+            self.pins = dict.fromkeys(range(conversation.unit_count), WAITS)
+            selection, self.excerpts = select(target_tokens=self.before_tokens), None
+            self.plan = self.plan.cancelled()
+            self.binding = self.binding._replace(removed=())
+        self.decision = _engine.Decision(conversation, selection, self.message_tokens)
 
-    max_tokens = min(plan.max_tokens, source.target_tokens - after_tokens)
-    outline = plan.write(conversation, indices, excerpt_messages, handles, max_tokens, counter)
-    if outline is not None:
-        entry = user_message(outline.text, conversation.format, is_turn=False)
-        indices = [*indices[: outline.position], outline.index, *indices[outline.position :]]
-        entries = [*entries[: outline.position], entry, *entries[outline.position :]]
-        after_tokens += outline.tokens
-    parted = source.parted
-    report = Report(
-        decision,
-        choice.pins,
-        source.target_tokens,
-        arguments.scoring,
-        excerpts,
-        source.stripped.unit_tokens,
-        stale_tokens,
-        first_change,
-        handles,
-        parted,
-    )
-    if parted:
-        dropped, excerpted = parted.counts(conversation, flags)
-        after_tokens -= rounding(parted, conversation, flags, counter)
-        slot = (outline.position, outline.index) if outline else None
-        indices, entries, slot = parted.merged(indices, entries, slot)
-        if outline and slot:
-            outline = outline._replace(position=slot[0], index=slot[1])
-    return _Kept(
-        entries, indices, after_tokens, dropped, excerpted, stripped_tokens, novel, report, outline
-    )
+    def _select(self, *, target_tokens: int, **options: Any) -> _native.Selection:
+        """Return the engine's selection for this target.
 
+        Divided inputs cost a few tokens more or less than whole ones. So what fits whole is not
+        cut; `Excerpts.fit` drops what is over.
+        """
+        if self.before_tokens - self.plan.replaced_tokens <= target_tokens:
+            target_tokens = sum(self.prepared.message_tokens)
+        return self.prepared.select(target_tokens=target_tokens, **options)
 
-def _stats(
-    source: _Source,
-    signals: ExternalSignals,
-    choice: _Choice,
-    kept: _Kept,
-    arguments: Arguments,
-    problems: tuple[str, ...],
-    started: float,
-) -> Stats:
-    """Return the figures of a compaction that ends now."""
-    conversation, selection = source.conversation, choice.decision.selection
-    parted = source.parted
-    lost_tokens = source.before_tokens - kept.tokens
-    is_builtin = arguments.caller_model is None
-    return Stats(
-        before_tokens=source.before_tokens,
-        after_tokens=kept.tokens,
-        target_tokens=source.target_tokens,
-        dropped=kept.dropped,
-        dropped_pct=_percent(lost_tokens, source.before_tokens),
-        dropped_messages_pct=_percent(
-            kept.dropped,
-            len(set(_origins(parted, conversation.indices))),
-        ),
-        units=conversation.unit_count,
-        pinned_tokens=selection.pinned_tokens,
-        over_budget=kept.tokens > source.target_tokens,
-        changed=any((kept.dropped, kept.excerpted, kept.stripped, choice.plan.replaced)),
-        covered_pct=_percent(_covered_tokens(choice.decision), lost_tokens)
-        if signals.coverage
-        else 0.0,
-        excerpted=kept.excerpted,
-        stripped=len(kept.stripped),
-        stripped_tokens=sum(kept.stripped.values()),
-        outline_tokens=kept.outline.tokens if kept.outline else 0,
-        embedding=selection.embedding if is_builtin else signals.vectors is not None,
-        query_share=selection.query_share,
-        distilled=kept.novel.count,
-        distilled_kinds=kept.novel.kinds,
-        ignored=len(conversation.ignored),
-        degraded=problems,
-        counter=_engine.counter_name(arguments.counter),
-        format=conversation.format,
-        elapsed_ms=(time.perf_counter() - started) * 1e3,
-    )
+    def _pinned_tokens(self) -> int:
+        units = self.conversation.units
+        members = {index for unit in self.pins for index in units[unit].members}
+        counted = zip(self.conversation.indices, self.message_tokens, strict=True)
+        return sum(tokens for index, tokens in counted if index in members)
 
+    def rebuild(self) -> None:
+        """Write to memory; then rebuild the kept entries of which a part goes, and count."""
+        arguments, conversation, decision = self.arguments, self.conversation, self.decision
+        counter, parted, excerpts, plan = arguments.counter, self.parted, self.excerpts, self.plan
+        flags = decision.kept_messages()
+        counted = zip(decision.message_tokens, flags, strict=True)
+        kept_tokens = [tokens if is_kept else 0 for tokens, is_kept in counted]
+        indices = list(compress(conversation.indices, flags))
+        entries = [self.stripped.entries[index] for index in indices]
+        after_tokens = sum(kept_tokens) + (0 if plan.replaced else plan.replaced_tokens)
+        self.dropped, self.excerpted = len(flags) - len(indices), 0
+        self.lost_thinking = self.stripped.tokens
 
-def _covered_tokens(decision: _engine.Decision) -> int:
-    """Return the tokens of the dropped units that memory covers."""
-    return sum(tokens for _, tokens, coverage in decision.dropped_units() if coverage >= COVERED)
+        self.writer = writer = self._writer()
+        self.novel, handles = writer.write(decision, excerpts) if writer else ({}, {})
+        excerpt_messages: Mapping[int, Message] = {}
+        if excerpts:
+            handle_of = writer.handle_of if writer else lambda _message, _text: ""
+            is_whole = self.before_tokens <= self.target_tokens
+            room = max(self.target_tokens, sum(kept_tokens) if is_whole else 0)
+            excerpts.fit(kept_tokens, room, handle_of)
+            entry_of, excerpt_messages = excerpts.entries(), excerpts.messages()
+            entries = [
+                entry_of.get(index, entry) for index, entry in zip(indices, entries, strict=True)
+            ]
+            after_tokens -= excerpts.saved_tokens(kept_tokens)
+            self.excerpted = len(entry_of)
+
+        stale_tokens: Mapping[int, int] = {}
+        changed = excerpts.changed_indices() if excerpts else ()
+        first_change = self.binding.first_change(decision.selection.kept, changed)
+        if first_change is not None:
+            indices, entries, stale_tokens = without_stale_thinking(
+                conversation, indices, entries, first_change, excerpt_messages, counter
+            )
+            self.lost_thinking = stale_tokens
+            after_tokens -= sum(stale_tokens.values())
+
+        room = min(plan.max_tokens, self.target_tokens - after_tokens)
+        outline = plan.write(conversation, indices, excerpt_messages, handles, room, counter)
+        if outline is not None:
+            entry = user_message(outline.text, conversation.format, is_turn=False)
+            indices = [*indices[: outline.position], outline.index, *indices[outline.position :]]
+            entries = [*entries[: outline.position], entry, *entries[outline.position :]]
+            after_tokens += outline.tokens
+        if parted:
+            self.dropped, self.excerpted = parted.counts(conversation, flags)
+            after_tokens -= self._rounding(flags)
+            slot = (outline.position, outline.index) if outline else None
+            indices, entries, slot = parted.merged(indices, entries, slot)
+            if outline and slot:
+                outline = outline._replace(position=slot[0], index=slot[1])
+        self.indices, self.kept, self.outline = indices, entries, outline
+        self.after_tokens = after_tokens
+        self.reasons = self._reasons(handles, stale_tokens, first_change)
+
+    def _writer(self) -> ArchiveWriter | None:
+        """Return what writes to memory; None where nothing is to be written."""
+        arguments, parted = self.arguments, self.parted
+        if arguments.archive is None:
+            return None
+        from rehydrate.compact.archive import ArchiveWriter
+
+        memory: Any = arguments.memory
+        entries = parted.whole_entries() if parted else self.entries
+        origins = parted.origins if parted else None
+        return ArchiveWriter(memory, arguments.archive, self.conversation, entries, origins)
+
+    def _reasons(
+        self, handles: Mapping[int, str], stale: Mapping[int, int], first_change: int | None
+    ) -> Reasons:
+        """Return the reasons; they hold no more of this run than they are made of."""
+        decision, excerpts = self.decision, self.excerpts
+        shared: dict[str, Any] = {
+            "target_tokens": self.target_tokens,
+            "by_coverage": self.arguments.packs_by_coverage,
+            "origins": self.parted.origins if self.parted else None,
+        }
+        return Reasons(
+            partial(decision.dropped, handles=handles, **shared),
+            partial(
+                decision.unit_reports,
+                pins=self.pins,
+                reply=self.reply,
+                divided=excerpts.divided_texts() if excerpts else None,
+                cut=excerpts.tokens() if excerpts else {},
+                stripped=self.stripped.unit_tokens,
+                stale=stale,
+                first_change=first_change,
+                **shared,
+            ),
+            self.parted,
+        )
+
+    def stats(self, started: float) -> Stats:
+        """Return the figures of a compaction that ends now, with the episode written."""
+        conversation, selection = self.conversation, self.decision.selection
+        before, after = self.before_tokens, self.after_tokens
+        is_builtin, writer = self.arguments.caller_model is None, self.writer
+        covered = sum(
+            tokens for _, tokens, share in self.decision.dropped_units() if share >= COVERED
+        )
+        stats = Stats(
+            before_tokens=before,
+            after_tokens=after,
+            target_tokens=self.target_tokens,
+            dropped=self.dropped,
+            dropped_pct=_percent(before - after, before),
+            dropped_messages_pct=_percent(
+                self.dropped, len(set(self.origins(conversation.indices)))
+            ),
+            units=conversation.unit_count,
+            pinned_tokens=selection.pinned_tokens,
+            over_budget=after > self.target_tokens,
+            changed=any((self.dropped, self.excerpted, self.lost_thinking, self.plan.replaced)),
+            covered_pct=_percent(covered, before - after) if self.signals.coverage else 0.0,
+            excerpted=self.excerpted,
+            stripped=len(self.lost_thinking),
+            stripped_tokens=sum(self.lost_thinking.values()),
+            outline_tokens=self.outline.tokens if self.outline else 0,
+            embedding=selection.embedding if is_builtin else self.signals.vectors is not None,
+            query_share=selection.query_share,
+            distilled=sum(self.novel.values()),
+            distilled_kinds=self.novel,
+            ignored=len(conversation.ignored),
+            degraded=(*self.problems, *(writer.problems if writer else ())),
+            counter=_engine.counter_name(self.arguments.counter),
+            format=conversation.format,
+            elapsed_ms=(time.perf_counter() - started) * 1e3,
+        )
+        return writer.record(stats) if writer else stats
 
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
-
-
-def _as_they_came(kept: _Kept, entries: Sequence[Any], messages: Sequence[Any]) -> list[Any]:
-    """Return the kept entries, with the caller's own SDK object for each that did not change."""
-    if entries is messages:
-        return kept.entries
-    return [
-        messages[index] if entry is entries[index] else entry
-        for index, entry in zip(kept.indices, kept.entries, strict=True)
-    ]

@@ -5,13 +5,15 @@ Named tuples, not dataclasses: importing `dataclasses` alone would take half of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rehydrate.formats._reading import as_dicts
 
 if TYPE_CHECKING:
+    from rehydrate._engine import Parted
     from rehydrate.compact.outline import Outline
 
 
@@ -217,23 +219,52 @@ def span(indices: tuple[int, ...]) -> str:
     return f"{first}-{last}" if last - first + 1 == len(indices) else f"{first}..{last}"
 
 
-class Reasons(Protocol):
+T = TypeVar("T")
+
+
+class lazy_property(Generic[T]):  # noqa: N801 - a decorator
+    """`functools.cached_property` without the lock that it holds up to Python 3.11.
+
+    All instances share that lock: threads wait for each other, and a child process that is forked
+    meanwhile waits for ever. Two threads may compute the same value; both get an equal one.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        """Keep the method."""
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        """Compute the value; from then on the instance's own attribute hides this descriptor."""
+        value = self._compute(instance)
+        instance.__dict__[self._name] = value
+        return value
+
+
+class Reasons:
     """The reasons of a compaction, computed on first access."""
 
-    @property
+    def __init__(
+        self,
+        dropped: Callable[[], Iterable[Dropped]],
+        units: Callable[[], Iterable[UnitReport]],
+        parted: Parted | None = None,
+    ) -> None:
+        """Keep what computes them; `parted` is how parallel calls were parted."""
+        self._dropped = dropped
+        self._units = units
+        self.parted = parted
+
+    @lazy_property
     def dropped(self) -> tuple[Dropped, ...]:
-        """One record for each dropped message."""
+        """One record for each message that is gone, with all its parts where it was parted."""
+        return tuple(self._dropped())
 
-    @property
+    @lazy_property
     def explanation(self) -> Explanation:
-        """One row for each unit."""
-
-
-class SettledReasons(NamedTuple):
-    """The reasons of a compaction, computed."""
-
-    dropped: tuple[Dropped, ...]
-    explanation: Explanation
+        """One row for each unit; where calls were parted, the parts of a message are in several."""
+        return Explanation(tuple(self._units()))
 
 
 M = TypeVar("M")
@@ -297,7 +328,7 @@ class Compaction(Generic[M]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to make it again: the reasons are computed for that."""
-        reasons = SettledReasons(self.dropped, self.explain())
+        reasons = Reasons(partial(tuple, self.dropped), partial(tuple, self.explain()))
         made = (self.messages, list(self.indices), self.stats, reasons, self.outline, self.replaced)
         return Compaction, made
 
@@ -311,11 +342,3 @@ class Compaction(Generic[M]):
             f"{f', {stats.excerpted} excerpted' if stats.excerpted else ''}"
             f"{', with an outline' if has_outline else ''}>"
         )
-
-
-class NovelMemories(NamedTuple):
-    """How many dropped units became memories of their own."""
-
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
-    kinds: Mapping[str, int] = {}
-    """Kind -> how many."""

@@ -118,10 +118,19 @@ def model_vectors(
         positions = positions[:1]
     if not positions:
         return Embedded()
-    batch = _Batch(texts, positions, query)
-    attempt = ask(model, batch.texts, deadline=None if deadline is None else deadline.instant)
+    queries = [] if query is None else [query]
+    if len(positions) + len(queries) <= MIN_EMBEDDED_TEXTS:
+        positions = sorted(positions)
+        sent = [texts[position] for position in positions] + queries
+        rows_of: Sequence[int] = range(len(sent))
+    else:  # most important first, the query before all, each text once
+        wanted = [texts[position] for position in positions] + queries
+        sent = list(dict.fromkeys(queries + wanted))
+        row_of = {text: row for row, text in enumerate(sent)}
+        rows_of = [row_of[text] for text in wanted]
+    attempt = ask(model, sent, deadline=None if deadline is None else deadline.instant)
 
-    total = len(batch.texts)
+    total = len(sent)
     embedded = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
     has_builtin = calibrated and query is not None and prepared.dim is not None
     fallback = "with the built-in model" if has_builtin else "without vectors"
@@ -137,36 +146,11 @@ def model_vectors(
     if troubles:
         outcome = f"{embedded} of {total} texts embedded; the rest " if embedded else ""
         problems.append(f"embedder: {troubles}; {outcome}went on {fallback}")
-    vectors = None if attempt.rows is None else batch.vectors(attempt.rows)
-    return Embedded(vectors, tuple(problems))
-
-
-class _Batch:
-    """The texts to send to a model, and which row is whose.
-
-    Few texts are sent as they are, in the conversation's order, the query last. Many are sent most
-    important first, the query before all, each text once.
-    """
-
-    def __init__(self, texts: list[str], positions: list[int], query: str | None) -> None:
-        self._message_count = len(texts)
-        queries = [] if query is None else [query]
-        if len(positions) + len(queries) <= MIN_EMBEDDED_TEXTS:
-            self._positions = sorted(positions)
-            self.texts = [texts[position] for position in self._positions] + queries
-            self._rows = list(range(len(self.texts)))
-        else:
-            self._positions = positions
-            ordered = [texts[position] for position in positions] + queries
-            row_of = {text: row for row, text in enumerate(dict.fromkeys(queries + ordered))}
-            self.texts = list(row_of)
-            self._rows = [row_of[text] for text in ordered]
-
-    def vectors(self, rows: Any) -> Vectors:
-        ordered = rows[self._rows]
-        count = len(self._positions)
-        query = ordered[count] if len(ordered) > count else None
-        return Vectors(ordered[:count], self._positions, query, self._message_count)
+    if attempt.rows is None:
+        return Embedded(None, tuple(problems))
+    rows, count = attempt.rows[rows_of], len(positions)
+    found = Vectors(rows[:count], positions, rows[count] if queries else None, len(texts))
+    return Embedded(found, tuple(problems))
 
 
 def _positions_to_embed(texts: list[str], ranked: list[int], *, embed_all: bool) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from rehydrate._check import check_type
 from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, price_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
@@ -124,6 +125,7 @@ def prefix_report(
                 rewritten += each.tokens
     price = _price(model, current) if price is None else price
     if price is not None:
+        check_type("price", price, Price, "pass a Price(input=..., output=...)")
         share = max(price.write_share(ttl) - price.read, 0.0)
         cost = share * price.input * rewritten / MILLION
     last = len(before) - 1

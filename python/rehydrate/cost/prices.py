@@ -5,22 +5,27 @@ Usage is the tokens of a request by the way they are billed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from rehydrate._check import check_choice, check_whole
+from rehydrate._check import check_choice, check_list, check_type, check_whole, shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.thinking import known_name
 from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX
 
+T = TypeVar("T")
 Ttl = Literal["5m", "1h"]
 TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3_600.0}
 
 AS_OF = "2026-11"
 """The month of the prices: those that ``genai-prices`` 0.2.3 by Pydantic ships, with which a test
 compares each row. Providers change prices; your invoice decides."""
+
+
+MAX_PRICE = 1e9
+"""Dollars for a million tokens, or a factor of them: the sums of larger ones would not be exact."""
+_PRICES = f"from 0 to {MAX_PRICE:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,11 @@ class Price:
         """Refuse a value that cannot be a price."""
         for name in ("input", "output", "read", "write", "write_1h", "long_input", "long_output"):
             value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 <= value < math.inf):
-                raise InvalidArgumentError(f"price: {name} is {value!r}; pass a number from 0 up")
+            check_type(f"price: {name}", value, (int, float), f"pass a number {_PRICES}")
+            if not 0 <= value <= MAX_PRICE:
+                raise InvalidArgumentError(
+                    f"price: {name} is {shown(value)}; pass a number {_PRICES}"
+                )
         check_whole("price: step_tokens", self.step_tokens, 1)
         check_whole("price: long_tokens", self.long_tokens, 1, or_none=True)
 
@@ -163,13 +171,14 @@ def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
     3
     """
     table = PRICES if prices is None else prices
-    row_name = known_name(model, table)
-    if row_name is None:
+    check_type("prices", table, Mapping, "pass a mapping of a model's name -> Price")
+    row = _row(model, table)
+    if row is None:
         raise InvalidArgumentError(
-            f"no price is known of model {model!r}; pass price=Price(input=..., output=...), or "
-            "add it to rehydrate.cost.PRICES"
+            f"no price is known of model {shown(model)}; pass price=Price(input=..., output=...), "
+            "or add it to rehydrate.cost.PRICES"
         )
-    return table[row_name]
+    return row
 
 
 def minimum_prefix(model: str) -> int:
@@ -178,8 +187,15 @@ def minimum_prefix(model: str) -> int:
     >>> minimum_prefix("claude-opus-4-5-20251101"), minimum_prefix("gpt-5")
     (4096, 1024)
     """
-    row_name = known_name(model, MINIMUM_PREFIX)
-    return USUAL_MINIMUM_PREFIX if row_name is None else MINIMUM_PREFIX[row_name]
+    minimum = _row(model, MINIMUM_PREFIX)
+    return USUAL_MINIMUM_PREFIX if minimum is None else minimum
+
+
+def _row(model: str, table: Mapping[str, T]) -> T | None:
+    """Return the row of a table for a model; None for one that it lacks."""
+    check_type("model", model, str, "pass the model's name, as the provider has it")
+    name = known_name(model, table)
+    return None if name is None else table[name]
 
 
 def check_ttl(ttl: str) -> None:
@@ -215,24 +231,32 @@ class Usage(NamedTuple):
         >>> Usage.total([Usage(read=2), Usage(read=3, output=1)])
         Usage(read=5, written=0, written_1h=0, uncached=0, output=1)
         """
-        return cls(*map(sum, zip(cls(), *usages, strict=True)))
+        check_list("usages", usages, "pass a list of Usage")
+        every = list(usages)
+        for usage in every:
+            check_type("usages: one", usage, Usage, "pass a list of Usage")
+        return cls(*map(sum, zip(cls(), *every, strict=True)))
 
     @classmethod
     def billed(cls, usage: Mapping[str, Any]) -> Usage:
         """Read the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses'.
 
+        A count that is absent or None is 0. Raises InvalidArgumentError for one that is no whole
+        number.
+
         >>> Usage.billed({"prompt_tokens": 1500, "completion_tokens": 9,
         ...               "prompt_tokens_details": {"cached_tokens": 1408}})
         Usage(read=1408, written=0, written_1h=0, uncached=92, output=9)
         """
+        check_type("usage", usage, Mapping, "pass the response's usage as a mapping")
         if "prompt_tokens" in usage or "input_tokens_details" in usage:
             total = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
-            about = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
+            about = _part(usage, "prompt_tokens_details") or _part(usage, "input_tokens_details")
             read, written = _count(about, "cached_tokens"), _count(about, "cache_write_tokens")
             output = _count(usage, "completion_tokens") or _count(usage, "output_tokens")
             return cls(read, written, 0, total - read - written, output)
         written = _count(usage, "cache_creation_input_tokens")
-        for_an_hour = _count(usage.get("cache_creation") or {}, "ephemeral_1h_input_tokens")
+        for_an_hour = _count(_part(usage, "cache_creation"), "ephemeral_1h_input_tokens")
         return cls(
             _count(usage, "cache_read_input_tokens"),
             written - for_an_hour,
@@ -242,6 +266,24 @@ class Usage(NamedTuple):
         )
 
 
+MAX_COUNT = 2**53
+"""More tokens than anything is billed for; money is exact up to it."""
+
+
+def _part(usage: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = usage.get(key) or {}
+    check_type(f"usage: {key}", part, Mapping, "pass the response's usage as it is")
+    return part
+
+
+def _count(values: Mapping[str, Any], key: str) -> int:
+    value = values.get(key) or 0
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    check_whole(f"usage: {key}", value, 0, MAX_COUNT)
+    return int(value)
+
+
 def cost(usage: Usage, price: Price) -> float:
     """Return dollars of one request: ``p_in * (U + 1.25 W5m + 2 W1h + 0.1 R) + p_out * O``, both
     prices by those of a long one where it is.
@@ -249,6 +291,13 @@ def cost(usage: Usage, price: Price) -> float:
     >>> cost(Usage(read=100_000, written=2_000, output=500), Price(input=3, output=15))
     0.045
     """
+    check_type("usage", usage, Usage, "pass a Usage")
+    check_type("price", price, Price, "pass a Price(input=..., output=...)")
+    for name, count in zip(usage._fields, usage, strict=True):
+        if not (isinstance(count, (int, float)) and abs(count) <= MAX_COUNT):
+            raise InvalidArgumentError(
+                f"usage: {name} is {shown(count)}; pass a number of tokens up to {MAX_COUNT:,}"
+            )
     weighted = (
         usage.uncached
         + price.write * usage.written
@@ -258,7 +307,3 @@ def cost(usage: Usage, price: Price) -> float:
     is_long = price.long_tokens is not None and usage.input > price.long_tokens
     into, out = (price.long_input, price.long_output) if is_long else (1.0, 1.0)
     return (into * price.input * weighted + out * price.output * usage.output) / MILLION
-
-
-def _count(values: Mapping[str, Any], key: str) -> int:
-    return int(values.get(key) or 0)

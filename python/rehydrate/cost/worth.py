@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from rehydrate._check import check_whole
-from rehydrate.cost.prices import MILLION, Price, Ttl, price_of
+from rehydrate._check import check_type, check_whole, shown
+from rehydrate.cost.prices import MAX_COUNT, MILLION, Price, Ttl, price_of
 from rehydrate.errors import InvalidArgumentError
 
 
@@ -58,6 +58,7 @@ def worth_compacting(
     Worth(pays=True, break_even_turns=3.2857142857142856, saved=0.141)
     """
     price = price or price_of(model)
+    check_type("price", price, Price, "pass a Price(input=..., output=...)")
     _check(before_tokens, after_tokens, kept_tokens, expected_turns, compaction_cost)
     write, per_token = price.write_share(ttl), price.input / MILLION
     removed, rewritten = before_tokens - after_tokens, after_tokens - kept_tokens
@@ -78,12 +79,15 @@ def worth_compacting(
 
 def _check(before: int, after: int, kept: int, turns: float, cost: float) -> None:
     for name, value in (("before_tokens", before), ("after_tokens", after), ("kept_tokens", kept)):
-        check_whole(name, value)
+        check_whole(name, value, 0, MAX_COUNT)
     if kept > min(before, after):
         raise InvalidArgumentError(
             f"kept_tokens is {kept:,}, before_tokens {before:,} and after_tokens {after:,}; what "
             "stays as it was is part of both"
         )
     for name, number in (("expected_turns", turns), ("compaction_cost", cost)):
-        if not (isinstance(number, (int, float)) and number >= 0):
-            raise InvalidArgumentError(f"{name} is {number!r}; pass a number from 0 up")
+        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+        if not (is_number and (0 <= number <= MAX_COUNT or number == math.inf)):
+            raise InvalidArgumentError(
+                f"{name} is {shown(number)}; pass a number from 0 to {MAX_COUNT:,}"
+            )

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -97,45 +97,6 @@ class FunctionState:
             self.breaker.failed(short_message(wrong))
         else:  # not a success for the breaker: it may have been far too late
             cache.SHARED.put(self.space, texts, rows)
-
-
-class FunctionStates:
-    """States of bare callables, each by identity and as long as it lives.
-
-    A bound method is a new object at each mention, so its object and its function identify it.
-    """
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._states: dict[tuple[int, int], tuple[weakref.ref[Any], FunctionState]] = {}
-        self._lock = ForkSafeLock()
-
-    def state(self, function: Callable[..., Any], initial: FunctionState) -> FunctionState:
-        """Return the state of `function`; if it is new, store `initial` as its state."""
-        owner = getattr(function, "__self__", None)
-        method = getattr(function, "__func__", None)
-        subject = function if method is None or owner is None else owner
-        key = (id(subject), id(method))
-        with self._lock:
-            seen = self._states.get(key)
-            if seen is not None and seen[0]() is subject:
-                return seen[1]
-            try:
-                reference = weakref.ref(subject, lambda gone: self._forget(key, gone))
-            except TypeError:  # its type allows no weak references, so no state is kept
-                return initial
-            self._states[key] = (reference, initial)
-            return initial
-
-    def _forget(self, key: tuple[int, int], gone: weakref.ref[Any]) -> None:
-        # Without the lock: this runs wherever memory is freed, also while it is held.
-        seen = self._states.get(key)
-        if seen is not None and seen[0] is gone:
-            del self._states[key]
-
-    def __len__(self) -> int:
-        """Number of functions."""
-        return len(self._states)
 
 
 _at_work: ContextVar[tuple[Any, ...]] = ContextVar("rehydrate_embedders_at_work", default=())
@@ -328,7 +289,8 @@ class Embedder:
                     texts,
                     wait_s=left_s if is_cut_short else self._timeout,
                     timeout=self._timeout,
-                    abandoned=state,
+                    abandoned=state.abandoned,
+                    finished=state.finished,
                 )
             rows, broken = state.read(found, texts)
         except CancelledError:
@@ -349,12 +311,30 @@ class _OutOfTimeError(Exception):
     """Time was up, or the caller gone, while a batch was under way; no failure of the function."""
 
 
-_functions = FunctionStates()
-"""The bare callables of this process."""
+_functions: dict[tuple[int, int], tuple[weakref.ref[Any], FunctionState]] = {}
+"""The states of the bare callables of this process, each by identity and as long as it lives."""
+_functions_lock = ForkSafeLock()
 
 
 def of_function(function: Callable[[list[str]], Any]) -> Embedder:
     """Return a bare callable with the default limits; its state is kept as long as it lives."""
     embedder = Embedder(function)
-    embedder._state = _functions.state(function, embedder._state)
+    # A bound method is a new object at each mention: its object and its function identify it.
+    owner, method = getattr(function, "__self__", None), getattr(function, "__func__", None)
+    subject = function if method is None or owner is None else owner
+    key = (id(subject), id(method))
+
+    def forget(gone: weakref.ref[Any]) -> None:
+        # Without the lock: this runs wherever memory is freed, also while it is held.
+        seen = _functions.get(key)
+        if seen is not None and seen[0] is gone:
+            del _functions[key]
+
+    with _functions_lock:
+        seen = _functions.get(key)
+        if seen is not None and seen[0]() is subject:
+            embedder._state = seen[1]
+        else:
+            with suppress(TypeError):  # its type allows no weak references, so no state is kept
+                _functions[key] = (weakref.ref(subject, forget), embedder._state)
     return embedder

@@ -16,7 +16,6 @@ import re
 import struct
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +27,7 @@ from rehydrate.errors import InvalidArgumentError, ModelError
 MANIFEST = "rehydrate.json"
 """The file that describes a model folder; a folder with it is one of ours."""
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def models_home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -47,30 +46,13 @@ def models_home(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "rehydrate" / "models"
 
 
-def model_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder for the model of this name, whether it exists or not.
-
-    >>> model_folder("minilm", {"REHYDRATE_HOME": "/data"}).as_posix()
-    '/data/models/minilm'
-
-    Raises:
-        InvalidArgumentError: a name that could lead out of the home, or that hides.
-    """
-    if not _NAME.fullmatch(name):
-        raise InvalidArgumentError(
-            f"model name is {name[:100]!r}, expected at most 100 letters, digits, '.', '_' or '-', "
-            "the first no '.' or '-'; choose a plain name"
-        )
-    return models_home(environ) / name
-
-
 def find_model(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the folder of the converted model of this name, or None where there is none.
 
     >>> find_model("minilm", {"REHYDRATE_HOME": "/nowhere"}) is None
     True
     """
-    if not _NAME.fullmatch(name):
+    if not MODEL_NAME.fullmatch(name):
         return None
     folder = models_home(environ) / name
     return folder if (folder / MANIFEST).is_file() else None
@@ -88,7 +70,7 @@ def installed_models(environ: Mapping[str, str] = os.environ) -> list[Path]:
     return sorted(
         folder
         for folder in home.iterdir()
-        if _NAME.fullmatch(folder.name) and (folder / MANIFEST).is_file()
+        if MODEL_NAME.fullmatch(folder.name) and (folder / MANIFEST).is_file()
     )
 
 
@@ -189,62 +171,6 @@ def _fetch(repository: str, snapshot: Path | None) -> Path:
         problem = "has no ONNX model and tokenizer.json on the hub"
         raise ModelError(repository, problem, remedy)
     return folder
-
-
-FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The model in a folder: the shape of its vectors, its files, its origin.
-
-    `files` maps a file's name to its `sha256`, its `bytes` and, for a graph, its `precision`.
-    `max_tokens` is the length the model was made for, `positions` the longest its graph takes.
-    """
-
-    name: str
-    dim: int
-    max_tokens: int
-    positions: int
-    pooling: str
-    normalize: bool
-    precisions: tuple[str, ...]
-    opset: int
-    files: dict[str, dict[str, Any]]
-    source: dict[str, str]
-    checks: dict[str, dict[str, float]]
-    converter: str
-    format: int = FORMAT
-
-    def to_json(self) -> bytes:
-        """Return the bytes of the manifest file."""
-        return (json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n").encode()
-
-    @classmethod
-    def read(cls, folder: Path) -> Manifest:
-        """Read the manifest in a folder.
-
-        Raises:
-            InvalidArgumentError: it is missing, damaged, or of a newer format.
-        """
-        file = folder / MANIFEST
-        remedy = "convert it again, in a checkout: python -m tools.convert SOURCE --force"
-        try:
-            content = json.loads(file.read_bytes())
-            content["precisions"] = tuple(content["precisions"])
-            manifest = cls(**content)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InvalidArgumentError(f"{file} cannot be read: {error}; {remedy}") from None
-        if manifest.format != FORMAT:
-            raise InvalidArgumentError(
-                f"{file} has format {manifest.format!r}, this version reads {FORMAT}; {remedy}"
-            )
-        return manifest
-
-    @property
-    def file_bytes(self) -> int:
-        """Return the total size of the files."""
-        return sum(int(file["bytes"]) for file in self.files.values())
 
 
 Precision = Literal["int8", "fp32"]

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Literal
 
 from rehydrate._concurrency import loops
 from rehydrate._concurrency.locks import ForkSafeLock
@@ -99,82 +100,55 @@ class BusyError(UnansweredError):
     """A call that was not made, because too many before it did not return."""
 
 
-class Abandoned(Protocol):
-    """Counts calls that nobody waits for any more."""
-
-    def abandoned(self) -> None:
-        """A call is abandoned: it goes on, and nobody waits for it."""
-
-    def finished(self, texts: list[str], found: Any, error: BaseException | None) -> None:
-        """An abandoned call is over: its result or its error."""
-
-
 def call_within(
     function: Callable[[list[str]], Any],
     texts: list[str],
     *,
     wait_s: float | None,
     timeout: float | None,
-    abandoned: Abandoned,
+    abandoned: Callable[[], None],
+    finished: Callable[[list[str], Any, BaseException | None], None],
 ) -> Any:
     """Return what `function` returns for `texts`, awaited if it is an awaitable.
 
     Raises UnansweredError after `wait_s` seconds. The call itself cannot be killed: it goes on in a
-    daemon thread, which never keeps the interpreter from exiting, and `abandoned` counts it. An
+    daemon thread, which never keeps the interpreter from exiting. `abandoned` is called when nobody
+    waits for it any more, and `finished` with its result or its error when such a call is over. An
     awaitable is cancelled after `timeout`.
     """
-    call = _Call(function, texts, timeout, abandoned)
-    context = copy_context()
-    threading.Thread(
-        target=context.run, args=(call.make,), name="rehydrate-embedder", daemon=True
-    ).start()
-    return call.outcome(wait_s)
+    run = loops.runner()  # set by the thread that calls, not by the one that works
+    lock, done = ForkSafeLock(), threading.Event()
+    found: Any = None
+    error: BaseException | None = None
+    is_abandoned = False
 
-
-class _Call:
-    def __init__(
-        self,
-        function: Callable[[list[str]], Any],
-        texts: list[str],
-        timeout: float | None,
-        abandoned: Abandoned,
-    ) -> None:
-        self._function = function
-        self._texts = texts
-        self._timeout = timeout
-        self._abandoned = abandoned
-        self._run = loops.runner()  # set by the thread that calls, not by the one that works
-        self._lock = ForkSafeLock()
-        self._done = threading.Event()
-        self._is_abandoned = False
-        self._found: Any = None
-        self._error: BaseException | None = None
-
-    def make(self) -> None:
+    def make() -> None:
+        nonlocal found, error
         try:
-            self._found = self._function(self._texts)
-            if hasattr(self._found, "__await__"):
-                self._found = self._run(self._found, self._timeout)
-        except BaseException as error:
-            self._error = error
-        with self._lock:
-            self._done.set()
-        if self._is_abandoned:
-            self._abandoned.finished(self._texts, self._found, self._error)
+            found = function(texts)
+            if hasattr(found, "__await__"):
+                found = run(found, timeout)
+        except BaseException as wrong:
+            error = wrong
+        with lock:
+            done.set()
+        if is_abandoned:
+            finished(texts, found, error)
 
-    def outcome(self, wait_s: float | None) -> Any:
-        try:
-            with waiting():
-                self._done.wait(wait_s)
-        finally:  # also where Ctrl-C ends the waiting
-            with self._lock:
-                self._is_abandoned = not self._done.is_set()
-                if self._is_abandoned:
-                    self._abandoned.abandoned()
-        if self._is_abandoned:
-            raise UnansweredError(
-                f"no answer within {wait_s:.3g} s; rehydrate.Embedder(timeout=...) waits longer"
-            )
-        if self._error is not None:
-            raise self._error
-        return self._found
+    work = partial(copy_context().run, make)
+    threading.Thread(target=work, name="rehydrate-embedder", daemon=True).start()
+    try:
+        with waiting():
+            done.wait(wait_s)
+    finally:  # also where Ctrl-C ends the waiting
+        with lock:
+            is_abandoned = not done.is_set()
+            if is_abandoned:
+                abandoned()
+    if is_abandoned:
+        raise UnansweredError(
+            f"no answer within {wait_s:.3g} s; rehydrate.Embedder(timeout=...) waits longer"
+        )
+    if error is not None:
+        raise error
+    return found

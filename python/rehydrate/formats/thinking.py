@@ -29,7 +29,7 @@ _REVISION = re.compile(
     r"(-\d{8}|-\d{4}-\d\d-\d\d|-latest|-v\d+|@[\w.-]+|:[\w.-]+|\[[\w.-]+\])*", re.ASCII
 )
 _MAX_NAME = 256
-_VENDOR = re.compile(r"^.*/|^(\w+\.)*anthropic\.")
+_VENDOR = re.compile(r"^(.*/)?([\w-]+\.)*anthropic\.|^.*/")
 
 
 def known_name(model: str, names: Iterable[str]) -> str | None:
@@ -39,6 +39,9 @@ def known_name(model: str, names: Iterable[str]) -> str | None:
     'claude-opus-4-5'
     >>> known_name("anthropic/claude-sonnet-4.5", ["claude-sonnet-4-5"])
     'claude-sonnet-4-5'
+    >>> profile = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/"
+    >>> known_name(f"{profile}us.anthropic.claude-opus-4-5-20251101-v1:0", ["claude-opus-4-5"])
+    'claude-opus-4-5'
     """
     names = list(names)
     if model in names:

@@ -8,7 +8,6 @@ from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.parallel import parted_of
 from rehydrate.compact.result import BlockReport, Compaction, UnitReport
 from rehydrate.compact.thinking import without_thinking
 from rehydrate.compact.tool_inputs import split_inputs
@@ -65,7 +64,7 @@ def rows(messages: Sequence[Any], compaction: Compaction[Any]) -> list[Row]:
     stats = compaction.stats
     conversation, messages = formats.read(messages, stats.format)
     replaced: Collection[int] = compaction.replaced
-    before = parted_of(compaction)
+    before = compaction._reasons.parted
     again = before.again(conversation, messages) if before else None
     if again:
         conversation, messages, replaced = again.read(), again.entries, again.places(replaced)

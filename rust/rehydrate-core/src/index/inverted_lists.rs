@@ -70,13 +70,22 @@ impl StoredRows<'_> {
         Some(self.arrange(centroids, &present, &list_of))
     }
 
-    /// Sort rows by list, those that are none last.
-    fn arrange(&self, centroids: Vec<f32>, present: &[u32], list_of: &[u32]) -> InvertedLists {
-        let lists = centroids.len() / self.dim;
-        let mut at = vec![0_u32; lists + 1];
-        list_of.iter().for_each(|&list| at[list as usize + 1] += 1);
-        (0..lists).for_each(|list| at[list + 1] += at[list]);
-        let mut next = at.clone();
+    /// Sort rows by list, those that are none last. A list without rows goes: where many rows are the same, many lists point
+    /// the same way, one has all the rows, and a search would look into the others.
+    fn arrange(&self, mut centroids: Vec<f32>, present: &[u32], list_of: &[u32]) -> InvertedLists {
+        let mut next = vec![0_u32; centroids.len() / self.dim];
+        list_of.iter().for_each(|&list| next[list as usize] += 1);
+        let (mut at, mut held) = (vec![0_u32], 0);
+        for (list, slot) in next.iter_mut().enumerate() {
+            let (begin, rows) = (at[held], *slot);
+            *slot = begin;
+            if rows > 0 {
+                at.push(begin + rows);
+                centroids.copy_within(list * self.dim..(list + 1) * self.dim, held * self.dim);
+                held += 1;
+            }
+        }
+        centroids.truncate(held * self.dim);
         let mut order = vec![0; present.len()];
         for (&row, &list) in present.iter().zip(list_of) {
             let slot = &mut next[list as usize];

@@ -384,6 +384,34 @@ fn finds_what_a_scan_finds(index: VectorIndex) {
     assert_eq!(view.search(&query)[0].id, 100, "a filter that lets few through hides nothing of them");
 }
 
+#[test]
+fn what_many_entries_have_alike_is_found_by_lists_and_so_is_the_one_that_differs() {
+    let dim = 32;
+    let others = many(200, dim);
+    for (same, different) in [(5_000, 0), (20_000, 0), (4_999, 1), (5_000, 200)] {
+        let vectors: Vec<&[f32]> =
+            others[..different].iter().chain(std::iter::repeat_n(&others[0], same)).map(Vec::as_slice).collect();
+        let entries: Vec<Entry<'_>> =
+            (0..).zip(&vectors).map(|(id, vector)| Entry { vector: Some(vector), ..entry(id, "") }).collect();
+        let settings = Settings { dim: Some(dim), index: VectorIndex::Lists, ..Settings::default() };
+        let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
+        for asked in [vectors[0], others[150].as_slice(), vectors[different / 2]] {
+            let near = &recall(&view, &[asked], false, Filter::default())[0];
+            let exact = |vector: &&[f32]| crate::embed::dot(vector, asked) / lengths(vector, asked);
+            let best = vectors.iter().map(exact).fold(-1.0, f32::max);
+            let found = near.first().map(|(_, cosine)| *cosine);
+            assert!(
+                found.is_some_and(|found| (found - best).abs() < 0.02),
+                "{same}+{different}: {found:?}, not {best}"
+            );
+        }
+    }
+}
+
+fn lengths(one: &[f32], other: &[f32]) -> f32 {
+    (crate::embed::dot(one, one) * crate::embed::dot(other, other)).sqrt()
+}
+
 const WORDS: [&str; 12] =
     ["apple", "pear", "violin", "price", "parseRow", "בית", "הבית", "東京", "running", "run", "cake", "the"];
 
