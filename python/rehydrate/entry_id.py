@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 __all__ = ["EntryId"]
 
 _PREFIX = "history["
+_ENTRY = re.compile(r"history\[(0|[1-9][0-9]{0,15})\]")
 
 
 class EntryId(str):
@@ -38,7 +40,6 @@ class EntryId(str):
 
     @staticmethod
     def index_of(name: str) -> int | None:
-        """Return the index in the name; None for any other name."""
-        inside = name[len(_PREFIX) : -1]
-        is_entry = name.startswith(_PREFIX) and name.endswith("]") and inside.isdigit()
-        return int(inside) if is_entry else None
+        """Return the index in the name; None for any other name, also ``history[07]``."""
+        found = _ENTRY.fullmatch(name)
+        return int(found[1]) if found else None

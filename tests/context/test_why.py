@@ -133,3 +133,16 @@ def test_what_was_never_there_is_refused(what):
     context.prompt("Which berth?")
     with pytest.raises(InvalidArgumentError, match="why: "):
         context.why(what)
+
+
+@pytest.mark.parametrize(
+    "what", [True, False, "history[07]", "history[²]", f"history[{'9' * 5_000}]"]
+)
+def test_a_flag_and_an_id_that_no_entry_has_are_refused(what):
+    context = Context()
+    for number in range(9):
+        context.add({"role": "user", "content": f"Hello {number}."})
+    context.prompt("Go on.")
+    assert context.why("history[7]").shown == "whole"
+    with pytest.raises(InvalidArgumentError, match="why: "):
+        context.why(what)

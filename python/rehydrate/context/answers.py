@@ -13,10 +13,10 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 
-from rehydrate._text import plural
+from rehydrate._text import plural, shown
 from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.retriever import Retriever, excerpt_tokens
-from rehydrate.context.tool_calls import Answered, ContextQuery, describe, shown
+from rehydrate.context.tool_calls import Answered, ContextQuery, describe
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.formats.calls import ToolCall

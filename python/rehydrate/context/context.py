@@ -10,13 +10,13 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpack
 
-from rehydrate._check import check_choice, check_type, refuse_copy
+from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.facts import ContextFacts
-from rehydrate.context.history import is_short_to_add
+from rehydrate.context.history import checked_seconds, is_short_to_add
 from rehydrate.context.log import EntryOriginals, Log
 from rehydrate.context.prompt_builder import (
     PromptBuilder,
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from rehydrate.context.threads import Durability, Threads
     from rehydrate.messages import FormatName
     from rehydrate.prompt.sources import Given
+
+
+_MOST_TOKENS = 2**53
+"""No count is larger."""
 
 
 class PromptOptions(TypedDict, total=False):
@@ -170,7 +174,7 @@ class Context(ContextFacts, Closing):
         asked_sources = checked_sources(sources)
         check_system(system)
         check_working(passes, originals, timeout, clock)
-        self._clock = clock
+        self._clock = clock = partial(_seconds_of, clock)
         stored, records, where = Stored(asked or target.provider), 0, ""
         if threads is not None:
             if not thread:
@@ -337,7 +341,7 @@ class Context(ContextFacts, Closing):
             if self._is_open:
                 is_named = provider_of(self._builder.target.model) is not None
                 shown = provider_shown(entries, by_hints=not is_named)
-            seconds = self._clock() if at is None else at.timestamp()
+            seconds = self._clock() if at is None else checked_seconds("at", at)
             self._thread.entries.extend(entries, seconds, shown or "")
             if shown is not None:
                 self._follows = False
@@ -477,7 +481,7 @@ class Context(ContextFacts, Closing):
         draft = self._builder.draft(thread, "", None)
         request, budget = draft.ir.request, draft.ir.budget
         if budget_tokens is not None:
-            check_type("budget_tokens", budget_tokens, int, "pass a whole number of tokens")
+            check_whole("budget_tokens", budget_tokens, 1, _MOST_TOKENS)
             target = upper_bound(budget_tokens, self.provider)
         else:
             target = budget.target_tokens
@@ -497,3 +501,7 @@ class Context(ContextFacts, Closing):
         """Start the next job: `Budget.max_job_tokens` counts from here."""
         with self._thread.lock, self._thread.change(ends_turn=True):
             self._thread.begin_job()
+
+
+def _seconds_of(clock: Callable[[], float]) -> float:
+    return checked_seconds("clock", clock())

@@ -184,7 +184,7 @@ class ContextFacts:
             entries, ir = self._thread.entries, self._thread.state.shown
             index, id_ = what, what
             if not isinstance(what, str):
-                if not isinstance(what, int):
+                if isinstance(what, bool) or not isinstance(what, int):
                     index = entries.index_of(what)
                 if not isinstance(index, int) or not -len(entries) <= index < len(entries):
                     raise InvalidArgumentError(

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rehydrate import _engine
+from rehydrate._text import shown
 from rehydrate.context.answers import format_items, format_remainder
 from rehydrate.context.log import PREFIX
 from rehydrate.context.retriever import Retriever
-from rehydrate.context.tool_calls import FETCH, MAX_QUERY_CHARACTERS, Answered, read_given, shown
+from rehydrate.context.tool_calls import FETCH, MAX_QUERY_CHARACTERS, Answered, read_given
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.counting import COUNTER, text_tokens
@@ -18,9 +19,11 @@ from rehydrate.prompt.section import Provenance, Section
 from rehydrate.prompt.sources.passages import excerpt, line_count
 from rehydrate.prompt.splicing import heading_tokens
 
+_MOST = 10**15
+"""No text has so many characters."""
 _CHARACTERS_A_TOKEN = 8
 """No page has more: longer tokens are rare, and a page that is too short is followed by another."""
-_RANGE = re.compile(r"(\d+)(?:\s*(?:-|\u2013|\.\.|:|to)\s*(\d*))?")  # \u2013: an en dash
+_RANGE = re.compile(r"(\d{1,15})(?:\s*(?:-|\u2013|\.\.|:|to)\s*(\d{0,15}))?")  # \u2013: an en dash
 
 
 class Page(NamedTuple):
@@ -61,8 +64,8 @@ def page_of(text: str, offset: int, max_tokens: int, end: int | None = None) -> 
 
 def read_line_range(given: Any) -> tuple[int, int | None]:
     """Read a range of lines, counted from 1; without an end it means all that follow."""
-    text = str(given).replace(",", "").strip() if type(given) in (int, str) else ""
-    found = _RANGE.fullmatch(text)
+    text = shown(given) if type(given) is int else given if type(given) is str else ""
+    found = _RANGE.fullmatch(text.replace(",", "").strip())
     if found is None:
         raise InvalidArgumentError(
             f'lines is {shown(given)}; send a range such as "3400-3500", or one number'
@@ -145,7 +148,7 @@ class FetchArguments(NamedTuple):
                 f"handle is {shown(handle)}; send one that stands in the conversation, such as "
                 "orig_..., mem_... or rest_..."
             )
-        if type(offset) is not int or offset < 0:
+        if type(offset) is not int or not 0 <= offset < _MOST:
             raise InvalidArgumentError(f"offset is {shown(offset)}; send a whole number from 0 up")
         ways = [name for name in ("offset", "lines", "query") if given.get(name)]
         if len(ways) > 1:

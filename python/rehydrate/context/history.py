@@ -6,6 +6,7 @@ prompt shows only a part.
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,8 +16,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate import formats
+from rehydrate._text import shown
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import InvalidMessageError, RehydrateError
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError, RehydrateError
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import PROVIDER_OF, Message, PieceKind, Provider
@@ -264,10 +266,33 @@ def _time_of(entry: Any, default: float) -> float:
         return default
     try:
         time = datetime.fromisoformat(timestamp)
-        # In UTC, where the first day of the year 1 may be one of the year 0.
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
-    except (ValueError, OverflowError):
+        return checked_seconds("timestamp", time if time.tzinfo else time.replace(tzinfo=UTC))
+    except (ValueError, InvalidArgumentError):
         return default
+
+
+def checked_seconds(name: str, time: Any) -> float:
+    """Return a datetime, or what a clock returned, in seconds since 1970.
+
+    Raises InvalidArgumentError for what is no time of the years 1 to 9999.
+
+    >>> checked_seconds("clock", float("nan"))
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: clock is nan; it must give seconds since 1970, within \
+the years 1 to 9999 of UTC
+    """
+    try:
+        if isinstance(time, datetime):
+            seconds = time.timestamp()
+        else:
+            seconds = math.nan if isinstance(time, (bool, str, bytes)) else float(time)
+        datetime.fromtimestamp(seconds, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        what = "pass" if isinstance(time, datetime) else "it must give seconds since 1970,"
+        raise InvalidArgumentError(
+            f"{name} is {shown(time)}; {what} within the years 1 to 9999 of UTC"
+        ) from None
+    return seconds
 
 
 Waiting = Mapping[str, tuple[Section, ...]]

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._text import failure_text
+from rehydrate._text import failure_text, shown
 from rehydrate.context.answers import load_memory, request_context
 from rehydrate.context.context import Context
-from rehydrate.context.context_store.rendering import transcript
+from rehydrate.context.context_store.transcripts import transcript
 from rehydrate.context.fetch import fetch_whole
-from rehydrate.context.history import Entries, PromptState, StoredEntry
+from rehydrate.context.history import Entries, PromptState, StoredEntry, checked_seconds
 from rehydrate.context.log import EntryOriginals
 from rehydrate.context.retriever import Retriever
 from rehydrate.context.thread import Thread
 from rehydrate.context.time_words import zone_of
-from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, shown
+from rehydrate.context.tool_calls import FETCH, REQUEST, Answered
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.tools import LoadMemory
@@ -163,7 +163,7 @@ class ContextJIT:
             raise InvalidArgumentError(
                 f"call is {shown(call)}, which is no call of {names}; ask handles(call) first"
             )
-        key = (read.id, read.name, repr(read.raw_arguments))
+        key = (read.id, read.name, shown(read.raw_arguments, sys.maxsize))
         with self._lock:
             if self._turn != self._context.turn:
                 self._turn, self._calls = self._context.turn, 0
@@ -209,7 +209,7 @@ class ContextJIT:
 
     def _answerer(self, call: ToolCall) -> Callable[[ToolCall], Answered] | None:
         if call.name == REQUEST.name:
-            now = datetime.fromtimestamp(self._clock(), UTC)
+            now = datetime.fromtimestamp(checked_seconds("clock", self._clock()), UTC)
             return partial(request_context, self._retriever, now=now)
         if call.name == FETCH.name:
             return partial(fetch_whole, self._retriever)

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
 from typing import Any, Literal, NamedTuple, get_args
 
+from rehydrate._text import shown
 from rehydrate.context.time_words import WEEKDAYS, UnreadableError, WallClock, zone_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
@@ -104,7 +105,6 @@ Scope = Literal["temporal", "semantic", "knowledge"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 MAX_QUERY_CHARACTERS = 2_000
 """A query is a question, not a document."""
-_MAX_SHOWN = 80
 
 
 class ContextQuery(NamedTuple):
@@ -178,12 +178,6 @@ def read_given(arguments: Mapping[str, Any], tool: Definition) -> dict[str, Any]
         names = ", ".join(tool.properties)
         raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
     return given
-
-
-def shown(value: object) -> str:
-    """Return a value as an error names it, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 class Answered(NamedTuple):

@@ -271,3 +271,20 @@ def test_a_query_that_nothing_matches_says_how_long_the_text_is():
     assert not answered.is_error
     assert answered.content.startswith("Nothing in orig_")
     assert "40,000 lines" in answered.content
+
+
+ABSURD = ["0", "9-3", "-4", "1e9", "²-³", "1-2-3", "9" * 5_000, "1-" + "9" * 5_000, "to"]
+ABSURD += ["a" * 90_000, 10**400, -1, 0, 2.5, True, [1, 2], {"first": 1}]
+
+
+@pytest.mark.parametrize("lines", ABSURD, ids=range(len(ABSURD)))
+def test_lines_that_are_none_are_answered_with_what_to_send(lines):
+    context, jit = asked_of("\n".join(records()))
+    for number, asked in enumerate((lines, 10**5_000)):
+        answered = jit.answer(fetch(handle_in(context), f"f{number}", lines=asked))
+        assert answered.is_error
+        assert answered.content.startswith("fetch_whole: lines is ")
+        assert '"3400-3500"' in answered.content
+        assert len(answered.content) < 300
+    far = jit.answer(fetch(handle_in(context), "far", offset=10**5_000)).content
+    assert far.startswith("fetch_whole: offset is int; send a whole number from 0 up")
