@@ -120,6 +120,26 @@ def test_a_name_that_nobody_knows_is_an_attribute_error():
         _ = rehydrate.compakt
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "meant"),
+    [
+        ("rehydrate", "compact_contex", "rehydrate.compact_context"),
+        ("rehydrate", "MemoryItem", "rehydrate.memory.MemoryItem"),
+        ("rehydrate", "memry", "rehydrate.memory"),
+        ("rehydrate", "StoreEror", "rehydrate.errors.StoreError"),
+        ("rehydrate.memory", "Memry", "rehydrate.memory.Memory"),
+        ("rehydrate.memory", "Context", "rehydrate.Context"),
+    ],
+)
+def test_a_name_that_is_elsewhere_or_mistyped_is_answered_with_the_place(package, name, meant):
+    module = importlib.import_module(package)
+    assert not hasattr(module, name)
+    for use in (lambda: getattr(module, name), lambda: exec(f"from {package} import {name}")):
+        with pytest.raises((AttributeError, ImportError)) as raised:
+            use()
+        assert str(raised.value).endswith(f"; did you mean {meant}?")
+
+
 @pytest.mark.parametrize("file", sorted(_examples()), ids=lambda file: file.name)
 def test_examples_import_what_fronts_offer(file: Path):
     """Modules after a front may move; tests and benches follow them, users need not."""

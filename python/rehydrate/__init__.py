@@ -11,7 +11,7 @@ The names an agent needs every day are here. The rest is one level down: ``rehyd
 
 from typing import TYPE_CHECKING
 
-from rehydrate import _distributions  # noqa: F401  it says what brings a module that is missing
+from rehydrate._distributions import ROOMS as _ROOMS  # it also finds what is missing
 from rehydrate._front import front
 from rehydrate._native import __version__ as __version__
 
@@ -44,11 +44,6 @@ if TYPE_CHECKING:
         hydrate as hydrate,
     )
     from rehydrate.tokens import count_tokens as count_tokens, estimate_tokens as estimate_tokens
-
-_ROOMS = (
-    "agent batch compact context cost embedding errors formats linting memory process "
-    "prompt retention testing tokens"
-)
 
 __all__, __dir__, __getattr__ = front(__name__, rooms=_ROOMS)
 

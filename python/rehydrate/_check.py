@@ -10,19 +10,6 @@ from typing import Any, NoReturn
 
 from rehydrate.errors import InvalidArgumentError
 
-__all__ = [
-    "check_choice",
-    "check_known",
-    "check_list",
-    "check_methods",
-    "check_share",
-    "check_timeout",
-    "check_type",
-    "check_whole",
-    "refuse_copy",
-    "shown",
-]
-
 
 def shown(value: object) -> str:
     """Return a value as an error names it: at most 200 characters, of a number of any length.

@@ -1,4 +1,4 @@
-"""Which distribution has what this one has not: an import or a command of it names its extra.
+"""Where a name is that is missing: in another distribution, whose extra is named, or in a package.
 
 `rehydrate`, `rehydrate-hosts`, `rehydrate-lab` and `rehydrate-postgres` install into one package.
 What belongs where is in their pyproject.toml; a test compares this table with them.
@@ -7,6 +7,8 @@ What belongs where is in their pyproject.toml; a test compares this table with t
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 
 OTHERS = ("hosts", "lab", "postgres")
@@ -35,17 +37,29 @@ HOMES = {
 }
 """The extra of `rehydrate` that brings a module, with the SDK where it is for one."""
 
+ROOMS = (
+    "agent batch compact context cost embedding errors formats linting memory process "
+    "prompt retention testing tokens"
+)
+"""The packages and modules that load as attributes of `rehydrate`, and are not listed there."""
+
 
 class MissingFinder:
-    """The last finder of modules: it says which extra brings one of ours that is not installed."""
+    """The last finder of modules: it says which extra brings one of ours that is not installed,
+    or where a name is that is imported from a front that does not have it."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004
-        """Raise MissingPackageError for a module of another distribution."""
+        """Raise MissingPackageError for a module, ImportError for a name."""
         if name in HOMES:
             from rehydrate.errors import MissingPackageError
 
             raise MissingPackageError(f"rehydrate[{HOMES[name]}]", f"brings {name}")
+        package, _, last = name.rpartition(".")
+        is_ours = package.partition(".")[0] == "rehydrate" and not last.startswith("_")
+        is_front = is_ours and hasattr(sys.modules.get(package), "__getattr__")
+        if is_front and (hint := meant(package, last)):
+            raise ImportError(f"cannot import name {last!r} from {package!r}{hint}", name=name)
 
 
 sys.meta_path.append(MissingFinder)
@@ -57,3 +71,17 @@ def is_here(module: str) -> bool:
         return module not in HOMES or find_spec(module) is not None
     except ImportError:
         return False
+
+
+def meant(package: str, name: str) -> str:
+    """Return where the name is that is missing in a package, or the nearest one; "" for neither."""
+    from difflib import get_close_matches
+
+    found: dict[str, str] = {}
+    for module in (package, "rehydrate", *[f"rehydrate.{room}" for room in ROOMS.split()]):
+        found.setdefault(module.rpartition(".")[2], module)
+        with suppress(ImportError):
+            for each in getattr(import_module(module), "__all__", ()):
+                found.setdefault(each, f"{module}.{each}")
+    near = get_close_matches(name, found, n=1, cutoff=0.8)
+    return f"; did you mean {found[near[0]]}?" if near else ""

@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import CodeType
 from typing import Any
 
-from rehydrate._distributions import is_here
+from rehydrate._distributions import is_here, meant
 
 Front = tuple[list[str], Callable[[], list[str]], Callable[[str], Any]]
 
@@ -35,9 +35,22 @@ def front(package: str, *, rooms: str = "") -> Front:
             return getattr(import_module(homes[name]), name)
         if name in rooms.split():
             return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise MissingNameError(package, name)
 
     return offered, lambda: offered, load
+
+
+class MissingNameError(AttributeError):
+    """A name that a package does not have. Its place is looked for when the text is read: Python
+    asks a package for each of its modules too before it imports one."""
+
+    def __init__(self, *package_and_name: str) -> None:
+        # Without these two, Python adds a guess of its own.
+        super().__init__(*package_and_name, name="", obj=None)
+
+    def __str__(self) -> str:
+        package, name = self.args
+        return f"module {package!r} has no attribute {name!r}{meant(package, name)}"
 
 
 def _imported(code: CodeType) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["EntryId"]
-
 _PREFIX = "history["
 _ENTRY = re.compile(r"history\[(0|[1-9][0-9]{0,15})\]")
 

@@ -127,6 +127,15 @@ def test_no_host_is_no_problem(monkeypatch: pytest.MonkeyPatch):
     assert status == "ok" and "langchain" in detail
 
 
+def test_hosts_of_a_checkout_without_metadata_are_not_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(doctor, "_installed", lambda package: None)
+    (found,) = [check for check in doctor.examine() if check.name == "hosts"]
+    assert (found.status, found.remedy.split()[-1]) == ("warn", "python/hosts")
+    assert "not installed as a package" in found.detail
+
+
 @pytest.mark.usefixtures("only_mcp")
 def test_an_adapter_is_loaded_with_its_names():
     (found,) = load_hosts()
@@ -176,7 +185,6 @@ def test_an_unknown_command_is_one_line(run):
         (["memory", "list", "--oldestfirst"], "rehydrate memory list", "--oldest-first"),
         (["compact", "chat.json", "--budgt=3k"], "rehydrate compact", "--budget"),
         (["compact", "chat.json", "--scoring", "balanc"], "rehydrate compact", "balanced"),
-        (["compact", "chat.json", "more.json"], "rehydrate compact", None),
     ],
 )
 def test_a_mistyped_word_is_answered_with_the_nearest(run, arguments, where, meant):
@@ -187,6 +195,41 @@ def test_a_mistyped_word_is_answered_with_the_nearest(run, arguments, where, mea
     asked = f"did you mean {meant}? " if meant else ""
     assert line.endswith(f"{asked}(see {where} --help)")
     assert ("did you mean" in line) is bool(meant)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            "compact a.json b.json",
+            "rehydrate compact: unrecognized arguments: b.json; it takes FILE",
+        ),
+        ("lint a.json b.json", "rehydrate lint: unrecognized arguments: b.json; it takes FILE"),
+        (
+            "thread fork a b c",
+            "rehydrate thread fork: unrecognized arguments: c; it takes THREAD NEW",
+        ),
+        ("doctor x", "rehydrate doctor: unrecognized arguments: x; it takes options only"),
+        (
+            "memory --namespace x list",
+            "rehydrate memory: --namespace belongs after the command: "
+            "rehydrate memory COMMAND --namespace",
+        ),
+        (
+            "memory -n x list",
+            "rehydrate memory: -n belongs after the command: rehydrate memory COMMAND -n",
+        ),
+        (
+            "--json=1 doctor",
+            "rehydrate: --json belongs after the command: rehydrate COMMAND --json",
+        ),
+    ],
+)
+def test_a_word_too_many_or_too_early_is_said_to_be_that(run, arguments, line):
+    done = run(*arguments.split())
+    where = line.partition(":")[0]
+    shown = done.stderr.decode()
+    assert (done.returncode, shown) == (2, f"{line} (see {where} --help)\n")
 
 
 def test_a_command_loads_no_other_command_and_help_nothing_heavy():

@@ -309,9 +309,9 @@ def test_forks_list_export_load_and_purge(where, tmp_path):
             threads.fork("t", "half")
         with pytest.raises(InvalidArgumentError, match="at most"):
             threads.fork("t", "more", entries=seen + 100)
-        lines = threads.export("t", tmp_path / "t.jsonl")
+        lines = threads.export_thread("t", tmp_path / "t.jsonl")
         assert lines == len((tmp_path / "t.jsonl").read_text().splitlines()) > seen
-        assert threads.load(tmp_path / "t.jsonl", thread="loaded") == "loaded"
+        assert threads.import_thread(tmp_path / "t.jsonl", thread="loaded") == "loaded"
         loaded = Context(threads=threads, thread="loaded", budget=SMALL, clock=lambda: 1e9)
         assert loaded.history == context.history and loaded.usage == context.usage
         assert threads.purge("t") > 0 == threads.purge("t")
@@ -327,7 +327,7 @@ def test_a_line_that_is_no_thread_is_named(where, tmp_path):
         for text in ("{}\n", "[]\n", "nothing\n", '{"format": "rehydrate memory", "version": 1}\n'):
             bad.write_text(text)
             with pytest.raises(InvalidArgumentError, match="line 1"):
-                threads.load(bad)
+                threads.import_thread(bad)
         assert threads.list() == []
 
 

@@ -248,7 +248,7 @@ class Use:
             self.step(f"{turn} rendered", lambda: threads.render_store("t", 500))  # noqa: B023
             self.step(f"{turn} fork", lambda: threads.fork("t", f"{turn} fork", entries=9))  # noqa: B023
             out = self.path.with_name("keep.txt").parent / f"memory.db-{turn}.jsonl"
-            self.step(f"{turn} export", lambda: threads.export("t", out))  # noqa: B023
+            self.step(f"{turn} export", lambda: threads.export_thread("t", out))  # noqa: B023
             if turn == "again":
                 self.step("purge thread", lambda: threads.purge("t") > 0)  # noqa: B023
             self.step(f"{turn} threads close", threads.close)

@@ -88,10 +88,16 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what this command does not know here, where its own options are known."""
+        first = args[0].partition("=")[0] if args else ""
+        if first not in self._option_string_actions and _is_of_a_command(first, self):
+            self.error(f"{first} belongs after the command: {self.prog} COMMAND {first}")
         options, rest = super().parse_known_args(args, namespace)
         if rest:
-            near = _nearest(rest[0].partition("=")[0], self._option_string_actions)
-            self.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+            names = [str(each.metavar) for each in self._get_positional_actions()]
+            meant = f"; it takes {' '.join(names) or 'options only'}"
+            if rest[0].startswith("-"):
+                meant = _nearest(rest[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(rest)}{meant}")
         return options, rest
 
     def error(self, message: str) -> NoReturn:
@@ -105,6 +111,16 @@ class _Parser(argparse.ArgumentParser):
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a broken pipe is still caught
         super().exit(status, message)
+
+
+def _is_of_a_command(option: str, parser: argparse.ArgumentParser) -> bool:
+    """Return whether one of the parser's commands has the option, or a command of that."""
+    commands = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    return any(
+        option in own._option_string_actions or _is_of_a_command(option, own)
+        for each in commands
+        for own in each.choices.values()
+    )
 
 
 _NO_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")

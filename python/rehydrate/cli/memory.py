@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rehydrate.memory.folder import SyncReport
     from rehydrate.memory.items import Added
     from rehydrate.memory.memory import Memory
-    from rehydrate.memory.store import ItemWriter
+    from rehydrate.memory.store import MemoryStore
 
 
 BATCH = 500
@@ -235,8 +235,8 @@ def run_sync(options: argparse.Namespace) -> int:
     if not Path(options.folder).is_dir():
         raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
     with _adding(options, f"syncing {options.folder}", "passages new") as (memory, progress):
-        watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
-        report = sync_folder(watched, options.folder, namespace, options.label)
+        watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
+        report = sync_folder(watched, options.folder, namespace, options.label, memory.as_stored)
         hot = memory.stats().hot if not options.json else 0
     shown = {each.name: getattr(report, each.name) for each in fields(report)}
     shown["refused"] = [refused._asdict() for refused in report.refused]
@@ -255,7 +255,7 @@ def run_import(options: argparse.Namespace) -> int:
         _file_of(options.file) as path,
         _adding(options, "importing", "items", _count_items(path)) as (memory, progress),
     ):
-        watched = cast("ItemWriter", _MemoryWithProgress(memory, progress))
+        watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
         done = add_items(watched, items_in(path), namespace)
     line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
     if done.lost_links:

@@ -109,10 +109,9 @@ def run_search(options: argparse.Namespace) -> int:
     query = store.checked_text("the query", " ".join(words)).strip()
     if not query:
         raise Failure("the query is empty; pass a word or a question")
+    filters = store.filters_of(options)
     with store.opened(options) as memory:
-        hits = memory.search(
-            query, options.limit, fusion=options.fusion, **store.filters_of(options)
-        )
+        hits = memory.search(query, options.limit, fusion=options.fusion, **filters)
         held = 1 if hits else memory.stats().items
     if hits or options.json:
         names = ("handle", "score", "text", "trigram", "cosine", "snippet")
@@ -125,7 +124,7 @@ def run_search(options: argparse.Namespace) -> int:
     elif not held:
         _say_empty(namespace)
     else:
-        remedy = "; with fewer filters there may be more" if store.described(options) else ""
+        remedy = "; with fewer filters there may be more" if filters else ""
         say(f"nothing in namespace {namespace!r} matches{remedy}")
     return 0
 
@@ -134,11 +133,10 @@ def run_list(options: argparse.Namespace) -> int:
     """Print one page."""
     start = (options.page - 1) * options.limit
     end = start + options.limit
+    filters = store.filters_of(options)
     with store.opened(options) as memory:
         # One more than is shown says whether there is another page.
-        found = memory.list(
-            limit=end + 1, newest_first=not options.oldest_first, **store.filters_of(options)
-        )
+        found = memory.list(limit=end + 1, newest_first=not options.oldest_first, **filters)
     items, more = found[start:end], len(found) > end
     if items or options.json:
         shown = {"items": [*map(_as_dict, items)], "page": options.page, "more": more}
@@ -146,7 +144,7 @@ def run_list(options: argparse.Namespace) -> int:
     elif found:
         are = "is" if len(found) == 1 else "are"
         say(f"page {options.page} is beyond the last; there {are} {plural(len(found), 'item')}")
-    elif store.described(options):
+    elif filters:
         say(f"nothing in namespace {memory.namespace!r} passes the filters")
     else:
         _say_empty(memory.namespace)

@@ -242,7 +242,6 @@ def moment(text: str) -> datetime:
 
 
 share = number(0, 1, "is no number from 0 to 1", float)
-_LISTS = ("tier", "kind", "source", "thread")
 FILTERS = group(
     "which items",
     option("--tier", "repeatable, as those below", TIERS, action="append"),
@@ -258,19 +257,14 @@ FILTERS = group(
 
 def filters_of(options: argparse.Namespace) -> Filters:
     """Return the filters that were given."""
-    filters: dict[str, Any] = {
-        name: getattr(options, name) for name in ("after", "before", "min_trust")
-    }
-    for name in _LISTS:
-        values = getattr(options, name)
-        if values is not None:
-            filters[f"{name}s"] = [checked_text(f"--{name}", value) for value in values]
+    filters: dict[str, Any] = {}
+    for name in Filters.__annotations__:
+        value = getattr(options, name.removesuffix("s"))
+        if isinstance(value, list):
+            value = [checked_text(f"--{name.removesuffix('s')}", one) for one in value]
+        if value is not None:
+            filters[name] = value
     return cast(Filters, filters)
-
-
-def described(options: argparse.Namespace) -> bool:
-    """Return whether any filter is given."""
-    return any(getattr(options, name) is not None for name in (*_LISTS, "after", "before"))
 
 
 MEMORY = (

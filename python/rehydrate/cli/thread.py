@@ -21,16 +21,7 @@ from rehydrate.cli.options import (
     some_tokens,
     whole,
 )
-from rehydrate.cli.terminal import (
-    Failure,
-    Terminal,
-    answer,
-    confirmed,
-    pad,
-    say,
-    table,
-    write,
-)
+from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, pad, say, table, write
 from rehydrate.errors import UnknownThreadError
 
 if TYPE_CHECKING:
@@ -211,7 +202,7 @@ def run_fork(options: argparse.Namespace) -> int:
 def run_export(options: argparse.Namespace) -> int:
     """Write a thread to a file."""
     with _opened(options, read_only=True) as threads:
-        lines = threads.export(_thread(options), options.file)
+        lines = threads.export_thread(_thread(options), options.file)
     say(f"{plural(lines, 'line')} written to {options.file}")
     return 0
 
@@ -222,7 +213,7 @@ def run_import(options: argparse.Namespace) -> int:
 
     namespace = store.namespace_of(options)
     with Threads.open(store.store_path(options), namespace=namespace) as threads:
-        name = threads.load(options.file, thread=options.name)
+        name = threads.import_thread(options.file, thread=options.name)
     say(f"{options.file} is thread {name} now")
     return 0
 

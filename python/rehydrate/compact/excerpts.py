@@ -131,10 +131,6 @@ class DivisibleTexts(NamedTuple):
             block_counts,
         )
 
-    def parts(self, prepared: _native.Prepared) -> Conversation:
-        """Return the conversation with the engine's message parts as messages, for embedding."""
-        return prepared.parts(self.conversation)
-
 
 HandleOf = Callable[[Message, str], str]
 """Returns the handle under which a memory has a whole text of a message; "" for none."""

@@ -159,7 +159,7 @@ class _Run:
         self.signals = external_signals(
             self.arguments.caller_model,
             self.arguments.memory,
-            divisible.parts(self.prepared) if divisible else self.conversation,
+            self.prepared.parts(divisible.conversation if divisible else self.conversation),
             self.prepared,
             self.query.text if self.query else None,
             calibrated=self.arguments.is_calibrated,

@@ -245,27 +245,27 @@ class Threads(Closing):
         begun = header(first["format"], forked_from=thread, at=entries)
         self._write_new([begun, *records[1:]], new, namespace, "fork")
 
-    def export(
+    def export_thread(
         self, thread: str, path: str | PathLike[str], *, namespace: str | None = None
     ) -> int:
         """Write a thread as JSON Lines, a record a line; return how many lines there are.
 
-        Only the file's owner may read it. `load` reads it.
+        Only the file's owner may read it. `import_thread` reads it.
         """
-        records = self._records(thread, namespace, "export")
-        where = self.namespace_for(namespace, "export")
+        records = self._records(thread, namespace, "export_thread")
+        where = self.namespace_for(namespace, "export_thread")
         return write_lines(path, to_lines(records, where, thread))
 
-    def load(
+    def import_thread(
         self, path: str | PathLike[str], *, thread: str | None = None, namespace: str | None = None
     ) -> str:
-        """Make a thread of what `export` wrote, under its name or another; return the name.
+        """Make a thread of what `export_thread` wrote, under its name or another; return the name.
 
         Raises StoreConflictError where there is a thread of that name.
         """
         name, records = from_lines(lines_of(path))
         new = name if thread is None else thread
-        self._write_new(records, new, namespace, "load")
+        self._write_new(records, new, namespace, "import_thread")
         return new
 
     def redact(
@@ -315,8 +315,8 @@ class Threads(Closing):
     arender_store = stored(render_store)
     akeep = stored(keep)
     afork = stored(fork)
-    aexport = stored(export)
-    aload = stored(load)
+    aexport_thread = stored(export_thread)
+    aimport_thread = stored(import_thread)
     aredact = stored(redact)
     apurge = stored(purge)
 

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -18,7 +18,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Tier
 
 if TYPE_CHECKING:
-    from rehydrate.memory.store import ItemWriter
+    from rehydrate.memory.store import MemoryStore
 
 
 CHUNK_TOKENS = 200
@@ -121,12 +121,17 @@ class SyncReport:
 
 
 def sync_folder(
-    memory: ItemWriter, folder: str | PathLike[str], namespace: str, label: str | None
+    memory: MemoryStore,
+    folder: str | PathLike[str],
+    namespace: str,
+    label: str | None,
+    as_stored: Callable[[MemoryItem], MemoryItem],
 ) -> SyncReport:
     """Add new chunks, forget missing ones, and leave the rest as they are.
 
-    Raises InvalidArgumentError where there is no such folder: a disk that is not mounted must not
-    look like one on which all was deleted.
+    ``as_stored`` gives an item as the memory will hold it: without its secrets. Raises
+    InvalidArgumentError where there is no such folder: a disk that is not mounted must not look
+    like one on which all was deleted.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -135,7 +140,7 @@ def sync_folder(
     if not isinstance(name, str) or not name or name != name.strip("/"):
         raise InvalidArgumentError(f"label is {label!r}; pass a name for the folder")
 
-    sync = _Sync(memory, namespace, name)
+    sync = _Sync(memory, namespace, name, as_stored)
     for file, inside in files_in(root):
         found = read_note(file, inside)
         path = os.fsencode(inside).decode("utf-8", "replace")
@@ -149,8 +154,15 @@ def sync_folder(
 class _Sync:
     """One run of `sync_folder`."""
 
-    def __init__(self, memory: ItemWriter, namespace: str, label: str) -> None:
+    def __init__(
+        self,
+        memory: MemoryStore,
+        namespace: str,
+        label: str,
+        as_stored: Callable[[MemoryItem], MemoryItem],
+    ) -> None:
         self._memory = memory
+        self._as_stored = as_stored
         self._namespace = namespace
         self._label = label
         self._thread = f"{TOOL}:{label}"
@@ -240,7 +252,7 @@ class _Sync:
                 metadata["headings"] = list(chunk.headings)
             if front:
                 metadata["front_matter"] = front
-            item = self._memory.as_stored(
+            item = self._as_stored(
                 MemoryItem(
                     chunk.text,
                     kind=KINDS.get(path, "note"),

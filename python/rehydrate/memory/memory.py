@@ -348,7 +348,7 @@ class Memory(Closing):
         from rehydrate.memory.folder import sync_folder
 
         where = self._where("sync_folder", namespace)
-        return sync_folder(self, folder, where, label)
+        return sync_folder(self, folder, where, label, self.as_stored)
 
     def export_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
         """Write a namespace to a file as JSON Lines, one item a line; return how many there

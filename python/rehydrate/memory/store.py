@@ -1,7 +1,6 @@
 """MemoryStore: the protocol of a memory's backend; what a name means: a file or a server.
 
-`rehydrate.testing` checks an implementation. `ThreadStore` is the protocol of a backend of threads,
-`ItemWriter` that of what a folder sync and an import write to.
+`rehydrate.testing` checks an implementation. `ThreadStore` is the protocol of a backend of threads.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class MemoryStore(Protocol):
     """
 
     def add(
-        self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
+        self, items: Sequence[MemoryItem], /, *, namespace: str, vectors: Vectors | None = None
     ) -> builtins.list[Added]:
         """Add all of the items or none. The same text from the same source is one item.
 
@@ -110,7 +109,7 @@ class MemoryStore(Protocol):
     def stats(self, *, namespace: str) -> MemoryStats:
         """Return figures of the namespace."""
 
-    def namespaces(self) -> builtins.list[str]:
+    def namespaces(self) -> Sequence[str]:
         """Return the namespaces that were added to and not purged, in alphabetical order."""
 
     def verify(self) -> VerifyReport:
@@ -176,33 +175,6 @@ class SharedStore(MemoryStore, Protocol):
     @property
     def threads(self) -> ThreadStore:
         """The threads in the same place; closing the store closes them."""
-
-
-class ItemWriter(Protocol):
-    """The methods of `Memory` that a folder sync and an import call.
-
-    It is not part of `MemoryStore`: a store neither removes secrets nor embeds.
-    """
-
-    def as_stored(self, item: MemoryItem) -> MemoryItem:
-        """Return the item as `add` would store it: without its secrets."""
-
-    def add(self, items: Sequence[MemoryItem], /, *, namespace: str) -> builtins.list[Added]:
-        """Add all of the items or none."""
-
-    def list(
-        self, *, namespace: str, limit: int | None = 100, **filters: Unpack[Filters]
-    ) -> builtins.list[MemoryItem]:
-        """Return the items that the filters let through."""
-
-    def forget(self, handles: Sequence[str], /, *, namespace: str) -> int:
-        """Remove items and return how many there were."""
-
-    def set_tier(self, handles: str, tier: Tier, /, *, namespace: str) -> int:
-        """Move an item to a tier and return how many moved."""
-
-    def link(self, handle: str, relation: str, other: str, /, *, namespace: str) -> bool:
-        """Link an item to another; raises UnknownHandleError where either is missing."""
 
 
 _SERVERS = ("postgresql://", "postgres://")

@@ -16,7 +16,7 @@ from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory.items import MemoryItem
 
 if TYPE_CHECKING:
-    from rehydrate.memory.store import ItemWriter
+    from rehydrate.memory.store import MemoryStore
 
 
 FORMAT = "rehydrate memory"
@@ -90,7 +90,7 @@ def export_items(items: Sequence[MemoryItem], path: str | PathLike[str], namespa
     return len(items)
 
 
-def add_items(memory: ItemWriter, items: Iterable[MemoryItem], namespace: str) -> Imported:
+def add_items(memory: MemoryStore, items: Iterable[MemoryItem], namespace: str) -> Imported:
     """Add items of an export or of another memory batch by batch, then the links.
 
     A handle depends on the namespace. In another one the items get new handles, and links follow.

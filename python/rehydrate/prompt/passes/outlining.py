@@ -13,7 +13,6 @@ from rehydrate.compact.outline import (
     ID,
     NameIndex,
     outline_slot,
-    outline_tokens,
     read_lines,
     write_outline,
 )
@@ -51,19 +50,6 @@ class Outlining(NamedTuple):
         )
         return cls(ir.with_sections([each for each in ir.sections if each not in older]), older)
 
-    def with_room(self, before_tokens: int, left_tokens: int, target: Target) -> Self:
-        """Return the same with its share of the room that what must stay leaves."""
-        return self._replace(room_tokens=outline_tokens(target.outline, before_tokens, left_tokens))
-
-    def older_positions(self) -> list[float]:
-        """Return where older outlines stood: each half a position before an entry."""
-        indices = self.ir.history.indices
-        anchors = [section.anchor or 0 for section in self.older]
-        return [
-            next((n for n, index in enumerate(indices) if index >= anchor), len(indices)) - 0.5
-            for anchor in anchors
-        ]
-
     def section(
         self,
         kept: Collection[int],
@@ -81,7 +67,10 @@ class Outlining(NamedTuple):
         model = UNBOUND
         if is_own:
             model = thinking_model(target.model, history.format, history.entries)
-        older = dict(zip(self.older_positions(), self.older, strict=True))
+        older: dict[float, Section] = {}  # each stood half a position before an entry
+        for each in self.older:
+            behind = (n for n, index in enumerate(history.indices) if index >= (each.anchor or 0))
+            older[next(behind, len(history.indices)) - 0.5] = each
         slot = outline_slot(conversation, kept, older.keys(), model)
         if slot is None:
             return None
