@@ -166,7 +166,7 @@ def test_the_name_of_a_wheel_is_one_that_pip_takes_where_it_should(name, said):
 
 def test_a_release_is_every_platform_the_free_threaded_ones_and_the_sdist():
     linux = ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
-    more = ("macosx_10_12_x86_64", "macosx_11_0_arm64", "win_amd64")
+    more = ("macosx_10_12_x86_64", "macosx_11_0_arm64", "win_amd64", "win_arm64")
     tags = [f"cp311-abi3-{platform}" for platform in (*linux, *more)]
     tags += [f"cp314-cp314t-{platform}" for platform in linux]
     whole = [f"rehydrate-{VERSION}-{tag}.whl" for tag in tags]

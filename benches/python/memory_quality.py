@@ -1,6 +1,7 @@
 """Share of a question's evidence that a memory finds: `python -m benches.python.memory_quality`.
 
-Needs LoCoMo (`REHYDRATE_DATA`); MiniLM's rows need its folder (`benches/python/minilm.py`).
+Needs LoCoMo and BEAM (`REHYDRATE_DATA`); MiniLM's rows need its folder
+(`benches/python/minilm.py`). LoCoMo is worn: the fusion was chosen on it. BEAM is not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 
 from benches.python.memory_peers import Fts5
 from benches.python.minilm import find_minilm
+from benches.python.sources import read_beam
 from benches.report.rows import Part, Row, number
 from benches.report.size import SIZE
 from rehydrate import Memory
@@ -64,10 +66,36 @@ class Tally:
         return [share / max(self.questions, 1) for share in self.shares]
 
 
-def measure(conversations: Sequence[Conversation], model: OnnxModel | None) -> Part:
+def measure(
+    worn: Sequence[Conversation], fresh: Sequence[Conversation], model: OnnxModel | None
+) -> Part:
     """Measure every method on every conversation, each a namespace of its own."""
-    tallies: dict[str, Tally] = {}
     seconds = time.perf_counter()
+    tallies, others = _tallies(worn, model), _tallies(fresh, model)
+    seconds = time.perf_counter() - seconds
+    about = (
+        f"Chats as a memory: LoCoMo, {_size(worn)}; rows with BEAM, {_size(fresh)}, which nothing "
+        "was fitted to. Each conversation is a namespace, its turns are items "
+        "of one source in their order, the questions are the queries. Shown is the share of a "
+        f"question's evidence among the first {FIRST[0]} and {FIRST[1]} found, the mean over "
+        "questions. Alone: nearest by the cosine of the store's vectors (`recall`), or by words "
+        f"(SQLite FTS5, Porter's stems, any word). All in one run, {seconds:.0f} s."
+    )
+    rows = [*_rows(tallies, WANTS), *_rows({f"BEAM, {name}": others[name] for name in others}, {})]
+    return Part("Memory: what a search finds", about, rows, _chosen(tallies))
+
+
+def _size(conversations: Sequence[Conversation]) -> str:
+    turns = sum(len(conversation.messages) for conversation in conversations)
+    asked = sum(len(conversation.questions) for conversation in conversations)
+    return (
+        f"{len(conversations)} conversations, {turns:,} turns, {asked} questions whose evidence "
+        "is known"
+    )
+
+
+def _tallies(conversations: Sequence[Conversation], model: OnnxModel | None) -> dict[str, Tally]:
+    tallies: dict[str, Tally] = {}
     with tempfile.TemporaryDirectory() as folder:
         stores = {"built-in": Memory.open(f"{folder}/builtin.db", redact=False)}
         if model is not None:
@@ -81,22 +109,12 @@ def measure(conversations: Sequence[Conversation], model: OnnxModel | None) -> P
             for name, ask in ways.items():
                 tally = tallies.setdefault(name, Tally())
                 for question in conversation.questions:
-                    tally.count(frozenset(question.evidence), ask(question.text, FIRST[-1]))
+                    if question.evidence:
+                        tally.count(frozenset(question.evidence), ask(question.text, FIRST[-1]))
             print(f"  {conversation.name}", file=sys.stderr, flush=True)
         for memory in stores.values():
             memory.close()
-    seconds = time.perf_counter() - seconds
-    turns = sum(len(conversation.messages) for conversation in conversations)
-    asked = sum(len(conversation.questions) for conversation in conversations)
-    about = (
-        f"LoCoMo as a memory: {len(conversations)} conversations, {turns:,} turns, {asked} "
-        "questions whose evidence is known. Each conversation is a namespace, its turns are items "
-        "of one source in their order, the questions are the queries. Shown is the share of a "
-        f"question's evidence among the first {FIRST[0]} and {FIRST[1]} found, the mean over "
-        "questions. Alone: nearest by the cosine of the store's vectors (`recall`), or by words "
-        f"(SQLite FTS5, Porter's stems, any word). All in one run, {seconds:.0f} s."
-    )
-    return Part("Memory: what a search finds", about, _rows(tallies), _chosen(tallies))
+    return tallies
 
 
 def _ours(name: str, memory: Memory, conversation: Conversation) -> dict[str, Ask]:
@@ -149,20 +167,20 @@ def _peers(conversation: Conversation, model: OnnxModel | None) -> dict[str, Ask
     return ways
 
 
-def _rows(tallies: dict[str, Tally]) -> list[Row]:
+def _rows(tallies: dict[str, Tally], wants: Mapping[str, Want]) -> list[Row]:
     means = {name: tally.means() for name, tally in tallies.items()}
-    for name in WANTS:
+    for name in wants:
         means.setdefault(name, [])
-    alone = [name for name in means if name in {"BM25 alone", "MiniLM alone"}]
+    alone = [name for name in means if name.endswith(" alone") and "vectors" not in name]
     rows = []
     for name, found in means.items():
         if (
             found
             and found == means.get(f"{name.rpartition(', ')[0]}, as it comes")
-            and name not in WANTS
+            and not name.endswith("as it comes")
         ):
             continue  # a fusion that is the default has its row already
-        wanted = WANTS.get(name)
+        wanted = wants.get(name)
         for place, most in enumerate(FIRST):
             beside = [f"{other} {number(means[other][place])}" for other in alone if other != name]
             rows.append(
@@ -203,14 +221,17 @@ def _chosen(tallies: dict[str, Tally]) -> str:
     )
 
 
-def _locomo() -> Sequence[Conversation]:
-    file = Path(os.environ.get("REHYDRATE_DATA", "")) / "locomo_dev.json"
-    if not file.is_file():
+def main() -> None:
+    """Print the results as JSON."""
+    folder = Path(os.environ.get("REHYDRATE_DATA", ""))
+    locomo = folder / "locomo_dev.json"
+    if not locomo.is_file():
         sys.exit("memory_quality: REHYDRATE_DATA names no folder with locomo_dev.json")
-    return read_locomo(file)[: SIZE.locomo_conversations]
+    worn = read_locomo(locomo)[: SIZE.locomo_conversations]
+    fresh = read_beam(folder / "fresh" / "beam.json")
+    minilm = find_minilm()
+    print(measure(worn, fresh, None if minilm is None else load_model(minilm)).to_json())
 
 
 if __name__ == "__main__":
-    conversations = _locomo()
-    minilm = find_minilm()
-    print(measure(conversations, None if minilm is None else load_model(minilm)).to_json())
+    main()

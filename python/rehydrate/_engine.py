@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from rehydrate import _native
@@ -17,8 +17,6 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -49,7 +47,6 @@ divide = _native.divide
 fair_share = _native.fair_share
 handles = _native.handles
 is_refusal = _native.is_refusal
-isa = _native.isa
 json_parts = _native.json_parts
 key_of = _native.key_of
 kind_of_text = _native.kind_of
@@ -176,34 +173,6 @@ def embed(texts: Sequence[str]) -> Vectors:
 
     rows, dim = _native.embed(list(texts))
     return np.frombuffer(rows, dtype=np.float32).reshape(-1, dim)
-
-
-def load_onnx(
-    library: Path,
-    *,
-    model: Path,
-    tokenizer: Path,
-    threads: int,
-    max_tokens: int,
-    first_token: bool,
-    by_length: bool,
-) -> _native.OnnxModel:
-    """Load a transformer through ONNX Runtime's library, which was checked before."""
-    _native.open_onnx(library)
-    _close_onnx_at_exit()
-    return _native.OnnxModel(
-        model=model,
-        tokenizer=tokenizer,
-        threads=threads,
-        max_tokens=max_tokens,
-        first_token=first_token,
-        by_length=by_length,
-    )
-
-
-@cache
-def _close_onnx_at_exit() -> None:
-    atexit.register(_native.close_onnx)
 
 
 def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:

@@ -18,6 +18,18 @@ from tests.compact.cases import talk
 from tests.embedding.doubles import lengths
 from tests.sizes import PATIENCE_SECONDS
 
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a model of this name that is loaded by this function."""
+
+    def made(name: str, load: Any) -> NamedModel:
+        monkeypatch.setattr(onnx, "load_model", load)
+        return NamedModel(name)
+
+    return made
+
+
 TALK = talk("user: one", "assistant: two", "user: three")
 
 
@@ -28,14 +40,14 @@ class Loaded:
         return lengths(texts)
 
 
-def test_it_is_loaded_once_by_many_threads():
+def test_it_is_loaded_once_by_many_threads(named: Any):
     loads = []
 
     def load(name: str) -> Any:
         loads.append(name)
         return Loaded()
 
-    model = NamedModel("org/name", load)
+    model = named("org/name", load)
     got = []
     threads = [threading.Thread(target=lambda: got.append(model.model())) for _ in range(8)]
     for thread in threads:
@@ -46,28 +58,28 @@ def test_it_is_loaded_once_by_many_threads():
     assert len(set(map(id, got))) == 1
 
 
-def test_a_deadline_holds_while_it_is_loaded_and_the_loading_goes_on():
+def test_a_deadline_holds_while_it_is_loaded_and_the_loading_goes_on(named: Any):
     opened = threading.Event()
 
     def load(name: str) -> Any:
         assert opened.wait(PATIENCE_SECONDS)
         return Loaded()
 
-    model = NamedModel("org/name", load)
+    model = named("org/name", load)
     with pytest.raises(EmbedderError, match="'org/name' is still being loaded"):
         model.model(time.monotonic())
     opened.set()
     assert model.model().space == "loaded"
 
 
-def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call():
+def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call(named: Any):
     loads = []
 
     def load(name: str) -> Any:
         loads.append(name)
         raise FileNotFoundError("no model.onnx")
 
-    model = NamedModel("org/name", load)
+    model = named("org/name", load)
     for _ in range(3):
         with pytest.raises(EmbedderError, match=r"'org/name' cannot be loaded: FileNotFoundError;"):
             model.model()
@@ -76,7 +88,7 @@ def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call():
 
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_folder_names_a_model_and_its_failure_is_degraded(
-    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: Any
 ):
     monkeypatch.chdir(tmp_path)
     Path("minilm").mkdir()
@@ -85,7 +97,7 @@ def test_a_folder_names_a_model_and_its_failure_is_degraded(
     def load(name: str) -> Any:
         raise FileNotFoundError("no model.onnx")
 
-    monkeypatch.setitem(onnx._models, "minilm", NamedModel("minilm", load))
+    monkeypatch.setitem(onnx._models, "minilm", named("minilm", load))
     compaction = compact_context(TALK, "one", embedder=embedder)
     assert not compaction.stats.embedding
     (said,) = compaction.stats.degraded
@@ -93,8 +105,8 @@ def test_a_folder_names_a_model_and_its_failure_is_degraded(
     assert said.endswith("went on with the built-in model")
 
 
-def test_a_named_model_is_used(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(onnx._models, "org/name", NamedModel("org/name", lambda name: Loaded()))
+def test_a_named_model_is_used(monkeypatch: pytest.MonkeyPatch, named: Any):
+    monkeypatch.setitem(onnx._models, "org/name", named("org/name", lambda name: Loaded()))
     compaction = compact_context(TALK, "one", embedder="org/name")
     assert compaction.stats.embedding
     assert compaction.stats.degraded == ()

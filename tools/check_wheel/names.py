@@ -16,6 +16,7 @@ PLATFORMS = {
     "macOS x86_64": r"macosx_\d+_\d+_x86_64",
     "macOS arm64": r"macosx_\d+_\d+_arm64",
     "Windows x86_64": r"win_amd64",
+    "Windows arm64": r"win_arm64",
 }
 """The platforms of a wheel: those for which our dependency onnxruntime has wheels, so not musl."""
 

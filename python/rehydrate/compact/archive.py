@@ -241,11 +241,8 @@ class ArchiveWriter:
 
     def _origin(self, message: Message | None = None) -> dict[str, Any]:
         """Return the provenance of an item: the conversation's, and the message's if given."""
-        origin = {
-            "source": f"conversation/{self._thread}",
-            "thread": self._thread,
-            "tool": TOOL,
-        }
+        source = f"conversation/{self._thread}"
+        origin = {"source": source, "thread": self._thread, "tool": TOOL}
         if message is None:
             return origin
         return origin | {

@@ -141,12 +141,8 @@ def _budget(budget: Any) -> int | None:
     )
 
 
-def _counter(counter: Any) -> Any:
-    return None if counter is None else check_counter(counter)
-
-
-def _provider(provider: Any) -> Any:
-    return None if provider is None else choice("provider", PROVIDERS)(provider)
+def _or_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else check(value)
 
 
 def _query(query: object) -> str | None:
@@ -204,11 +200,6 @@ def _check_writable(memory: object, archive: Archive) -> None:
         )
 
 
-def _outline(outline: Any) -> Any:
-    check_outline(outline)
-    return outline
-
-
 def _later(value: Any) -> Any:
     """Leave it to the check against the messages."""
     return value
@@ -253,7 +244,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "counter": Option(
         None,
-        _counter,
+        _or_none(check_counter),
         {"type": ["string", "null"], "enum": [*COUNTERS, None]},
         "What counts tokens: an exact encoding, or an estimate by words or characters. null: the "
         "scoring's own.",
@@ -288,7 +279,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "provider": Option(
         None,
-        _provider,
+        _or_none(choice("provider", PROVIDERS)),
         {"type": ["string", "null"], "enum": [*PROVIDERS, None]},
         "For whom a list of OpenAI chat or plain messages is, where a gateway sends it on; null: "
         "the list's own, or anthropic where the model is a Claude.",
@@ -323,7 +314,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "outline": Option(
         False,
-        _outline,
+        check_outline,
         {"type": ["boolean", "number"]},
         "List the names in what is dropped, in a message of its own where the first gap is: true, "
         "or its size in tokens (a whole number) or as a share of the conversation.",

@@ -46,14 +46,12 @@ OPENING = "<context-"
 _OPENING_TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
 
 
-def check_outline(outline: object) -> None:
-    """Raise InvalidArgumentError for anything but an `OutlineSize`."""
-    if isinstance(outline, bool):
-        return
-    if isinstance(outline, int) and outline >= MIN_TOKENS:
-        return
+def check_outline(outline: Any) -> OutlineSize:
+    """Return an outline's size; raise InvalidArgumentError for anything else."""
+    if isinstance(outline, bool) or (isinstance(outline, int) and outline >= MIN_TOKENS):
+        return outline
     if isinstance(outline, float) and 0 < outline < 1:
-        return
+        return outline
     raise InvalidArgumentError(
         f"outline is {shown(outline)}; pass True for the usual size, False for none, a whole "
         f"number of tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 "

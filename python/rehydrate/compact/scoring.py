@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from rehydrate import _engine
+from rehydrate._check import check_choice, shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation
 
@@ -84,8 +85,8 @@ class Scoring:
             )
         for role, weight in structural.items():
             _check_weight(f"structural[{role!r}]", weight)
-        _check_choice("signals", signals, get_args(Signals))
-        _check_choice("packing", packing, get_args(Packing))
+        check_choice("Scoring.signals", signals, get_args(Signals))
+        check_choice("Scoring.packing", packing, get_args(Packing))
         object.__setattr__(self, "recency", recency)
         object.__setattr__(self, "semantic", semantic)
         object.__setattr__(self, "novelty", novelty)
@@ -157,14 +158,8 @@ def _check_weight(name: str, value: object) -> None:
         or not 0 <= value <= MAX_WEIGHT
     ):
         raise InvalidArgumentError(
-            f"Scoring.{name} is {value!r}; a weight is a number from 0 to {MAX_WEIGHT:g}"
+            f"Scoring.{name} is {shown(value)}; a weight is a number from 0 to {MAX_WEIGHT:g}"
         )
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        remedy = f"choose one of {', '.join(choices)}"
-        raise InvalidArgumentError(f"Scoring.{name} is {value!r}; {remedy}")
 
 
 PROFILES: Mapping[ProfileName, Scoring] = MappingProxyType(

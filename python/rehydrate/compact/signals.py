@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate import _engine
 from rehydrate._concurrency.workers import waiting
-from rehydrate._text import safe_error_text
+from rehydrate._text import is_utf8, safe_error_text
 from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
@@ -254,11 +254,7 @@ def text_without_thinking(message: Message) -> str:
 
 def valid_unicode(text: str) -> str:
     """Return the text in valid Unicode: a lone surrogate becomes a question mark."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    return text if is_utf8(text) else text.encode("utf-8", "replace").decode()
 
 
 def _memory_coverage(memory: Memory, queries: Any) -> tuple[list[float] | None, tuple[str, ...]]:

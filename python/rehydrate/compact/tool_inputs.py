@@ -8,10 +8,11 @@ input stay as the model wrote them: of a call without its result, and in a unit 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate._text import is_utf8
 from rehydrate.formats._reading import Path, compact_json, tool_input_text
 from rehydrate.formats.calls import Input, at_path, input_texts, with_texts
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
@@ -48,18 +49,31 @@ def split_inputs(
     """
     whole = {index for unit in whole_units for index in conversation.units[unit].members}
     format_ = formats.FORMATS[conversation.format]
-    split: dict[int, tuple[Message, list[InputText]]] = {}
+    moved: dict[int, list[InputText]] = {}
     for unit in conversation.units:
-        found: list[tuple[Message, list[InputText]]] = []
+        found: dict[int, list[InputText]] = {}
         answered = {call for message in unit.messages for call in message.answers}
         for message in unit.messages:
             if message.calls and message.index not in whole and _is_long(message):
-                texts = _long_texts(message, format_.inputs(entries[message.index]), answered)
-                if texts:
-                    found.append((message, texts))
+                inputs = format_.inputs(entries[message.index])
+                if texts := _long_texts(message, inputs, answered):
+                    found[message.index] = texts
         if found and not any(_has_thought(each, entries, format_) for each in unit.messages):
-            split |= {message.index: (_split(message, texts), texts) for message, texts in found}
-    return _with_messages(conversation, split)
+            moved |= found
+    if not moved:
+        return SplitInputs(conversation, {}, {})
+    originals: dict[int, Message] = {}
+    numbered: dict[int, InputText] = {}
+    changed: dict[int, Message] = {}
+    end = 0
+    for position, message in enumerate(conversation.messages):
+        end += len(message.pieces)
+        if texts := moved.get(message.index, []):
+            originals[position] = message
+            changed[message.index] = _split(message, texts)
+            numbered |= dict(enumerate(texts, end))
+            end += len(texts)
+    return SplitInputs(conversation.with_messages(changed), originals, numbered)
 
 
 def join_inputs(
@@ -70,17 +84,26 @@ def join_inputs(
 
     `kept` holds each string with its kept part.
     """
-    by_piece: dict[int, tuple[Input, dict[str, str]]] = {}
-    for each, kept_part in kept:
-        by_piece.setdefault(each.piece, (each.input, {}))[1][each.text] = kept_part
     values: dict[Path, Any] = {}
     pieces: dict[int, Piece] = {}
-    for number, (input_, texts) in by_piece.items():
+    for number, (input_, texts) in _by_piece(kept).items():
         for path in input_.paths:
             values[path] = with_texts(at_path(entry, path), texts)
-        input_text = tool_input_text(input_.name, with_texts(input_.value, texts))
-        pieces[number] = message.pieces[number]._replace(text=input_text)
+        pieces[number] = _with_input(message.pieces[number], input_, texts)
     return values, pieces
+
+
+def _by_piece(parts: Iterable[tuple[InputText, str]]) -> dict[int, tuple[Input, dict[str, str]]]:
+    """Return the number of each call's piece -> its input, and what becomes of its strings."""
+    by_piece: dict[int, tuple[Input, dict[str, str]]] = {}
+    for each, part in parts:
+        by_piece.setdefault(each.piece, (each.input, {}))[1][each.text] = part
+    return by_piece
+
+
+def _with_input(piece: Piece, input_: Input, texts: dict[str, str]) -> Piece:
+    text = tool_input_text(input_.name, with_texts(input_.value, texts))
+    return piece._replace(text=text)
 
 
 def json_escaped(text: str) -> str:
@@ -115,13 +138,9 @@ def _long_texts(
 
 
 def _is_divisible(text: str) -> bool:
-    if len(text) < MIN_CHARACTERS:
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate: the engine takes no such text
-        return False
-    return _engine.divide(text) is not None
+    # The engine takes no half of a surrogate pair.
+    is_long = len(text) >= MIN_CHARACTERS and is_utf8(text)
+    return is_long and _engine.divide(text) is not None
 
 
 def _has_thought(message: Message, entries: Sequence[Any], format_: formats.Format) -> bool:
@@ -131,31 +150,7 @@ def _has_thought(message: Message, entries: Sequence[Any], format_: formats.Form
 
 def _split(message: Message, texts: Sequence[InputText]) -> Message:
     """Return the message with empty strings in its calls, and the strings behind all pieces."""
-    pieces = list(message.pieces)
-    by_piece: dict[int, tuple[Input, dict[str, str]]] = {}
-    for each in texts:
-        by_piece.setdefault(each.piece, (each.input, {}))[1][each.text] = ""
-    for number, (input_, empty) in by_piece.items():
-        input_text = tool_input_text(input_.name, with_texts(input_.value, empty))
-        pieces[number] = pieces[number]._replace(text=input_text)
-    pieces += [Piece(each.text, PieceKind.TOOL_INPUT) for each in texts]
+    pieces = [*message.pieces, *(Piece(each.text, PieceKind.TOOL_INPUT) for each in texts)]
+    for number, (input_, empty) in _by_piece((each, "") for each in texts).items():
+        pieces[number] = _with_input(pieces[number], input_, empty)
     return message._replace(pieces=tuple(pieces))
-
-
-def _with_messages(
-    conversation: Conversation, split: Mapping[int, tuple[Message, list[InputText]]]
-) -> SplitInputs:
-    """Return the conversation with these messages, and their strings by number of the piece."""
-    if not split:
-        return SplitInputs(conversation, {}, {})
-    changed = conversation.with_messages({index: new for index, (new, _) in split.items()})
-    originals: dict[int, Message] = {}
-    texts: dict[int, InputText] = {}
-    end = 0
-    for position, message in enumerate(changed.messages):
-        end += len(message.pieces)
-        if message.index in split:
-            originals[position] = conversation.messages[position]
-            new = split[message.index][1]
-            texts |= dict(enumerate(new, end - len(new)))
-    return SplitInputs(changed, originals, texts)

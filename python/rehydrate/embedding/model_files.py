@@ -6,16 +6,14 @@ It reads three layouts: ours (`python -m tools.convert`), a plain `model.onnx` n
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import math
 import mmap
 import os
 import re
-import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -210,7 +208,6 @@ def read_model_files(folder: Path, precision: Precision, max_tokens: int | None)
     tokenizer = _existing(folder, ["tokenizer.json", "onnx/tokenizer.json"])
     if tokenizer is None:
         raise ModelError(folder, "holds no tokenizer.json", _AGAIN)
-    _check_growth(tokenizer)
     hashes = []
     quantised = False
     for file in (graph, tokenizer):
@@ -251,56 +248,19 @@ def _existing(folder: Path, names: list[str]) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _read(file: Path) -> tuple[str, bool]:
-    """Return a file's sha256, and whether it quantises at run time."""
+@contextmanager
+def _mapped(file: Path) -> Iterator[mmap.mmap]:
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
-            return hashlib.sha256(m).hexdigest(), m.find(b"DynamicQuantize") >= 0
+            yield m
     except (OSError, ValueError) as error:  # an empty file cannot be mapped
         raise ModelError(file, f"cannot be read: {error}", _AGAIN) from None
 
 
-MAX_GROWTH = 256
-"""How many characters a tokenizer may make of one: a few replacements of replacements would take
-all memory for a short text."""
-
-
-def _check_growth(tokenizer: Path) -> None:
-    """Raise ModelError for a tokenizer that makes too much of a text before it reads it."""
-    content = _read_json(tokenizer)
-    try:
-        growth = _growth(content.get("normalizer")) * _growth(content.get("pre_tokenizer"))
-    except (RecursionError, TypeError, ValueError, AttributeError):
-        return  # no tokenizer: whoever reads it says so
-    if growth > MAX_GROWTH:
-        problem = f"makes up to {growth:.3g} characters of one; the limit is {MAX_GROWTH}"
-        raise ModelError(tokenizer, problem, _AGAIN)
-
-
-def _growth(step: Any) -> float:
-    """Return how many characters one may become in a step of a tokenizer, and in those inside."""
-    if not isinstance(step, dict):
-        return 1.0
-    inside = [*(step.get("normalizers") or ()), *(step.get("pretokenizers") or ())]
-    growth = float(math.prod(map(_growth, inside)))
-    kind = step.get("type")
-    if kind == "Replace":
-        replaced = step["pattern"].get("String") or ""
-        content = len(step["content"])
-        # A regular expression may match between any two characters.
-        growth *= max(content / len(replaced), 1.0) if replaced else 1.0 + content
-    elif kind == "Prepend":
-        growth *= 1.0 + len(step["prepend"])
-    elif kind == "Precompiled":
-        growth *= _longest_of(step["precompiled_charsmap"])
-    return growth
-
-
-def _longest_of(charsmap: str) -> float:
-    """Return the longest text that SentencePiece's table puts in a character's place."""
-    blob = base64.b64decode(charsmap)
-    (trie,) = struct.unpack_from("<I", blob)
-    return float(max(map(len, blob[4 + trie :].split(b"\0")), default=1) or 1)
+def _read(file: Path) -> tuple[str, bool]:
+    """Return a file's sha256, and whether it quantises at run time."""
+    with _mapped(file) as content:
+        return hashlib.sha256(content).hexdigest(), content.find(b"DynamicQuantize") >= 0
 
 
 def check_weights_inside(graph: Path, version: str) -> None:
@@ -309,8 +269,8 @@ def check_weights_inside(graph: Path, version: str) -> None:
     numbers = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
     if numbers >= [1, 24]:
         return
-    with graph.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
-        if m.find(b"location") < 0:
+    with _mapped(graph) as content:
+        if content.find(b"location") < 0:
             return
     raise ModelError(
         graph,
@@ -323,14 +283,8 @@ def _with_weights(graph: Path, digest: str) -> str:
     """Return a digest of a graph and the weight files that it names. Weights above 2 GB, or
     exported so, are separate files; after new training only they may differ."""
     others = [file for file in sorted(graph.parent.iterdir()) if file != graph and file.is_file()]
-    try:
-        with (
-            graph.open("rb") as opened,
-            mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as whole,
-        ):
-            named = [file for file in others if whole.find(file.name.encode()) >= 0]
-    except (OSError, ValueError) as error:
-        raise ModelError(graph, f"cannot be read: {error}", _AGAIN) from None
+    with _mapped(graph) as content:
+        named = [file for file in others if content.find(file.name.encode()) >= 0]
     if not named:
         return digest
     combined = hashlib.sha256(digest.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import struct
@@ -9,11 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_choice, check_type, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import waiting
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rehydrate import _native
     from rehydrate.embedding.protocol import Model
 
 
@@ -169,7 +170,7 @@ class OnnxModel:
         self.dim = self._native.dim
         pooling = ":cls" if files.first_token else ""
         self.space = (
-            f"onnx:{files.digest}:{files.max_tokens}{pooling}:ort-{library.version}:{_engine.isa()}"
+            f"onnx:{files.digest}:{files.max_tokens}{pooling}:ort-{library.version}:{_native.isa()}"
         )
 
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> NDArray[np.float32]:
@@ -214,8 +215,9 @@ class OnnxModel:
     def _load(self) -> None:
         # The sessions a fork inherited are dropped here, which leaks them on purpose: see
         # session.rs.
-        self._native: _native.OnnxModel = _engine.load_onnx(
-            self._library.path,
+        _native.open_onnx(self._library.path)
+        _close_at_exit()
+        self._native = _native.OnnxModel(
             model=self._files.graph,
             tokenizer=self._files.tokenizer,
             threads=self.threads,
@@ -224,6 +226,11 @@ class OnnxModel:
             by_length=not self._files.quantised_at_run_time,
         )
         self._process = os.getpid()
+
+
+@cache
+def _close_at_exit() -> None:
+    atexit.register(_native.close_onnx)
 
 
 def load_model(
@@ -263,36 +270,23 @@ def _load(
     folder: Path, precision: Precision, threads: int | None, max_tokens: int | None
 ) -> OnnxModel:
     files = read_model_files(folder, precision, max_tokens)
-    return OnnxModel(
-        folder, files, onnxruntime_library(), threads or min(_cpus(), DEFAULT_MAX_THREADS)
-    )
-
-
-def _cpus() -> int:
-    """Return the number of CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    if threads is None:  # one a CPU that this process may use
+        has_some = hasattr(os, "sched_getaffinity")
+        cpus = len(os.sched_getaffinity(0)) if has_some else os.cpu_count() or 1
+        threads = min(cpus, DEFAULT_MAX_THREADS)
+    return OnnxModel(folder, files, onnxruntime_library(), threads)
 
 
 COOL_DOWN_S = 30.0
 """Seconds before a failed load is tried again: a hub may take long to fail."""
 
-Load = Callable[[str], "Model"]
-
-
-def _load_onnx(name: str) -> Model:
-
-    return load_model(name)
-
 
 class NamedModel:
     """A model that is loaded on first use, in a thread, so that a deadline holds."""
 
-    def __init__(self, name: str, load: Load = _load_onnx) -> None:
+    def __init__(self, name: str) -> None:
         """Take the name; nothing is read yet."""
         self.name = name
-        self._load = load
         self._breaker = Breaker(failures_to_open=1, cool_down=COOL_DOWN_S)
         self._lock = ForkSafeLock()
         self._pid = os.getpid()
@@ -327,7 +321,7 @@ class NamedModel:
 
     def _load_now(self, loading: threading.Event) -> None:
         try:
-            self._loaded = self._load(self.name)
+            self._loaded = load_model(self.name)
             self._breaker.succeeded()
         except BaseException as error:
             self._breaker.failed(short_message(error))

@@ -7,6 +7,7 @@
 //! A session computes on the thread that calls it and starts none of its own; several sessions side by side beat one
 //! session of several threads, and a process that forks inherits no thread it would wait for.
 mod batch;
+mod growth;
 mod runtime;
 mod session;
 mod tokens;

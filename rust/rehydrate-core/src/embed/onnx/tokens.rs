@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokenizers::{TruncationDirection, TruncationParams, TruncationStrategy};
 
+use super::growth;
 use crate::error::{Error, Result};
 
 /// Bytes a token that is read at first. Enough for prose and code in one reading.
@@ -29,6 +30,7 @@ impl Tokenizer {
     /// Read a `tokenizer.json`; what it says of truncation and padding does not count.
     pub fn load(path: &Path, max_tokens: usize) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| unusable(path, &error.to_string()))?;
+        growth::check(path, &bytes)?;
         // The crate panics on some crafted files.
         let read = catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes)).map_err(|_| unusable(path, PANICKED))?;
         let mut tokenizer = read.map_err(|error| unusable(path, &error.to_string()))?;
