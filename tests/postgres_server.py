@@ -51,6 +51,16 @@ def unavailable(why: str) -> None:
     pytest.skip(f"no PostgreSQL here: {why}")
 
 
+TABLES = tuple(
+    f"memory_{name}"
+    for name in (
+        *("namespaces", "chunks", "uses", "links", "deletions", "writes"),
+        *("threads", "thread_records"),
+    )
+)
+"""Those that row-level security guards; a role of an application needs all four rights on them."""
+
+
 def require_psycopg() -> None:
     """Skip where the extra `postgres` is not installed; on CI, fail."""
     try:

@@ -27,7 +27,7 @@ from rehydrate.retention import (
     sample_cases,
     standard_strategies,
 )
-from rehydrate.retention.recommendation import GOAL, NEAR_GOAL, recommend
+from rehydrate.retention.strategies import GOAL, NEAR_GOAL, recommend
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
 HALVINGS = 100

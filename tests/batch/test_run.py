@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -244,12 +245,11 @@ def test_a_table_without_rows_gives_one_without_rows(tmp_path: Path, out: Path):
     assert pq.read_schema(out).names[:2] == ["id", "kept"]
 
 
-def test_pyarrow_is_asked_for_by_its_extra(
-    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_pyarrow_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "rehydrate.batch.run")
     with pytest.raises(MissingPackageError, match=r"pip install rehydrate\[batch\]"):
-        run_batch(tmp_path, out, COMPACT, {})
+        import_module("rehydrate.batch.run")
 
 
 def test_a_part_that_cannot_be_written_ends_the_batch_and_says_so(tmp_path: Path, out: Path):

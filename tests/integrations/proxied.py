@@ -18,7 +18,7 @@ import uvicorn
 from rehydrate.formats.cache_marks import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.proxy import Proxy, Shortener
-from rehydrate.integrations.proxy.body import in_blocks
+from rehydrate.integrations.proxy.asking import in_blocks
 from tests.integrations import harbour
 from tests.provider import Exchange, StrictProvider
 from tests.sizes import PATIENCE_SECONDS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rehydrate.integrations.claude_code import Home, Records, answer
-from rehydrate.integrations.claude_code.put_back import MAX_CHARS
+from rehydrate.integrations.claude_code.compaction import MAX_CHARS
 from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.integrations.mcp_server import Stores
 from tests.integrations.claude_hooks import (

@@ -29,8 +29,7 @@ with warnings.catch_warnings():
     from google.genai import types
     from pydantic import Field
 
-from rehydrate.integrations.google_adk import RehydratePlugin, RehydrateWarning
-from rehydrate.integrations.google_adk.contents import entries_of, picked
+from rehydrate.integrations.google_adk import RehydratePlugin, RehydrateWarning, entries_of, picked
 from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of

@@ -19,7 +19,7 @@ import pytest
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy import Shortener, kept
-from rehydrate.integrations.proxy.body import read_body
+from rehydrate.integrations.proxy.asking import read_body
 from tests.integrations import harbour
 from tests.integrations.proxied import (
     BUDGET,

@@ -14,8 +14,7 @@ import pytest
 
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.proxy import Shortener
-from rehydrate.integrations.proxy.asking import Exchange as ProxyExchange, with_exchanges
-from rehydrate.integrations.proxy.body import Item
+from rehydrate.integrations.proxy.asking import Exchange as ProxyExchange, Item, with_exchanges
 from rehydrate.integrations.proxy.kept import Kept, Plan
 from rehydrate.integrations.proxy.replies import ChatReply
 from tests.integrations import harbour

@@ -35,8 +35,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from rehydrate.integrations.pydantic_ai import RehydrateCapability, RehydrateWarning
-from rehydrate.integrations.pydantic_ai.messages import entries_of, picked
+from rehydrate.integrations.pydantic_ai import (
+    RehydrateCapability,
+    RehydrateWarning,
+    entries_of,
+    picked,
+)
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider

@@ -11,9 +11,13 @@ import pytest
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.jobs import Job, run_job
-from rehydrate.integrations.mcp_server.session_files import transcript_roots, transcripts
 from rehydrate.integrations.mcp_server.session_index import SessionIndex
-from rehydrate.integrations.mcp_server.session_lines import MAX_LINE_BYTES, TranscriptReader
+from rehydrate.integrations.mcp_server.session_lines import (
+    MAX_LINE_BYTES,
+    TranscriptReader,
+    transcript_roots,
+    transcripts,
+)
 from rehydrate.integrations.mcp_server.session_outline import outline_of
 from rehydrate.prompt import TimeRange
 from tests.integrations.served import (

@@ -30,9 +30,8 @@ from rehydrate.retention import (
 from rehydrate.retention.evaluation import SUMMARY
 from rehydrate.retention.losses import TOO_OLD
 from rehydrate.retention.reading import binding_instructions, instructions_kept
-from rehydrate.retention.recommendation import ANSWERS, USED_LATER
 from rehydrate.retention.sampling import too_short
-from rehydrate.retention.strategies import checked
+from rehydrate.retention.strategies import ANSWERS, USED_LATER, checked
 from tests.retention.sessions_made import EXAMPLE, transcript, work
 
 RATIOS = (0.2, 0.5)

@@ -45,7 +45,7 @@ def hosts() -> dict[str, Host]:
 def _pydantic_ai() -> Host:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-    from rehydrate.integrations.pydantic_ai.messages import CODEC
+    from rehydrate.integrations.pydantic_ai import CODEC
 
     def turn(name: str) -> list[Any]:
         call = {"part_kind": "tool-call", "tool_name": "look", "tool_call_id": f"c_{name}"}
@@ -97,7 +97,7 @@ def _pydantic_ai() -> Host:
 def _google_adk() -> Host:
     from google.genai.types import Content
 
-    from rehydrate.integrations.google_adk.contents import CODEC
+    from rehydrate.integrations.google_adk import CODEC
 
     def turn(name: str) -> list[Any]:
         blob = {"data": PIXELS, "mime_type": "image/png"}

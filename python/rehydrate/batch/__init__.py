@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         compact_stream as compact_stream,
         count_tokens_batch as count_tokens_batch,
         embed_batch as embed_batch,
+        retention_batch as retention_batch,
     )
-    from rehydrate.batch.retention import retention_batch as retention_batch
     from rehydrate.compact.options import (
         CompactOptions as CompactOptions,
         RetentionOptions as RetentionOptions,

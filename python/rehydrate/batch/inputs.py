@@ -13,14 +13,15 @@ import stat
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rehydrate._text import as_unicode
 from rehydrate.batch.json_lines import is_table
 from rehydrate.errors import FileError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CONVERSATIONS = (".jsonl", ".json", ".ndjson", ".traj")
 PARQUET = (".parquet", ".pq")
@@ -181,9 +182,6 @@ def row_count(source: Source) -> int | None:
     if source.kind == "conversation":
         return 1
     if source.kind == "parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
             return int(pq.read_metadata(source.path).num_rows)
         except (OSError, pa.ArrowException):
@@ -192,8 +190,6 @@ def row_count(source: Source) -> int | None:
 
 
 def _of_files(files: list[Source]) -> Rows:
-    import pyarrow as pa
-
     table = pa.table(
         {
             "id": pa.array([file.name for file in files], pa.string()),
@@ -205,7 +201,6 @@ def _of_files(files: list[Source]) -> Rows:
 
 def id_type(source: Source) -> pa.DataType:
     """Return the type of a table's ids; raises UnreadableTableError where it cannot be read."""
-    import pyarrow as pa
 
     if source.kind == "lines":
         return pa.string()
@@ -219,9 +214,6 @@ def id_type(source: Source) -> pa.DataType:
 
 
 def _schema(source: Source) -> pa.Schema:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if source.kind == "parquet":
         return pq.read_schema(source.path)
     with pa.memory_map(str(source.path)) as mapped:
@@ -230,7 +222,6 @@ def _schema(source: Source) -> pa.Schema:
 
 def _ipc(mapped: pa.MemoryMappedFile) -> Any:
     """Return a reader of Arrow's file format, or of its stream format."""
-    import pyarrow as pa
 
     try:
         return pa.ipc.open_file(mapped)
@@ -246,7 +237,6 @@ def table_rows(source: Source, limits: Limits, *, alone: bool) -> Iterator[Rows]
     where it cannot be read; else an id is a text with the table's name before it, and what cannot
     be read is a row with a problem.
     """
-    import pyarrow as pa
 
     batches = _lines(source) if source.kind == "lines" else _record_batches(source)
     kind = pa.string()
@@ -281,8 +271,6 @@ def _unreadable(source: Source, error: Exception) -> UnreadableTableError:
 
 def _record_batches(source: Source) -> Iterator[pa.Table]:
     """Yield the columns id, messages and query of a table, some rows at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if source.kind == "parquet":
         # Streamed by pages: a row group of millions of rows is never in memory.
@@ -306,7 +294,6 @@ def _record_batches(source: Source) -> Iterator[pa.Table]:
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table whose columns hold values, not places in a dictionary."""
-    import pyarrow as pa
 
     kinds = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
@@ -317,7 +304,6 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def _columns(source: Source, schema: pa.Schema) -> list[str]:
     """Return the columns to read; raises UnreadableTableError where some are missing."""
-    import pyarrow as pa
 
     for name in ("id", "messages"):
         if name not in schema.names:
@@ -341,15 +327,12 @@ def _columns(source: Source, schema: pa.Schema) -> list[str]:
 
 
 def _texts() -> tuple[pa.DataType, ...]:
-    import pyarrow as pa
-
     views = [pa.string_view(), pa.binary_view()]
     return (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.null(), *views)
 
 
 def _lines(source: Source) -> Iterator[pa.Table]:
     """Yield the lines of a table in JSON Lines; the worker reads what is in them."""
-    import pyarrow as pa
 
     def table() -> pa.Table:
         ids = [f"{first + row}" for row in range(len(lines))]
@@ -375,8 +358,6 @@ def _lines(source: Source) -> Iterator[pa.Table]:
 
 def _cut(table: pa.Table, limits: Limits) -> Iterator[pa.Table]:
     """Yield the table in pieces of at most so many rows and bytes; a longer row is alone."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = "line" if "line" in table.column_names else "messages"
     texts = table[column]
@@ -398,7 +379,6 @@ def _cut(table: pa.Table, limits: Limits) -> Iterator[pa.Table]:
 
 def _with_names(table: pa.Table, name: str, start: int) -> pa.Table:
     """Return the rows of one of many tables: an id is a text, with the table's name before it."""
-    import pyarrow as pa
 
     ids = [
         f"{name}#{_id_text(value, start + row)}"

@@ -13,14 +13,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rehydrate._jsonl import whole_file
 from rehydrate.batch.inputs import MANIFEST, Rows
 from rehydrate.errors import FileError, InvalidArgumentError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LOCK = "lock"
 _DRAFTS = ".*.tmp"
@@ -116,8 +116,6 @@ class PartFolder:
 
     def has(self, part: Part) -> bool:
         """Return whether a part is finished."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
 
         try:
             return bool(pq.read_metadata(self.file(part.key)).num_rows == len(part.table))
@@ -126,8 +124,6 @@ class PartFolder:
 
     def join(self, part: Part, halves: Iterable[Part]) -> None:
         """Make the file of a part from those of its halves."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
 
         files = [self.file(half.key) for half in halves]
         write_part(self.file(part.key), pa.concat_tables(map(pq.read_table, files)))
@@ -177,7 +173,6 @@ def locked(folder: Path) -> IO[bytes]:
 
 def write_part(path: Path, table: pa.Table) -> None:
     """Write a part's file, whole or not at all."""
-    import pyarrow.parquet as pq
 
     with whole_file(path) as draft:
         pq.write_table(table, draft, compression="zstd")
@@ -185,7 +180,6 @@ def write_part(path: Path, table: pa.Table) -> None:
 
 def joined(parts: Iterable[Path], output: Path, empty: pa.Table) -> Iterator[pa.Table]:
     """Write all parts into one file, and yield each; the file is there when all are written."""
-    import pyarrow.parquet as pq
 
     with (
         whole_file(output) as draft,
@@ -197,9 +191,6 @@ def joined(parts: Iterable[Path], output: Path, empty: pa.Table) -> Iterator[pa.
 
 
 def _groups(parts: Iterable[Path], empty: pa.Table) -> Iterator[pa.Table]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     held: list[pa.Table] = []
     rows = size = 0
     for path in parts:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from rehydrate.errors import FileError, MissingPackageError
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError:
+    raise MissingPackageError("rehydrate[batch]", "reads and writes Parquet files") from None
 
 from rehydrate import __version__
 from rehydrate._check import check_whole
@@ -16,10 +23,6 @@ from rehydrate.batch.json_lines import usable_cores
 from rehydrate.batch.parts import Part, PartFolder, joined
 from rehydrate.batch.worker import JobPlan
 from rehydrate.batch.workers import Workers, WorkerUse
-from rehydrate.errors import FileError, MissingPackageError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SHOWN_ERRORS = 5
 _SUMS = ("tokens", "before_tokens", "after_tokens", "cuts", "needed", "violations")
@@ -107,10 +110,6 @@ def run_batch(
     Raises FileError for an input that is none, and for parts of other options; MissingPackageError
     without pyarrow; InvalidArgumentError for an option outside its limits.
     """
-    try:
-        import_module("pyarrow")
-    except ImportError:
-        raise MissingPackageError("rehydrate[batch]", "reads and writes Parquet files") from None
     check_whole("workers", workers, 1, 1_024, or_none=True)
     count = usable_cores() if workers is None else workers
     _check_output(source, output)
@@ -186,8 +185,6 @@ class _Found(NamedTuple):
 
     @classmethod
     def of(cls, sources: Iterator[Source]) -> _Found:
-        import pyarrow as pa
-
         files = 0
         rows: int | None = 0
         first: Source | None = None
@@ -213,8 +210,6 @@ class _Summary:
         self.shares: dict[str, tuple[float, int]] = {}
 
     def add(self, table: pa.Table) -> None:
-        import pyarrow.compute as pc
-
         self.rows += len(table)
         has_error = pc.is_valid(table["error"])
         self.errors += pc.sum(has_error).as_py() or 0

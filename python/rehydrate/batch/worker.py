@@ -17,7 +17,9 @@ import time
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
 
 from rehydrate import _engine
 from rehydrate._document import decoded, document_of
@@ -28,12 +30,9 @@ from rehydrate.batch.parts import write_part
 from rehydrate.errors import FileError, InvalidArgumentError, RehydrateError
 from rehydrate.process import cache_limit
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 COMPACT = "rehydrate.batch.compaction:compact_batch"
 COUNT = "rehydrate.batch.compaction:count_tokens_batch"
-RETENTION = "rehydrate.batch.retention:retention_batch"
+RETENTION = "rehydrate.batch.compaction:retention_batch"
 
 _OUT_OF_MEMORY = 137
 """The exit code of a shell's command that the system killed."""
@@ -51,7 +50,6 @@ def main() -> None:
     setup, _ = messages.get()
     _engine.set_alone(True)
     cache_limit(setup["cache_bytes"])
-    import pyarrow as pa
 
     pa.set_cpu_count(1)
     plan = JobPlan(setup["job"], _of_one_thread(setup["options"]))
@@ -136,13 +134,10 @@ class JobPlan(NamedTuple):
 
     def empty(self, id_type: pa.DataType) -> pa.Table:
         """Return the result of no rows; raises InvalidArgumentError for a wrong option."""
-        import pyarrow as pa
 
         return self._run(_table(pa.array([], id_type), [], []))
 
     def _run(self, rows: pa.Table) -> pa.Table:
-        import pyarrow as pa
-
         module, _, function = self.job.partition(":")
         return pa.table(getattr(import_module(module), function)(rows, threads=1, **self.options))
 
@@ -174,8 +169,6 @@ def _with_messages(rows: pa.Table) -> tuple[pa.Table, dict[int, str]]:
 
 
 def _table(ids: Any, texts: list[str | None], queries: list[str | None]) -> pa.Table:
-    import pyarrow as pa
-
     def column(values: list[str | None]) -> pa.Array:
         # As bytes: half of a surrogate pair in a text is its row's matter.
         encoded = [
@@ -189,7 +182,6 @@ def _table(ids: Any, texts: list[str | None], queries: list[str | None]) -> pa.T
 def _with_errors(found: pa.Table, problems: Mapping[int, str]) -> pa.Table:
     if not problems:
         return found
-    import pyarrow as pa
 
     errors = found["error"].to_pylist()
     for row, problem in problems.items():

@@ -17,14 +17,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from rehydrate._text import plural
 from rehydrate.batch.parts import Part, PartFolder
 from rehydrate.errors import FileError, InternalError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CACHE_BYTES = 64 << 20
 """Limit of a worker's cache of analyses: rows of a batch have few texts in common."""
@@ -310,8 +309,6 @@ class _Process:
 
 
 def _stream(table: pa.Table) -> pa.Buffer:
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

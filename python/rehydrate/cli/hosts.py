@@ -198,7 +198,7 @@ def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
 
 def _serve_http(server: Any, number: int) -> None:
     from rehydrate.integrations.loopback_http import bound_socket
-    from rehydrate.integrations.mcp_server.http import serve_http
+    from rehydrate.integrations.mcp_server.server import serve_http
 
     given = os.environ.get(TOKEN_VARIABLE, "")
     is_printable = given.isascii() and given.isprintable() and " " not in given

@@ -17,8 +17,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from rehydrate.batch.compaction import compact_batch, count_tokens_batch, embed_batch
-from rehydrate.batch.retention import retention_batch
+from rehydrate.batch.compaction import (
+    compact_batch,
+    count_tokens_batch,
+    embed_batch,
+    retention_batch,
+)
 from rehydrate.compact.api import compact_context
 from rehydrate.integrations.signatures import shows_options
 from rehydrate.integrations.table_work import (

@@ -16,8 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from rehydrate.batch.compaction import compact_batch, count_tokens_batch, embed_batch
-from rehydrate.batch.retention import retention_batch
+from rehydrate.batch.compaction import (
+    compact_batch,
+    count_tokens_batch,
+    embed_batch,
+    retention_batch,
+)
 from rehydrate.compact.api import compact_context
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.signatures import shows_options

@@ -43,9 +43,7 @@ if TYPE_CHECKING:
         ajudge as ajudge,
         judge as judge,
     )
-    from rehydrate.retention.losses import (
-        Loss as Loss,
-    )
+    from rehydrate.retention.losses import Loss as Loss
     from rehydrate.retention.measure import (
         CODING_CUTS as CODING_CUTS,
         CUT_RATIOS as CUT_RATIOS,
@@ -73,9 +71,6 @@ if TYPE_CHECKING:
         read_tau_bench as read_tau_bench,
         steps as steps,
     )
-    from rehydrate.retention.recommendation import (
-        Recommendation as Recommendation,
-    )
     from rehydrate.retention.sampling import (
         Sample as Sample,
         Sessions as Sessions,
@@ -85,6 +80,7 @@ if TYPE_CHECKING:
         sample_cases as sample_cases,
     )
     from rehydrate.retention.strategies import (
+        Recommendation as Recommendation,
         Strategy as Strategy,
         compacted as compacted,
         exact_cost as exact_cost,

@@ -22,9 +22,15 @@ from rehydrate.retention.measure import (
     score_question,
 )
 from rehydrate.retention.reading import Conversation, count_messages
-from rehydrate.retention.recommendation import GOAL, Recommendation, recommend
 from rehydrate.retention.sampling import Sample, Sessions, Skipped, sample_cases
-from rehydrate.retention.strategies import Strategy, exact_cost, standard_strategies
+from rehydrate.retention.strategies import (
+    GOAL,
+    Recommendation,
+    Strategy,
+    exact_cost,
+    recommend,
+    standard_strategies,
+)
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
 SUMMARY = "own summary"

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
         ScriptedModel as ScriptedModel,
         call as call,
     )
-    from rehydrate.testing.store_conformance import (
-        check_all as check_all,
-    )
+    from rehydrate.testing.store_conformance import check_all as check_all
 
 __all__, __dir__, __getattr__ = front(__name__)

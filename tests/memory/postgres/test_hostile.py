@@ -13,7 +13,7 @@ from rehydrate.context import Threads
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory import MemoryItem
 from rehydrate.memory.postgres import PostgresStore
-from rehydrate.memory.postgres.schema import TABLES
+from tests.postgres_server import TABLES
 
 psycopg = pytest.importorskip("psycopg")
 

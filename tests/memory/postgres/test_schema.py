@@ -19,7 +19,8 @@ from rehydrate.errors import (
 )
 from rehydrate.memory.postgres import PostgresStore
 from rehydrate.memory.postgres.failures import is_passing, refused
-from rehydrate.memory.postgres.schema import STEPS, TABLES
+from rehydrate.memory.postgres.schema import STEPS
+from tests.postgres_server import TABLES
 
 psycopg = pytest.importorskip("psycopg")
 

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import Memory
 from rehydrate.memory import MemoryItem
-from rehydrate.memory.postgres.schema import TABLES
 from tests.memory.stress.tenants import TENANTS, check
-from tests.postgres_server import server
+from tests.postgres_server import TABLES, server
 from tests.sizes import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
     agent -> hook -> events                   UserPromptSubmit, PostToolUse
                           `-> compaction      PreCompact, SessionStart, PostCompact, SessionEnd
-                                `-> put_back
 
 hook         one process for one event: standard input, a deadline, standard output
 home         the data folder, which the MCP server shares; what the hooks tell one another there

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rehydrate.integrations.claude_code.home import Home, project_of
 from rehydrate.integrations.claude_code.transcript import Session, transcript_path
-from rehydrate.integrations.mcp_server.session_files import Agent
+from rehydrate.integrations.mcp_server.session_lines import Agent
 
 Reply = dict[str, Any] | None
 T = TypeVar("T")

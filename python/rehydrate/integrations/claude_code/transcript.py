@@ -6,6 +6,7 @@ Session: a session as a stored thread: what was said in it, and whole results, f
 from __future__ import annotations
 
 import mmap
+import re
 import stat
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -14,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._native import transcript_branch
+from rehydrate._text import without_elements
 from rehydrate.formats import transcripts
 from rehydrate.formats.transcripts import content_of, is_of_the_user, is_seen
 from rehydrate.integrations.claude_code.home import Home
-from rehydrate.integrations.mcp_server.session_files import Agent
 from rehydrate.integrations.mcp_server.session_lines import (
+    Agent,
     TranscriptReader,
     line_in,
     message_of,
     said_in,
-    without_reminders,
     words_of_user,
 )
 from rehydrate.messages import PROVIDER_OF
@@ -207,7 +208,7 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
         entry["attachment"] = {"type": "queued_command", "prompt": content, "commandMode": "prompt"}
     else:
         # A line without its role is not a message; the type says the same.
-        own = _own_words(content) if line["type"] == "user" else content
+        own = own_words(content) if line["type"] == "user" else content
         body = {"role": line["type"], "content": own}
         message_id = line["message"].get("id")
         entry["message"] = body | ({"id": message_id} if isinstance(message_id, str) else {})
@@ -217,13 +218,16 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     return light
 
 
-def _own_words(content: Any) -> Any:
+_REMINDER = re.compile(r"<(/?)(system-reminder)>")
+
+
+def own_words(content: Any) -> Any:
     """Return the content of a user's line without what the harness adds to the words: that is not
     the user's, and nothing to be remembered as such."""
     if isinstance(content, str):
-        return without_reminders(content)
+        return without_elements(content, _REMINDER) if "<system-reminder>" in content else content
     return [
-        {**block, "text": without_reminders(block["text"])}
+        {**block, "text": own_words(block["text"])}
         if isinstance(block, Mapping)
         and block.get("type") == "text"
         and isinstance(block.get("text"), str)

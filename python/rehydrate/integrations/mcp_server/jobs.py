@@ -6,7 +6,7 @@ A job is its steps, and whether anybody still waits.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -131,7 +131,14 @@ class Arguments:
 
     def __init__(self, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
         """Take what was sent; raises InvalidArgumentError for a name that the tool has not."""
-        check_names(given, known)
+        for name in given:
+            if name not in known:
+                meant = nearest(name, known)
+                raise InvalidArgumentError(
+                    f"there is no argument {shown(name)}{meant}; send {', '.join(known)}"
+                )
+        self.sent = given
+        """As they were sent."""
         self._known = known
         self._given = {name: value for name, value in given.items() if value is not None}
 
@@ -184,16 +191,6 @@ class Arguments:
         """Return a range of time; one without limits where none was sent."""
         value = self.text(name, max_chars=200, needed=False)
         return parse_time_range(value, datetime.now(UTC), "UTC") if value.strip() else TimeRange()
-
-
-def check_names(given: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise InvalidArgumentError for a name that is not known."""
-    for name in given:
-        if name not in known:
-            meant = nearest(name, known)
-            raise InvalidArgumentError(
-                f"there is no argument {shown(name)}{meant}; send {', '.join(known)}"
-            )
 
 
 def shown(value: object) -> str:

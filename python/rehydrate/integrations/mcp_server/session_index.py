@@ -22,12 +22,13 @@ from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.embedding.model_files import models_home
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.jobs import Job, shown
-from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, transcripts
 from rehydrate.integrations.mcp_server.session_lines import (
     READ_CHARS,
+    Agent,
     Chunks,
     Link,
     Said,
+    SessionFile,
     TranscriptReader,
     as_time,
     clean,
@@ -35,6 +36,7 @@ from rehydrate.integrations.mcp_server.session_lines import (
     project_of,
     said_in,
     time_of,
+    transcripts,
 )
 from rehydrate.memory.items import MemoryLimits
 from rehydrate.memory.memory import Memory
@@ -256,7 +258,7 @@ class SessionIndex:
             for number, line in enumerate(lines, 1):
                 _note(record, line, is_kept[number - 1])
                 if is_kept[number - 1]:
-                    chunks.add_said(line.said)
+                    chunks.add(line.said)
                 if number % _BATCH_LINES == 0:
                     memory.add(chunks.take())
             memory.add(chunks.take())

@@ -1,4 +1,4 @@
-"""TranscriptReader: the lines of a transcript that is being written, and what was said in them.
+"""The transcripts of Claude Code and Codex on this machine: their files, and what was said in them.
 
 A transcript is read from where the last reading ended. Lines that are not JSON are counted and
 passed over; so are lines too long to hold.
@@ -9,22 +9,91 @@ Chunks: what was said as memory items, a few exchanges each, without secrets.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from rehydrate._native import transcript_branch
 from rehydrate._text import as_unicode, without_elements
-from rehydrate.formats import transcripts
+from rehydrate.formats import transcripts as formats_transcripts
 from rehydrate.formats._reading import json_object
 from rehydrate.formats.transcripts import content_of, is_of_the_user, is_seen
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
     from rehydrate.memory.redaction import Redactor
+
+Agent = Literal["claude_code", "codex"]
+AGENTS: tuple[Agent, ...] = get_args(Agent)
+
+MAX_FILES = 20_000
+"""The newest ones; who has more finds the older ones by hand."""
+_ID_CHARS = 36
+"""Of the UUID at the end of a name that Codex gives."""
+
+
+class SessionFile(NamedTuple):
+    """One transcript, as its folder lists it."""
+
+    path: Path
+    agent: Agent
+    size: int
+    mtime_ns: int
+
+    @property
+    def id(self) -> str:
+        """The agent's own name for the session.
+
+        >>> name = "rollout-2026-02-17T09-30-00-0199a213-81c0-7800-8aa1-bbab2a035a53.jsonl"
+        >>> SessionFile(Path(name), "codex", 1, 1).id
+        '0199a213-81c0-7800-8aa1-bbab2a035a53'
+        """
+        name = self.path.stem
+        return name[-_ID_CHARS:] if self.agent == "codex" and len(name) > _ID_CHARS else name
+
+
+def transcript_roots(environ: Mapping[str, str] = os.environ) -> dict[Agent, Path]:
+    """Return the folders with transcripts, by agent; they need not exist.
+
+    >>> roots = transcript_roots({"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x"})
+    >>> [root.as_posix() for root in roots.values()]
+    ['/c/projects', '/x/sessions']
+    """
+    claude = environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
+    codex = environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")  # noqa: PTH111
+    return {"claude_code": Path(claude) / "projects", "codex": Path(codex) / "sessions"}
+
+
+def transcripts(roots: Mapping[Agent, Path]) -> list[SessionFile]:
+    """Return the transcripts in these folders, the last changed first.
+
+    Links are not followed. A folder that cannot be read is left out. So are subagents' files: their
+    results are in the session that started them.
+    """
+    found = [file for agent, root in roots.items() for file in _files(agent, root)]
+    found.sort(key=lambda file: (-file.mtime_ns, file.path))
+    return found[:MAX_FILES]
+
+
+def _files(agent: Agent, root: Path) -> Iterator[SessionFile]:
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in names:
+            if not name.endswith(".jsonl") or name.startswith("agent-"):
+                continue
+            path = Path(folder, name)
+            try:
+                status = path.lstat()
+            except OSError:
+                continue  # it was removed just now
+            if stat.S_ISREG(status.st_mode) and status.st_size:
+                yield SessionFile(path, agent, status.st_size, status.st_mtime_ns)
+
 
 MAX_LINE_BYTES = 8_000_000
 """A longer line holds a picture or a file, and nothing that was said."""
@@ -148,14 +217,6 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
         return  # a message of no shape that we know
 
 
-_REMINDER = re.compile(r"<(/?)(system-reminder)>")
-
-
-def without_reminders(text: str) -> str:
-    """Return a text without what Claude Code tells the model in the user's name."""
-    return without_elements(text, _REMINDER) if "<system-reminder>" in text else text
-
-
 class Link(NamedTuple):
     """What decides whether a line is still part of the conversation, and nothing that was said."""
 
@@ -171,9 +232,9 @@ class Link(NamedTuple):
         """Take what is asked of a line."""
         made = {key: line[key] for key in _LINK_KEYS if key in line}
         if isinstance(line.get("payload"), Mapping):
-            found = transcripts.line_of(line, 0)
+            found = formats_transcripts.line_of(line, 0)
             is_turn = found is not None and found.is_turn
-            return cls(made, is_turn, transcripts.turns_taken_back(line))
+            return cls(made, is_turn, formats_transcripts.turns_taken_back(line))
         message = line.get("message")
         if isinstance(message, Mapping):
             content = message.get("content")
@@ -206,7 +267,7 @@ def kept(links: Sequence[Link]) -> list[bool]:
     """Return for each line whether the conversation went on from it."""
     branch = transcript_branch([link.line for link in links])
     if branch is None:
-        return transcripts.kept(
+        return formats_transcripts.kept(
             [link.is_turn for link in links], [link.taken_back for link in links]
         )
     found = set(branch)
@@ -334,7 +395,8 @@ class Chunks:
     """Collects what was said into items of one source.
 
     >>> chunks = Chunks("session/1", datetime(2026, 2, 17, tzinfo=UTC))
-    >>> chunks.add({"type": "user", "message": {"role": "user", "content": "Fix the login."}})
+    >>> line = {"type": "user", "message": {"role": "user", "content": "Fix the login."}}
+    >>> chunks.add(said_in(line))
     >>> [item.text for item in chunks.take()]
     ['user: Fix the login.']
     """
@@ -348,11 +410,7 @@ class Chunks:
         self._chars = 0
         self._time: datetime | None = None
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        """Add what was said in a line of the transcript."""
-        self.add_said(said_in(line))
-
-    def add_said(self, said: Iterable[Said]) -> None:
+    def add(self, said: Iterable[Said]) -> None:
         """Add what was said."""
         for each in said:
             if each.speaker == "user":

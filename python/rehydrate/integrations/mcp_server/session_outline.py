@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from rehydrate import formats
 from rehydrate.compact.outline import NameIndex, read_lines, write_outline
 from rehydrate.errors import InvalidMessageError
-from rehydrate.integrations.mcp_server.session_files import SessionFile
 from rehydrate.integrations.mcp_server.session_lines import (
     Link,
+    SessionFile,
     TranscriptReader,
     clean,
     kept,

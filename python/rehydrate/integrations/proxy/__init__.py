@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate.integrations.proxy.app import (
-        Proxy as Proxy,
-    )
+    from rehydrate.integrations.proxy.app import Proxy as Proxy
     from rehydrate.integrations.proxy.shortening import (
         Outcome as Outcome,
         Shortener as Shortener,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
 from urllib.parse import urlsplit
@@ -22,8 +24,7 @@ from rehydrate._concurrency.workers import COMPUTING, STORING
 from rehydrate._text import safe_error_text
 from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
-from rehydrate.integrations.proxy.asking import Asking
-from rehydrate.integrations.proxy.body import written
+from rehydrate.integrations.proxy.asking import Asking, written
 from rehydrate.integrations.proxy.kept import LOGGER
 from rehydrate.integrations.proxy.shortening import Outcome, Shortener, UntouchedError
 from rehydrate.messages import Provider
@@ -55,7 +56,8 @@ try:
         unreachable,
         upstream_request,
     )
-    from rehydrate.integrations.proxy.reports import Totals, compaction_page, overview_page
+    from rehydrate.page.html import render
+    from rehydrate.page.inspector import inspector_page
 except ImportError:
     raise MissingPackageError("rehydrate[proxy]", "brings the server of the proxy") from None
 
@@ -102,6 +104,54 @@ def upstreams_of(given: list[str]) -> dict[str, str]:
             )
         found |= dict.fromkeys(names, url)
     return found
+
+
+@dataclass
+class Totals:
+    """Figures of all requests since the start.
+
+    >>> totals = Totals()
+    >>> totals.add(Outcome(before=900, after=500, prefix="compacted"), 200, 0.25)
+    >>> [line for line in totals.as_metrics().splitlines() if line.startswith("rehydrate_tokens")]
+    ['rehydrate_tokens_before_total 900', 'rehydrate_tokens_after_total 500']
+    """
+
+    before: int = 0
+    after: int = 0
+    seconds: float = 0.0
+    failures: int = 0
+    prefixes: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome, status: int, seconds: float) -> None:
+        """Count a request; a status of 0: its client went away."""
+        self.before += outcome.before
+        self.after += outcome.after
+        self.seconds += seconds
+        self.prefixes[outcome.prefix or "untouched"] += 1
+        self.statuses[str(status)] += 1
+
+    def as_metrics(self) -> str:
+        """Return them as Prometheus reads them."""
+        lines = [
+            *_metric("tokens_before_total", "Tokens as clients wrote them.", self.before),
+            *_metric("tokens_after_total", "Tokens as they were sent.", self.after),
+            *_metric("failures_total", "What went wrong in the proxy or upstream.", self.failures),
+            *_metric("seconds_total", "Seconds that the proxy took.", round(self.seconds, 6)),
+            *_metric("requests_total", "Requests by prefix.", self.prefixes, "prefix"),
+            *_metric("responses_total", "Responses by status.", self.statuses, "status"),
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, words: str, value: float | Counter[str], label: str = "") -> Iterator[str]:
+    yield f"# HELP rehydrate_{name} {words}"
+    yield f"# TYPE rehydrate_{name} counter"
+    if isinstance(value, Counter):
+        for each, count in sorted(value.items()):
+            yield f'rehydrate_{name}{{{label}="{each}"}} {count}'
+    else:
+        yield f"rehydrate_{name} {value}"
 
 
 class Proxy:
@@ -347,17 +397,25 @@ class Proxy:
     async def _overview(self, request: Request) -> Response:
         if not _is_at_home(request):
             return _REFUSAL
-        page = overview_page(self.totals, self._shortener.shown(), self._is_dry_run)
+        page = render(
+            "proxy.html",
+            title="conversations",
+            totals=self.totals,
+            saved=self.totals.before - self.totals.after,
+            conversations=self._shortener.shown(),
+            is_dry_run=self._is_dry_run,
+        )
         return HTMLResponse(page)
 
     async def _compaction(self, request: Request) -> Response:
         if not _is_at_home(request):
             return _REFUSAL
-        numbers = request.path_params["conversation"], request.path_params["compaction"]
-        ir = self._shortener.compaction(*numbers)
+        conversation, number = [request.path_params[key] for key in ("conversation", "compaction")]
+        ir = self._shortener.compaction(conversation, number)
         if ir is None:
             return PlainTextResponse("it is not known, or not any more\n", status_code=404)
-        return HTMLResponse(await hand_over(lambda: compaction_page(ir, *numbers)))
+        title = f"conversation {conversation}, compaction {number}"
+        return HTMLResponse(await hand_over(lambda: inspector_page(ir, title=title)))
 
 
 _REFUSAL = PlainTextResponse("only for a browser on this machine\n", status_code=403)

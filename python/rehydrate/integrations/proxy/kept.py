@@ -11,8 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rehydrate._text import safe_error_text
-from rehydrate.integrations.proxy.asking import Exchange
-from rehydrate.integrations.proxy.body import Item
+from rehydrate.integrations.proxy.asking import Exchange, Item
 from rehydrate.messages import Provider
 
 if TYPE_CHECKING:

@@ -24,13 +24,15 @@ from rehydrate.context.jit import BUDGET_TOKENS, MIN_BUDGET_TOKENS, Reader
 from rehydrate.formats.cache_marks import unmarked
 from rehydrate.formats.thinking import known_name
 from rehydrate.integrations.host_thread import HostThread
-from rehydrate.integrations.proxy.asking import Asking, tool_texts, with_exchanges
-from rehydrate.integrations.proxy.body import (
+from rehydrate.integrations.proxy.asking import (
+    Asking,
     Body,
     Item,
     in_blocks,
     plain_values,
     read_body,
+    tool_texts,
+    with_exchanges,
     written,
 )
 from rehydrate.integrations.proxy.kept import Kept, Plan, Recent

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate.memory.postgres.store import (
-        PostgresStore as PostgresStore,
-    )
+    from rehydrate.memory.postgres.store import PostgresStore as PostgresStore
 
 __all__, __dir__, __getattr__ = front(__name__)

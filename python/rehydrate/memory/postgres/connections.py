@@ -15,17 +15,21 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg import Connection
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import (
-    MissingPackageError,
     StoreBusyError,
     StoreClosedError,
     StoreError,
     StoreReadOnlyError,
 )
 from rehydrate.memory.postgres.failures import (
+    Cursor,
     is_passing,
     is_starting,
     refused,
@@ -34,12 +38,6 @@ from rehydrate.memory.postgres.failures import (
     was_lost,
 )
 from rehydrate.memory.store import shown
-
-if TYPE_CHECKING:
-    from psycopg import Connection
-    from psycopg_pool import ConnectionPool
-
-    from rehydrate.memory.postgres.failures import Cursor
 
 T = TypeVar("T")
 
@@ -82,14 +80,7 @@ class Connections:
         patience_seconds: float = PATIENCE_SECONDS,
         pool_size: int = POOL_SIZE,
     ) -> None:
-        """Check the URL, and that the packages are there; connect later."""
-        try:
-            import psycopg  # noqa: F401
-            import psycopg_pool  # noqa: F401
-        except ImportError:
-            raise MissingPackageError(
-                "psycopg[binary,pool]", "keeps a memory on PostgreSQL"
-            ) from None
+        """Check the URL; connect later."""
         self.server = shown(url)
         self.read_only = read_only
         self.has_vectors = False
@@ -106,8 +97,6 @@ class Connections:
     @contextmanager
     def single(self) -> Iterator[Connection[Any]]:
         """A connection of its own, for migrations; a server that is starting is waited for."""
-        import psycopg
-
         end, pause = time.monotonic() + self._patience, _FIRST_PAUSE
         while True:
             try:
@@ -193,8 +182,6 @@ class Connections:
     @contextmanager
     def _lent(self) -> Iterator[Connection[Any]]:
         """Lend a connection of the pool; raises what the server says where it gives none."""
-        from psycopg_pool import PoolTimeout
-
         pool = self._opened()
         try:
             connection = pool.getconn(timeout=_ASK_SECONDS)
@@ -207,9 +194,6 @@ class Connections:
             pool.putconn(connection)
 
     def _attempts(self, attempt: Callable[[int], T], seconds: float) -> T:
-        import psycopg
-        from psycopg_pool import PoolClosed, PoolTimeout
-
         end = time.monotonic() + self._patience
         pause = _FIRST_PAUSE
         for number in range(1, 1_000_000):
@@ -235,13 +219,9 @@ class Connections:
         raise AssertionError("unreachable")
 
     def _connect(self) -> Connection[Any]:
-        import psycopg
-
         return psycopg.connect(self._url, **_CONNECTION)
 
     def _opened(self) -> ConnectionPool[Any]:
-        from psycopg_pool import ConnectionPool
-
         with self._lock:
             if self._closed:
                 raise self._is_closed()

@@ -8,12 +8,19 @@ from typing import Any, Protocol
 
 from rehydrate.errors import (
     InvalidArgumentError,
+    MissingPackageError,
     StoreBusyError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
 )
 from rehydrate.memory.store import URL, has_ports, shown
+
+try:
+    import psycopg
+    import psycopg_pool  # noqa: F401  what cannot connect is told at once
+except ImportError:
+    raise MissingPackageError("psycopg[binary,pool]", "keeps a memory on PostgreSQL") from None
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -73,8 +80,6 @@ def verify_url(url: str) -> str:
 
     Its own messages would quote a password that is not escaped.
     """
-    import psycopg
-
     problem = f"{shown(url)} is not a URL of PostgreSQL"
     remedy = (
         "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in a password %40 for @, %3A for "
@@ -113,8 +118,6 @@ _NO_ROOM = "raise max_connections, or give PostgresStore a smaller pool_size; th
 
 def is_passing(error: Exception) -> bool:
     """Return whether trying again may help: a conflict, or a lost connection."""
-    import psycopg
-
     code: str | None = getattr(error, "sqlstate", None)
     if code is not None:
         # 40: conflicts; 08: connections; 57P: the server stops or starts; 53300: too many clients.
@@ -137,8 +140,6 @@ def is_starting(error: Exception) -> bool:
 
 def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
     """Return the store's error for a failure of a statement that had so many seconds."""
-    import psycopg
-
     errors, said = psycopg.errors, _said(error)
     slow = f"a statement took longer than {seconds:g} s"
     more = "try again, or give PostgresStore more statement_seconds"

@@ -17,13 +17,12 @@ from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
-from rehydrate.memory.postgres.failures import decoded
-from rehydrate.memory.postgres.namespaces import Namespace
+from rehydrate.memory.postgres.failures import Cursor, decoded
+from rehydrate.memory.postgres.rows import Namespace
 from rehydrate.memory.postgres.schema import DIMENSIONS
 
 if TYPE_CHECKING:
     from rehydrate import _native
-    from rehydrate.memory.postgres.failures import Cursor
 
 
 def checked_rows(vectors: Vectors | None, count: int) -> Any:

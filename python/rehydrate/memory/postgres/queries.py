@@ -1,21 +1,25 @@
-"""Statements of a search: the plain scan, the candidates of all legs, the weighted sum."""
+"""Statements that read items: by filters, by a scan, by all legs of a search, by a weighted sum."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rehydrate.memory.postgres.failures import encoded
-from rehydrate.memory.postgres.held import as_vector, near
-from rehydrate.memory.postgres.rows import COLUMNS, Conditions
+from rehydrate.memory.items import Filters, MemoryItem
+from rehydrate.memory.postgres.failures import Cursor, encoded
+from rehydrate.memory.postgres.held import HeldIndex, as_vector, near
+from rehydrate.memory.postgres.rows import (
+    COLUMNS,
+    Conditions,
+    ItemRow,
+    Namespace,
+    conditions,
+    item_of,
+    now_ms,
+)
 from rehydrate.memory.postgres.schema import INDEXED_CHARS
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
-    from rehydrate.memory.postgres.held import HeldIndex
-    from rehydrate.memory.postgres.namespaces import Namespace
 
 PER_LEG = 48
 """Candidates that each leg names, or as many as the caller wants."""
@@ -188,14 +192,12 @@ def weighted(
     where: Conditions,
     limit: int,
     vector: Any,
-    weights: tuple[float, float, float],
 ) -> list[tuple[int, float, float, float, float | None]]:
     """Return id, score and the three parts of it, by the weighted sum of three legs.
 
     One statement: a candidate matches the words, or its trigrams are more than 0.3 like the query,
     or its vector is nearer than 0.4.
     """
-    text, trigram, meaning = weights
     distance = "NULL::float8"
     parts = ["words @@ asked", f"{_TEXT} %% %(query)s"]
     parameters: dict[str, Any] = {
@@ -203,9 +205,6 @@ def weighted(
         "language": row.language,
         "query": encoded(query[:_QUERY_CHARS]),
         "limit": limit,
-        "text_weight": text,
-        "trigram_weight": trigram,
-        "meaning_weight": meaning,
     }
     legs = [
         f"SELECT memory_chunks.id FROM memory_chunks, asked WHERE {where.sql} AND {part}"
@@ -226,28 +225,30 @@ def weighted(
         "judged AS (SELECT id, coalesce(ts_rank_cd(words, asked, 32), 0) AS text, "
         f"similarity({_TEXT}, %(query)s) AS trigram, {distance} AS distance "
         "FROM named JOIN memory_chunks USING (id), asked) "
-        "SELECT id, %(text_weight)s * text + %(trigram_weight)s * trigram "
-        "+ %(meaning_weight)s * coalesce(1 - distance, 0) AS score, text, trigram, 1 - distance "
+        "SELECT id, 0.5 * text + 0.3 * trigram + 0.2 * coalesce(1 - distance, 0) AS score, "
+        "text, trigram, 1 - distance "
         "FROM judged ORDER BY score DESC, id LIMIT %(limit)s",
         parameters,
     )
     return cursor.fetchall()
 
 
-def rows_of(
-    cursor: Cursor, ids: Sequence[int], where: Conditions, columns: str = ", ".join(COLUMNS)
-) -> list[Any]:
-    """Return the rows of items that are still there."""
-    if not ids:
-        return []
+def items_of(
+    cursor: Cursor, namespace: str, filters: Filters, more: str, **parameters: Any
+) -> list[tuple[int, MemoryItem]]:
+    """Return the items that pass filters and ``more``, the end of the statement, with their ids."""
+    now = now_ms()
+    where = conditions(namespace, filters, now)
     cursor.execute(
-        f"SELECT {columns} FROM memory_chunks WHERE {where.sql} AND id = ANY(%(ids)s)",
-        {**where.parameters, "ids": list(ids)},
+        f"SELECT {', '.join(COLUMNS)} FROM memory_chunks WHERE {where.sql} {more}",
+        {**where.parameters, **parameters},
     )
-    return cursor.fetchall()
+    rows = list(map(ItemRow._make, cursor.fetchall()))
+    links = _links_of(cursor, namespace, [row.id for row in rows], now)
+    return [(row.id, item_of(row, namespace, links.get(row.id, ()))) for row in rows]
 
 
-def links_of(
+def _links_of(
     cursor: Cursor, namespace: str, ids: Sequence[int], now: int
 ) -> dict[int, list[tuple[str, str, bool]]]:
     """Return the links of items, by id: relation, the other's handle, whether it starts here."""

@@ -6,12 +6,12 @@ that this version does not know was made by a later version, and is left alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import psycopg
+from psycopg import Connection
 
 from rehydrate.errors import NewerStoreError, StoreError
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('rehydrate.memory', 0))"
 INDEXED_CHARS = 8_192
@@ -189,9 +189,6 @@ _VECTORS = "ALTER TABLE memory_chunks ADD COLUMN embedding halfvec;\n" + "\n".jo
     for dim in DIMENSIONS
 )
 
-TABLES = (*_TABLES_OF_NAMESPACES, "memory_threads", "memory_thread_records")
-"""Tables that row-level security guards; a role of an application needs all four rights on them."""
-
 VECTOR_STEPS = {"v01 vectors": _VECTORS}
 
 _EXTENSIONS = {"pg_trgm": "the trigrams", "btree_gin": "indexes by namespace"}
@@ -253,12 +250,10 @@ def _state(connection: Connection[Any]) -> tuple[set[str], bool]:
 def _create_extension(
     connection: Connection[Any], server: str, extension: str, purpose: str
 ) -> None:
-    import psycopg
-
     try:
         with connection.transaction():
             connection.execute(f"CREATE EXTENSION IF NOT EXISTS {extension}")
-    except (psycopg.errors.InsufficientPrivilege, psycopg.Error) as error:
+    except psycopg.Error as error:
         raise StoreError(
             server,
             f"extension {extension} ({purpose}) cannot be created: {str(error).strip()}",
@@ -268,8 +263,6 @@ def _create_extension(
 
 def _try_vectors(connection: Connection[Any]) -> None:
     """Create pgvector where the server has it and the role may."""
-    import psycopg
-
     available = connection.execute(
         "SELECT count(*) FROM pg_available_extension_versions "
         "WHERE name = 'vector' AND string_to_array(version, '.')::int[] >= ARRAY[0, 8]"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rehydrate import _engine
-from rehydrate.memory.items import Filters, Fusion, Hit, MemoryItem, Recalled
+from rehydrate.memory.items import Filters, Fusion, Hit, Recalled
 from rehydrate.memory.postgres import queries
-from rehydrate.memory.postgres.failures import encoded
+from rehydrate.memory.postgres.failures import Cursor, encoded
 from rehydrate.memory.postgres.held import (
     ENTRY_COLUMNS,
     HeldIndex,
@@ -21,19 +21,13 @@ from rehydrate.memory.postgres.held import (
     verify_space,
     written,
 )
-from rehydrate.memory.postgres.namespaces import Namespace
 from rehydrate.memory.postgres.rows import (
     TIER_CODES,
-    ItemRow,
+    Namespace,
     conditions,
-    item_of,
     milliseconds,
     now_ms,
 )
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
-
 
 _PER_TEXT = 8
 _READ_CHARS = 4_000
@@ -128,9 +122,6 @@ def _quoted(lexeme: str) -> str:
     return f"'{escaped}'"
 
 
-WEIGHTED = (0.5, 0.3, 0.2)
-"""Weights of words, trigrams and meaning in the statement of `fusion="weighted"`."""
-
 Ranked = tuple[int, float, float, float, float]
 """Id, score, words, trigrams, cosine (NaN where there is none)."""
 
@@ -175,14 +166,14 @@ class Searcher:
             found = [
                 (number, score, text, trigram, math.nan if cosine is None else cosine)
                 for number, score, text, trigram, cosine in queries.weighted(
-                    cursor, namespace, query, where, limit, self._near(query, rows), WEIGHTED
+                    cursor, namespace, query, where, limit, self._near(query, rows)
                 )
             ]
         else:
             found = self._ranked(cursor, namespace, query, limit, fusion, rows, filters, now)
-        items = dict(
-            items_of(cursor, queries.rows_of(cursor, [x[0] for x in found], where), name, now)
-        )
+        ids = [number for number, *_ in found]
+        more = "AND id = ANY(%(ids)s)"
+        items = dict(queries.items_of(cursor, name, filters, more, ids=ids)) if ids else {}
         kept = [hit for hit in found if hit[0] in items][:limit]
         texts = [items[hit[0]].text for hit in kept]
         return [
@@ -290,15 +281,6 @@ class Searcher:
             return None
         row = _engine.embed([query])[0] if rows is None else rows[0]
         return row if row.any() else None
-
-
-def items_of(
-    cursor: Cursor, rows: Sequence[Any], namespace: str, now: int
-) -> list[tuple[int, MemoryItem]]:
-    """Return rows of `COLUMNS` as items, each with its id."""
-    found = [ItemRow._make(row) for row in rows]
-    links = queries.links_of(cursor, namespace, [row.id for row in found], now)
-    return [(row.id, item_of(row, namespace, links.get(row.id, ()))) for row in found]
 
 
 def _numbers(filters: Filters) -> dict[str, Any]:

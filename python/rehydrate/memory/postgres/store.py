@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError, StoreError, UnknownHandleError
@@ -25,14 +25,17 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
 )
-from rehydrate.memory.postgres import care
 from rehydrate.memory.postgres.adding import (
+    REBUILT,
     NewItems,
     UseCounts,
     add_items,
     drop_vectors,
+    figures,
     link,
+    rebuild_some,
     set_vectors,
+    verify,
 )
 from rehydrate.memory.postgres.connections import (
     PATIENCE_SECONDS,
@@ -40,23 +43,19 @@ from rehydrate.memory.postgres.connections import (
     STATEMENT_SECONDS,
     Connections,
 )
-from rehydrate.memory.postgres.failures import encoded
+from rehydrate.memory.postgres.failures import Cursor, encoded
 from rehydrate.memory.postgres.held import HeldIndexes, checked_rows, near_texts
-from rehydrate.memory.postgres.namespaces import Namespace
+from rehydrate.memory.postgres.queries import items_of
 from rehydrate.memory.postgres.rows import (
-    COLUMNS,
     TIER_CODES,
-    conditions,
+    Namespace,
     now_ms,
     verify_item,
     verify_namespace,
 )
 from rehydrate.memory.postgres.schema import migrate, verify_schema
-from rehydrate.memory.postgres.searching import Searcher, items_of
+from rehydrate.memory.postgres.searching import Searcher
 from rehydrate.memory.postgres.thread_records import ThreadRecords
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
 
 _PAGE = 1_000
 _NO_VECTORS = (
@@ -157,23 +156,15 @@ class PostgresStore:
     def get(self, handle: str, *, namespace: str) -> MemoryItem:
         """Return the item; raises UnknownHandleError."""
         verify_namespace(namespace)
-        _verify_handle(handle)
+        _verified(handle)
 
-        def work(cursor: Cursor) -> MemoryItem | None:
-            now = now_ms()
-            where = conditions(namespace, {}, now)
-            cursor.execute(
-                f"SELECT {', '.join(COLUMNS)} FROM memory_chunks WHERE {where.sql} "
-                "AND handle = %(handle)s",
-                {**where.parameters, "handle": handle},
-            )
-            found = items_of(cursor, cursor.fetchall(), namespace, now)
-            return found[0][1] if found else None
-
-        item = self._connections.read(namespace, work)
-        if item is None:
+        work = partial(
+            items_of, namespace=namespace, filters={}, more="AND handle = %(handle)s", handle=handle
+        )
+        found = self._connections.read(namespace, work)
+        if not found:
             raise UnknownHandleError(handle, namespace)
-        return item
+        return found[0][1]
 
     def list(
         self,
@@ -191,20 +182,16 @@ class PostgresStore:
         after: int | None = None
         while left > 0:
             count = int(min(left, _PAGE))
-
-            def page(
-                cursor: Cursor, after: int | None = after, count: int = count
-            ) -> builtins.list[tuple[int, MemoryItem]]:
-                now = now_ms()
-                where = conditions(namespace, filters, now)
-                further = "" if after is None else f" AND id {sign} %(after_id)s"
-                cursor.execute(
-                    f"SELECT {', '.join(COLUMNS)} FROM memory_chunks "
-                    f"WHERE {where.sql}{further} ORDER BY id {order} LIMIT %(count)s",
-                    {**where.parameters, "after_id": after, "count": count},
-                )
-                return items_of(cursor, cursor.fetchall(), namespace, now)
-
+            further = "" if after is None else f"AND id {sign} %(after_id)s "
+            more = f"{further}ORDER BY id {order} LIMIT %(count)s"
+            page = partial(
+                items_of,
+                namespace=namespace,
+                filters=filters,
+                more=more,
+                after_id=after,
+                count=count,
+            )
             items = self._connections.read(namespace, page)
             found += [item for _, item in items]
             if len(items) < count:
@@ -270,27 +257,26 @@ class PostgresStore:
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
         """Remove items and return how many there were."""
-        wanted = [handles] if isinstance(handles, str) else [*handles]
-        for handle in wanted:
-            _verify_handle(handle)
-        return self._delete(
-            namespace,
-            "handle = ANY(%(handles)s) AND (expires IS NULL OR expires > %(now)s)",
-            {"handles": wanted, "now": now_ms()},
-        )
+        return self._delete(namespace, _HELD, {"handles": _verified(handles), "now": now_ms()})
 
     def _delete(self, name: str, condition: str, parameters: dict[str, Any]) -> int:
+        return self._change(name, lambda cursor, row: row.delete(cursor, condition, parameters))
+
+    def _change(
+        self, name: str, change: Callable[[Cursor, Namespace], int], *, long: bool = True
+    ) -> int:
+        """Change items of a namespace with its row locked; return how many, 0 without a row."""
         verify_namespace(name)
 
         def work(cursor: Cursor) -> int:
-            namespace = Namespace.lock(cursor, name)
-            if namespace is None:
+            row = Namespace.find(cursor, name, lock=True)
+            if row is None:
                 return 0
-            gone = namespace.delete(cursor, condition, parameters)
-            namespace.save(cursor)
-            return gone
+            count = change(cursor, row)
+            row.save(cursor)
+            return count
 
-        return self._connections.write(name, work, long=True)
+        return self._connections.write(name, work, long=long)
 
     def purge(
         self,
@@ -316,7 +302,7 @@ class PostgresStore:
             return self._delete(namespace, condition, {"value": encoded(value or "")})
 
         def work(cursor: Cursor) -> int:
-            row = Namespace.lock(cursor, namespace)
+            row = Namespace.find(cursor, namespace, lock=True)
             cursor.execute("DELETE FROM memory_threads WHERE namespace = %s", [namespace])
             if row is None:
                 return 0
@@ -333,34 +319,20 @@ class PostgresStore:
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
         """Move items to a tier and return how many moved."""
-        verify_namespace(namespace)
-        wanted = [handles] if isinstance(handles, str) else [*handles]
-        for handle in wanted:
-            _verify_handle(handle)
-
-        def work(cursor: Cursor) -> int:
-            row = Namespace.lock(cursor, namespace)
-            if row is None:
-                return 0
-            moved = row.set_tier(
-                cursor,
-                TIER_CODES[tier],
-                "handle = ANY(%(handles)s) AND (expires IS NULL OR expires > %(now)s)",
-                {"handles": wanted, "now": now_ms()},
-            )
-            row.save(cursor)
-            return moved
-
-        return self._connections.write(namespace, work)
+        held = {"handles": _verified(handles), "now": now_ms()}
+        return self._change(
+            namespace,
+            lambda cursor, row: row.set_tier(cursor, TIER_CODES[tier], _HELD, held),
+            long=False,
+        )
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
         """Link an item to another and return whether the link is new."""
         verify_namespace(namespace)
-        _verify_handle(handle)
-        _verify_handle(other)
+        _verified([handle, other])
 
         def work(cursor: Cursor) -> bool:
-            if Namespace.lock(cursor, namespace) is None:
+            if Namespace.find(cursor, namespace, lock=True) is None:
                 raise UnknownHandleError(handle, namespace)
             return link(cursor, namespace, handle, relation, other, now_ms())
 
@@ -369,21 +341,15 @@ class PostgresStore:
     def set_vectors(self, handles: Sequence[str], vectors: Vectors, *, namespace: str) -> int:
         """Set vectors of another model on items and return how many of the items exist."""
         verify_namespace(namespace)
-        rows = checked_rows(vectors, len(handles))
-
-        def work(cursor: Cursor) -> int:
-            return set_vectors(cursor, namespace, handles, vectors.space, rows, self._has_vectors)
-
-        return self._connections.write(namespace, work, long=True)
+        rows, space = checked_rows(vectors, len(handles)), vectors.space
+        return self._change(
+            namespace,
+            lambda cursor, row: set_vectors(cursor, row, handles, space, rows, self._has_vectors),
+        )
 
     def drop_vectors(self, *, namespace: str) -> int:
         """Remove all vectors and the name of their model; return how many items had one."""
-        verify_namespace(namespace)
-
-        def work(cursor: Cursor) -> int:
-            return drop_vectors(cursor, namespace, self._has_vectors)
-
-        return self._connections.write(namespace, work, long=True)
+        return self._change(namespace, partial(drop_vectors, has_vectors=self._has_vectors))
 
     def stats(self, *, namespace: str) -> MemoryStats:
         """Return figures of the namespace."""
@@ -391,7 +357,7 @@ class PostgresStore:
 
         def work(cursor: Cursor) -> MemoryStats:
             held = self._indexes.held_bytes(namespace)
-            return care.figures(cursor, namespace, self._limits, held)
+            return figures(cursor, namespace, self._limits, held)
 
         return self._connections.read(namespace, work, long=True)
 
@@ -411,9 +377,7 @@ class PostgresStore:
         """Check that each text is the one that its handle was made of, and the counts."""
         items, problems = 0, []
         for name in self.namespaces():
-            count, found = self._connections.read(
-                name, partial(care.verify, namespace=name), long=True
-            )
+            count, found = self._connections.read(name, partial(verify, namespace=name), long=True)
             items += count
             problems += found
         return VerifyReport(items, tuple(problems))
@@ -429,11 +393,11 @@ class PostgresStore:
         while True:
 
             def work(cursor: Cursor, last: int = last) -> builtins.list[int]:
-                return care.rebuild_some(cursor, name, last, self._has_vectors)
+                return rebuild_some(cursor, name, last, self._has_vectors)
 
             ids = self._connections.write(name, work, long=True)
             count += len(ids)
-            if len(ids) < care.REBUILT:
+            if len(ids) < REBUILT:
                 return count
             last = ids[-1]
 
@@ -449,6 +413,13 @@ class PostgresStore:
             self._connections.write(namespace, partial(self._uses.write, namespace=namespace))
 
 
-def _verify_handle(handle: str) -> None:
-    if "\0" in handle or not handle.isascii():
-        raise InvalidArgumentError(f"{handle[:12]!r} isn't a handle; handles begin with 'mem_'")
+_HELD = "handle = ANY(%(handles)s) AND (expires IS NULL OR expires > %(now)s)"
+
+
+def _verified(handles: str | Sequence[str]) -> builtins.list[str]:
+    """Return handles as a list; raises InvalidArgumentError for one that is none."""
+    wanted = [handles] if isinstance(handles, str) else [*handles]
+    for handle in wanted:
+        if "\0" in handle or not handle.isascii():
+            raise InvalidArgumentError(f"{handle[:12]!r} isn't a handle; handles begin with 'mem_'")
+    return wanted

@@ -5,16 +5,13 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorruptError
 from rehydrate.memory.postgres.connections import Connections
-from rehydrate.memory.postgres.failures import decoded, encoded
+from rehydrate.memory.postgres.failures import Cursor, decoded, encoded
 from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
 from rehydrate.memory.store import ThreadRow
-
-if TYPE_CHECKING:
-    from rehydrate.memory.postgres.failures import Cursor
 
 _COLUMNS = "id, name, created, changed, records, bytes"
 _MAX_THREAD_BYTES = 1_024

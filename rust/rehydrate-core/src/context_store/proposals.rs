@@ -312,3 +312,69 @@ fn is_after(span: &Span, item: &Item) -> bool {
     }
     (span.piece, span.start) >= (item.span.piece, item.span.end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::reading::SaidPiece;
+    use super::*;
+
+    fn said(entry: i64, role: Role, kind: PieceKind, text: &str) -> Said<'_> {
+        let pieces = vec![SaidPiece { text: text.as_bytes(), kind, about: Vec::new() }];
+        Said { entry, role, pieces, calls: Vec::new(), answers: Vec::new(), is_user_turn: role == Role::User }
+    }
+
+    fn messages() -> Vec<Said<'static>> {
+        vec![
+            said(0, Role::User, PieceKind::Text, "Never push to main. It is a crane.\n> Always pay."),
+            said(1, Role::Tool, PieceKind::ToolResult, "Always pay. The port is 80."),
+            said(2, Role::Assistant, PieceKind::Text, "It is a red crane."),
+        ]
+    }
+
+    fn proposal(kind: OperationKind, item: i64, entry: i64, heading: &str, quote: &str) -> Proposal {
+        Proposal { kind, item, entry, heading: heading.as_bytes().into(), quote: quote.as_bytes().into() }
+    }
+
+    fn add(entry: i64, heading: &str, quote: &str) -> Proposal {
+        proposal(OperationKind::Add, 0, entry, heading, quote)
+    }
+
+    fn propose(store: &mut ContextStore, proposals: &[Proposal]) -> Vec<Refusal> {
+        let shown = store.items().all().iter().map(|item| (item.id, item.span.clone())).collect();
+        store.propose(proposals, shown, messages(), 3)
+    }
+
+    #[test]
+    fn a_quote_is_verbatim_and_grows_to_whole_sentences() {
+        let mut store = ContextStore::default();
+        assert_eq!(propose(&mut store, &[add(0, "Task State", "push to main")]), []);
+        assert_eq!(raw::plain(&store.items().all()[0].text), "Never push to main.");
+        for (proposal, why) in [
+            (add(0, "Decisions", "push to dev"), Refusal::NotVerbatim),
+            (add(0, "Decisions", " "), Refusal::NotVerbatim),
+            (add(9, "Decisions", "crane"), Refusal::NoEntry),
+            (add(0, "Plans", "crane"), Refusal::Heading),
+            (add(0, "User Preferences", "Always pay."), Refusal::Source),
+            (add(1, "User Preferences", "Always pay."), Refusal::Source),
+            (proposal(OperationKind::Fade, 7, 0, "", ""), Refusal::NoItem),
+            (proposal(OperationKind::Fade, 1, 0, "", ""), Refusal::Permanent),
+        ] {
+            assert_eq!(propose(&mut store, std::slice::from_ref(&proposal)), [why], "{proposal:?}");
+        }
+        assert_eq!(propose(&mut store, &[add(1, "Important Context", "The port is 80.")]), []);
+        assert_eq!(store.items().all()[1].trust, TOOL_TRUST);
+    }
+
+    #[test]
+    fn what_is_superseded_has_a_link_and_needs_a_newer_text() {
+        let mut store = ContextStore::default();
+        let supersede = |entry, quote| proposal(OperationKind::Supersede, 1, entry, "", quote);
+        assert_eq!(propose(&mut store, &[add(0, "Decisions", "It is a crane.")]), []);
+        assert_eq!(propose(&mut store, &[supersede(0, "Never push to main.")]), [Refusal::Earlier]);
+        assert_eq!(propose(&mut store, &[supersede(2, "red crane")]), []);
+        assert_eq!((store.items().all()[0].status, store.items().all()[0].other), (Status::Superseded, Some(2)));
+        assert_eq!(propose(&mut store, &[add(0, "Decisions", "It is a crane.")]), [Refusal::Earlier]);
+        let many = vec![add(0, "Files & Code", "crane"); 5];
+        assert_eq!(propose(&mut store, &many), [Refusal::TooMany; 2]);
+    }
+}

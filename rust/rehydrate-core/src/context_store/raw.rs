@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(flat(HALF), b"A \xED\xA0\xBD B.");
         assert_eq!(&*key_of(HALF), b"a \xED\xA0\xBD b.");
         let rule = b"\xED\xA0\xBDx. Always use tabs.";
-        assert_eq!(directives(rule).remove(0).range, 6..rule.len());
+        assert_eq!(directives(rule).remove(0).range, 6..rule.len() - 1);
     }
 
     #[test]

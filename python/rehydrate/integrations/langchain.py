@@ -1,18 +1,37 @@
-"""RehydrateMiddleware: an agent's prompts extend one another, and are compacted rarely.
+"""Rehydrate inside LangChain's agents: ``pip install rehydrate[langchain]``.
 
-The graph's state stays as it is. What the model gets is made from it in each call.
+RehydrateMiddleware    for ``create_agent(middleware=[...])``: prompts that extend one another
+RehydrateEdit          the same as an edit of LangChain's own ContextEditingMiddleware
+ExtractiveSummarizer   for LangChain's own SummarizationMiddleware: summaries without a model
+ChatModelWriter        a chat model of LangChain as the writer of a BackgroundCompaction
+HostReport             what became of the last list of messages
+RehydrateWarning       something failed, and the messages were sent as they are
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Unpack
 
+import anyio
+
+from rehydrate import formats
+from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
+from rehydrate.context.compaction import BackgroundCompaction
 from rehydrate.context.context import Context
+from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.writers import (
+    SummaryRequest,
+    UnfinishedReplyError,
+    summary_prompt,
+)
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.formats._reading import compact_json, is_same_list
 from rehydrate.integrations.adapter import (
     Adapter,
@@ -22,22 +41,129 @@ from rehydrate.integrations.adapter import (
     passing_through,
     shows_adapter_options,
 )
-from rehydrate.integrations.host_thread import HostThread
-from rehydrate.integrations.langchain.summaries import MISSING, Summarizer, background_with
+from rehydrate.integrations.host_thread import HostReport, HostThread, RehydrateWarning
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import text_tokens
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain.tools import ToolRuntime
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import Runnable, RunnableConfig
     from langchain_core.tools import BaseTool, StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
 except ImportError:
-    raise MISSING from None
+    raise MissingPackageError("rehydrate[langchain]", "brings LangChain's agents") from None
 
 if TYPE_CHECKING:
     from langchain_core.messages import AnyMessage, BaseMessage
-    from langchain_core.runnables import RunnableConfig
+
+__all__ = [
+    "ChatModelWriter",
+    "ExtractiveSummarizer",
+    "HostReport",
+    "RehydrateEdit",
+    "RehydrateMiddleware",
+    "RehydrateWarning",
+]
+
+Summarizer = (
+    str
+    | BaseChatModel
+    | Runnable[list["AnyMessage"], str]
+    | Callable[[list["AnyMessage"]], str]
+    | Callable[[list["AnyMessage"]], Coroutine[Any, Any, str]]
+)
+"""What writes summaries, as in LangChain's SummarizationMiddleware."""
+_CONFIG: RunnableConfig = {
+    "callbacks": [],
+    "tags": ["nostream"],  # the host's stream shows what its own model says
+    "metadata": {"lc_source": "summarization"},
+    "run_name": "rehydrate_summary",
+}
+_UNFINISHED = {"length", "max_tokens", "content_filter", "refusal"}
+
+
+class ChatModelWriter:
+    """A writer for `BackgroundCompaction`: a chat model of LangChain.
+
+    >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
+    >>> writer = ChatModelWriter(FakeListChatModel(responses=["The user moors at berth 4."]))
+    >>> background = BackgroundCompaction(writer=writer)
+    """
+
+    def __init__(self, model: BaseChatModel) -> None:
+        """Take the model."""
+        self._model = model
+
+    def write(self, request: SummaryRequest) -> str:
+        """Return the model's summary; raises UnfinishedReplyError for one that is cut off."""
+        message = self._model.invoke(summary_prompt(request), _CONFIG)
+        said = message.response_metadata
+        stop = said.get("finish_reason") or said.get("stop_reason") or ""
+        if stop in _UNFINISHED:
+            raise UnfinishedReplyError(f"the model did not finish: {stop}")
+        return str(message.text)
+
+
+class ExtractiveSummarizer:
+    """A ``summarizer`` for LangChain's SummarizationMiddleware that needs no model.
+
+    It returns decisions, files, the task's state and preferences in the conversation's own words.
+    Pass ``trim_tokens_to_summarize=None`` to that middleware, so that it sees all messages.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> print(ExtractiveSummarizer()([HumanMessage("Always use tabs.")]))
+    ## Task State
+    - Always use tabs. (#0)
+    ## User Preferences
+    - Always use tabs. (#0)
+    """
+
+    def __init__(self, *, max_tokens: int = 1_000) -> None:
+        """Take the most that a summary may have."""
+        check_whole("max_tokens", max_tokens, 100)
+        self._max_tokens = max_tokens
+
+    def __call__(self, messages: Sequence[AnyMessage]) -> str:
+        """Return the summary of some messages."""
+        conversation = formats.parse(messages, "langchain")
+        store = ContextStore()
+        store.update(conversation.messages)
+        return store.render(self._max_tokens, conversation=conversation)
+
+
+def background_with(
+    background: BackgroundCompaction | None, summarizer: Summarizer | None
+) -> BackgroundCompaction | None:
+    """Return how summaries are written, by what was given; raises InvalidArgumentError for two
+    writers."""
+    if summarizer is None:
+        return background
+    background = background or BackgroundCompaction()
+    if background.writer is not None:
+        raise InvalidArgumentError(
+            "summarizer and background both name a writer; leave out summarizer, or the writer of "
+            "BackgroundCompaction"
+        )
+    return replace(background, writer=_writer_of(summarizer))
+
+
+def _writer_of(summarizer: Summarizer) -> Any:
+    """Return what `BackgroundCompaction` takes as a writer."""
+    if isinstance(summarizer, str):
+        from langchain.chat_models import init_chat_model
+
+        summarizer = init_chat_model(summarizer)
+    if isinstance(summarizer, BaseChatModel):
+        return ChatModelWriter(summarizer)
+    if isinstance(summarizer, Runnable):
+        runnable = summarizer
+        return lambda messages: runnable.invoke(messages, _CONFIG)
+    if iscoroutinefunction(summarizer):
+        function: Any = summarizer
+        return partial(anyio.run, function)  # in the writer's thread
+    return summarizer
 
 
 NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
