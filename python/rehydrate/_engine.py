@@ -28,6 +28,7 @@ ArrowColumns = _native.ArrowColumns
 ArrowReader = _native.ArrowReader
 ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
+ContextStore = _native.ContextStore
 Decision = _native.Decision
 Division = _native.Division
 Echoes = _native.Echoes
@@ -36,7 +37,6 @@ NameIndex = _native.NameIndex
 Parted = _native.Parted
 SeenLines = _native.SeenLines
 ShortenedText = _native.ShortenedText
-Subjects = _native.Subjects
 cached_bytes = _native.cached_bytes
 cap_text = _native.cap_text
 capped_results = _native.capped_results
@@ -44,37 +44,33 @@ chunks = _native.chunks
 clear_cache = _native.clear_cache
 command_subjects = _native.command_subjects
 counts = _native.counts
-decisions = _native.decisions
+digest = _native.digest
 divide = _native.divide
 exit_code = _native.exit_code
 fair_share = _native.fair_share
 first_error = _native.first_error
 handles = _native.handles
-is_correction = _native.is_correction
 is_refusal = _native.is_refusal
 isa = _native.isa
 json_parts = _native.json_parts
+key_of = _native.key_of
 kind_of_text = _native.kind_of
-labelled = _native.labelled
+lines_within = _native.lines_within
 long_results = _native.long_results
 mark = _native.mark
 memory_kind = _native.memory_kind
 names = _native.names
 notice = _native.notice
 outline_slot = _native.outline_slot
-pasted = _native.pasted
 question_share = _native.question_share
 read_outline = _native.read_outline
 read_time = _native.read_time
 result_texts = _native.result_texts
 secret_kinds = _native.secret_kinds
 secrets = _native.secrets
-sentences = _native.sentences
 set_alone = _native.set_alone
 limit_cache = _native.set_cache_limit
 snippets = _native.snippets
-summary_lines = _native.summary_lines
-whole_sentences = _native.whole_sentences
 write_outline = _native.write_outline
 
 VERSION = _native.__version__
@@ -163,25 +159,6 @@ def message_tokens(
     if not isinstance(messages, Conversation):
         messages = Conversation("", tuple(messages))
     return prepare(messages, counter=counter).message_tokens
-
-
-class Directive(NamedTuple):
-    """A sentence by which a user lays something down."""
-
-    start: int
-    """In characters of its text."""
-    end: int
-    strength: int
-    """2 to 6."""
-    is_plain: bool
-    """Whether words in it do so by themselves, as "always" does; an order for now has but signs."""
-    subject: list[int]
-    """Its content words, by number."""
-
-
-def directives(text: str) -> list[Directive]:
-    """The sentences of a text by which a user lays something down."""
-    return list(map(Directive._make, _native.directives(text)))
 
 
 def message_vectors(prepared: _native.Prepared) -> Vectors:

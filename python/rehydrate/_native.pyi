@@ -6,6 +6,8 @@ from typing import Any, Literal, final
 
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import Dropped, UnitReport
+from rehydrate.context.context_store.operations import Item, Operation, Span
+from rehydrate.context.context_store.proposals import Proposal
 from rehydrate.errors import Violation
 from rehydrate.messages import Message, Unit
 
@@ -15,6 +17,7 @@ __all__ = [
     "ArrowRows",
     "ArrowStream",
     "ArrowTable",
+    "ContextStore",
     "Conversation",
     "Decision",
     "Division",
@@ -30,7 +33,6 @@ __all__ = [
     "Selection",
     "ShortenedText",
     "Store",
-    "Subjects",
     "__version__",
     "after_fork",
     "as_content",
@@ -53,8 +55,7 @@ __all__ = [
     "content_without_thinking",
     "count",
     "counts",
-    "decisions",
-    "directives",
+    "digest",
     "divide",
     "embed",
     "entries_of",
@@ -67,19 +68,19 @@ __all__ = [
     "handles",
     "input_texts",
     "is_by_server",
-    "is_correction",
     "is_refusal",
     "is_signed",
     "isa",
     "json_parts",
+    "key_of",
     "kind_of",
-    "labelled",
     "langchain_calls",
     "langchain_inputs",
     "langchain_role",
     "line_content",
     "line_is_seen",
     "line_is_users",
+    "lines_within",
     "long_results",
     "mark",
     "memory_kind",
@@ -89,7 +90,6 @@ __all__ = [
     "open_onnx",
     "other_format",
     "outline_slot",
-    "pasted",
     "question_share",
     "read_entries",
     "read_outline",
@@ -100,14 +100,11 @@ __all__ = [
     "result_texts",
     "secret_kinds",
     "secrets",
-    "sentences",
     "set_alone",
     "set_cache_limit",
     "snippets",
     "stale_thinking",
-    "summary_lines",
     "transcript_branch",
-    "whole_sentences",
     "with_texts",
     "write_outline",
 ]
@@ -449,11 +446,36 @@ _Threads = list[_ThreadRow]
 _Records = list[_Record]
 
 @final
-class Subjects:
-    def __new__(cls) -> Subjects: ...
-    def __contains__(self, text: int, /) -> bool: ...
-    def add(self, number: int, text: str) -> None: ...
-    def nearest(self, subject: Sequence[int], hold: dict[int, None]) -> int | None: ...
+class ContextStore:
+    def __new__(cls) -> ContextStore: ...
+    def operations(self, start: int) -> list[Operation]: ...
+    def begin_again(self, operations: Sequence[Operation], left_out: Collection[int]) -> None: ...
+    def replay(self, operations: Sequence[Operation]) -> None: ...
+    # `subjects` says what a call's input is about.
+    def read(
+        self, messages: Iterable[Message], subjects: Callable[[str], Iterable[tuple[str, str]]]
+    ) -> None: ...
+    def note_calls(
+        self, messages: Iterable[Message], subjects: Callable[[str], Iterable[tuple[str, str]]]
+    ) -> None: ...
+    # The names of why those that are not applied are refused. `shown` are the spans of the items
+    # that the model was asked about.
+    def propose(
+        self,
+        proposals: Iterable[Proposal],
+        shown: dict[int, Span],
+        messages: Iterable[Message],
+        most: int,
+    ) -> list[str]: ...
+    def items(self, heading: str | None) -> list[Item]: ...
+    # `room` is for the items, and with an index names take what `budget` leaves.
+    def render(
+        self,
+        budget: int,
+        room: int,
+        commands: Sequence[tuple[str, str, int]],
+        names: NameIndex | None,
+    ) -> str: ...
 
 @final
 class Store:
@@ -803,16 +825,13 @@ def memory_kind(text: str, is_assistant: bool) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
-
-# Where each sentence by which a user lays something down begins and ends, in characters, its
-# strength (2 to 6), whether words in it do so by themselves, and the words of its subject.
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 
 # What a shell command is about: what is done, and with what.
 def command_subjects(command: str) -> list[tuple[str, str]]: ...
 
-# Where the sentences of a text are that say what was decided.
-def decisions(text: str) -> list[_Place]: ...
+# 64 bits of a text, hexadecimal, by which a span that leads elsewhere is seen.
+def digest(text: str) -> str: ...
 
 # The code that a command's result says it exited with; None where it says none.
 def exit_code(text: str) -> int | None: ...
@@ -820,17 +839,15 @@ def exit_code(text: str) -> int | None: ...
 # Where the first line about an error is.
 def first_error(text: str) -> _Place | None: ...
 
-# Whether a sentence says that something holds from now on, or instead of another thing.
-def is_correction(sentence: str) -> bool: ...
+# What two sayings of one thing share: the first 200 characters of its words in one case.
+def key_of(text: str) -> str: ...
+
+# Of lines, each with its entry, those that fit into so many tokens; the others become one line of
+# handles.
+def lines_within(room: int, lines: Sequence[tuple[int, str]]) -> list[str]: ...
 
 # Whether what a writer of summaries returned is the text of an error or a refusal.
 def is_refusal(text: str) -> bool: ...
-
-# Where the parts of a text are that are under a label in capitals.
-def labelled(text: str) -> list[_Place]: ...
-
-# The parts of a text that its author did not say: in fences, in tags, quoted lines.
-def pasted(text: str) -> list[_Place]: ...
 
 # What a text means as of a time of a zone's clock, in microseconds since the year 1 began:
 # "clock" or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a
@@ -842,17 +859,6 @@ def read_time(
     | tuple[Literal["since", "around"], int, str]
     | tuple[str, str]
 ): ...
-
-# Where the sentences of a text are.
-def sentences(text: str) -> list[_Place]: ...
-
-# What a summary of ours says, line by line: the place of each line's heading, its kind, where its
-# text is, and where the words are that say what was done with a file. None for any other text.
-def summary_lines(text: str) -> list[tuple[int, str, _Place, list[_Place]]] | None: ...
-
-# Where the sentences are that a part of a text is in.
-def whole_sentences(text: str, start: int, end: int) -> _Place: ...
-def directives(text: str) -> list[tuple[int, int, int, bool, list[int]]]: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
@@ -948,8 +954,6 @@ class NameIndex:
     ) -> None: ...
     # Add a text that is visible next to the conversation.
     def add_visible(self, text: str) -> None: ...
-    # What is no longer visible, without secrets, by its reference.
-    def hidden_texts(self) -> dict[str, str]: ...
     # The names that are no longer visible, the most useful first.
     def best(self, limit: int) -> list[OutlineName]: ...
 

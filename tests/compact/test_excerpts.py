@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
-from rehydrate.compact.excerpts import mark
 from rehydrate.compact.outline import read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
@@ -107,7 +106,7 @@ def rendered(text: str, kept: list[bool]) -> str:
             continue
         if gap:
             out += "\n" if out and not out.endswith("\n") else ""
-            out += mark(measure, sum(n[0] for n in gap), gap[0][1], gap[-1][2])
+            out += _engine.mark(measure, sum(n[0] for n in gap), gap[0][1], gap[-1][2])
             out += "\n" if end else ""
             gap = []
         out += text[start:end]
@@ -326,8 +325,9 @@ def test_an_unknown_granularity_names_the_known_ones():
 
 
 def test_marks_agree_with_their_number():
-    assert mark("lines", 1, 7, 7) == "[... 1 line omitted, 7 ...]"
-    assert mark("characters", 12_345, 1, 12_345) == "[... 12,345 characters omitted, 1-12345 ...]"
+    assert _engine.mark("lines", 1, 7, 7) == "[... 1 line omitted, 7 ...]"
+    many = _engine.mark("characters", 12_345, 1, 12_345)
+    assert many == "[... 12,345 characters omitted, 1-12345 ...]"
 
 
 def test_a_whole_text_and_nothing_of_it_are_rendered_too():

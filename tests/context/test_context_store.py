@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import count_tokens, formats
 from rehydrate.context import Context, ContextStore, Threads
-from rehydrate.context.context_store import SUMMARY, lines_in
+from rehydrate.context.context_store.store import SUMMARY
 from tests import strategies
 
 ROUNDS = 5
@@ -323,7 +323,6 @@ def test_a_summary_of_ours_is_taken_over_once_however_often(preface):
     ],
 )
 def test_a_text_that_only_looks_like_a_summary_is_the_users(text):
-    assert lines_in(text) is None
     assert texts(store_of(user(text)), "Task State") == [text]
 
 
@@ -342,5 +341,5 @@ def test_what_a_summary_tells_gains_no_trust():
 def test_whatever_looks_like_a_summary_is_read_without_an_error(lines):
     for first in ("", f"{SUMMARY}\n", "Said:\n"):
         text = first + "\n".join(lines)
-        for told in lines_in(text) or ():
-            assert text[told.start :].startswith(told.text)
+        for item in store_of(user(text)).items():
+            assert text[item.span.start : item.span.end] == item.text

@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import _engine, formats
+from rehydrate import formats
 from rehydrate.context import BackgroundCompaction, Context, ContextStore
 from rehydrate.context.context_store.proposals import (
     MAX_PROPOSALS,
@@ -142,14 +142,6 @@ def test_thinking_is_no_source():
     noted = Noted(user("Go."), {"role": "assistant", "content": [thought]})
     applied = noted.propose(add("Important Context", "It is a berth.", 1))
     assert applied.refused == {Refusal.SOURCE: 1}
-
-
-def test_what_an_author_did_not_say_is_known():
-    text = "Look:\n```\nnever push\n```\nand <a>this</a>, <b>that\n> quoted\nsaid"
-    assert [text[start:end] for start, end in _engine.pasted(text)] == [
-        "```\nnever push\n", "<a>this</a>", "> quoted",
-    ]  # fmt: skip
-    assert _engine.pasted("```\nopen") == [(0, 8)] and _engine.pasted("plain") == []
 
 
 # Quotes

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 pytest.importorskip("anthropic")
 pytest.importorskip("mcp")
 
-from rehydrate.integrations.claude_code import Home, Installation, Records
+from rehydrate.integrations.claude_code import Home, Installation, Records, install
 from tests.integrations.claude_hooks import environment
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.sizes import PATIENCE_SECONDS
@@ -69,6 +70,14 @@ class Machine:
     def say(self, prompt: str, *options: str) -> str:
         own = ("--model", "claude-sonnet-4-5", "--dangerously-skip-permissions")
         return self("-p", prompt, *own, *options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _hooks_have_time() -> Iterator[None]:
+    """Claude Code ends a hook after five seconds, which a busy machine needs to start one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(install, "TIMEOUT_SECONDS", PATIENCE_SECONDS)
+        yield
 
 
 def texts(body: Any) -> str:

@@ -1,7 +1,7 @@
-"""Draw docs/pictures: `python -m tools.draw --page --inspector --rss FILE --threads FILE`.
+"""Draw docs/pictures: `python -m tools.draw --terminal --page --inspector --rss F --threads F`.
 
-The pages of the example session need chromium and nothing else. The others need `pip install -r
-tools/draw/requirements.txt`, and figures from the benches: `make bench` leaves
+The pages of the example session need chromium, the terminal nothing. The others need `pip install
+-r tools/draw/requirements.txt`, and figures from the benches: `make bench` leaves
 target/bench/threads.json, and
 
     python -m benches.python.memory_loop --seconds 3600 --out target/bench/rss.json
@@ -28,10 +28,13 @@ def main() -> None:
     parser.add_argument(
         "--inspector", action="store_true", help="the prompt of the example session's next turn"
     )
+    parser.add_argument(
+        "--terminal", action="store_true", help="what examples/ask_back.py prints, as in README.md"
+    )
     parser.add_argument("--out", type=Path, default=PICTURES, help="folder of the pictures")
     asked = parser.parse_args()
-    if asked.rss is None and asked.threads is None and not (asked.page or asked.inspector):
-        parser.error("nothing to draw; pass --page, --inspector, --rss or --threads")
+    if not any((asked.rss, asked.threads, asked.page, asked.inspector, asked.terminal)):
+        parser.error("nothing to draw; pass --page, --inspector, --terminal, --rss or --threads")
     asked.out.mkdir(parents=True, exist_ok=True)
     # Imported late: --help and the pages need no matplotlib.
     if asked.page:
@@ -42,6 +45,10 @@ def main() -> None:
         from tools.draw.page import draw_inspector
 
         draw_inspector(asked.out)
+    if asked.terminal:
+        from tools.draw.terminal import draw_terminal
+
+        draw_terminal(asked.out / "ask_back.svg")
     if asked.rss is not None:
         from tools.draw.rss import draw_rss
 

@@ -161,7 +161,7 @@ def _entries(read: StoredConversation, first: int, terminal: Terminal) -> Iterat
 
 def run_store(options: argparse.Namespace) -> int:
     """Print the context store, or write its page."""
-    from rehydrate.context.context_store.rendering import MIN_TOKENS
+    from rehydrate.context.context_store.store import MIN_TOKENS
 
     name, page = _thread(options), output_of(options, store.store_path(options), "store")
     if options.tokens < MIN_TOKENS:

@@ -7,13 +7,12 @@ already is text like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.compact.tool_inputs import InputText, join_inputs, json_escaped, split_inputs
-from rehydrate.messages import Conversation, Message, Piece, PieceKind
+from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -21,69 +20,37 @@ if TYPE_CHECKING:
 
 
 MIN_CHARACTERS = 200
-"""A shorter text is never divided, so its path is not needed."""
+"""A message of shorter texts is never divided, so their paths are not needed."""
 _DIVISIBLE_KINDS = (PieceKind.TEXT, PieceKind.TOOL_RESULT)
-
-
-mark = _engine.mark
-"""The mark for a gap; the handle says where a memory has the whole text."""
-Division = _engine.Division
-"""The blocks of a text."""
 
 # It has as many tokens as nearly every handle, or more. If handles cost more than this one,
 # `Excerpts.fit` gives back blocks after the choice, and better choices are lost.
 _SAMPLE_HANDLE = "mem_r2c6z4477yjh6q3n8hv7x5m7j8"
+_SAMPLE_GAPS = ((888, 888, 999), (88_888_888, 11_111_111, 88_888_888))
+"""The longest mark with numbers under 1,000, and the longest of the largest texts."""
 
 
-def _sample_marks(handle: str) -> tuple[str, str]:
-    """Return the longest mark with numbers under 1,000, and the longest of the largest texts, with
-    their line breaks."""
-    return (
-        "\n" + mark("characters", 888, 888, 999, handle) + "\n",
-        "\n" + mark("characters", 88_888_888, 11_111_111, 88_888_888, handle) + "\n",
-    )
-
-
-def with_texts(
-    message: Message,
-    entry: Any,
-    format: str,  # noqa: A002  the field's word
-    texts: Mapping[int, str],
-    paths: Mapping[int, Path],
-    inputs: Mapping[int, InputText],
-) -> tuple[Message, Any]:
-    """Return a message and its entry with these texts, by the number of their piece in the message.
-
-    ``paths`` and ``inputs`` say, by the same numbers, where each text is in the entry.
-    """
-    pieces = list(message.pieces)
-    values: dict[Path, Any] = {}
-    for number, text in texts.items():
-        if number in paths:
-            pieces[number] = pieces[number]._replace(text=text)
-            values[paths[number]] = text
-    in_inputs = [(inputs[number], text) for number, text in texts.items() if number in inputs]
-    if in_inputs:
-        changed, calls = join_inputs(message, entry, in_inputs)
-        values |= changed
-        for number, piece in calls.items():
-            pieces[number] = piece
-    changed_message = message._replace(pieces=tuple(pieces))
-    return changed_message, formats.FORMATS[format].replace(entry, values)
+def _pieces(conversation: Conversation) -> list[tuple[Message, int]]:
+    """Return all pieces in order: each one's message, and its number there."""
+    return [
+        (message, number)
+        for message in conversation.messages
+        for number in range(len(message.pieces))
+    ]
 
 
 class DivisibleTexts(NamedTuple):
-    """The texts of a conversation that may be divided, and the path of each in its entry."""
+    """The texts of a conversation that may be divided."""
 
     conversation: Conversation
     entries: Sequence[Any]
-    paths: Mapping[int, Path]
-    """Number of a piece among all pieces -> the path of its text."""
+    """By the index of its message, each entry."""
+    places: Mapping[tuple[int, int], Path | InputText]
+    """By the index of its message and its number there, where each text is in its entry: its path,
+    or the string of a call's input."""
     counter: str | _engine.CustomCounter
-    inputs: Mapping[int, InputText] = {}
-    """Number of a piece among all pieces -> the string of a call's input that it holds."""
-    originals: Mapping[int, Message] = {}
-    """Position of a message with such a piece -> the message before `split_inputs`."""
+    originals: Mapping[int, Message]
+    """By their index, the messages with such strings as they were before `split_inputs`."""
 
     @classmethod
     def find(
@@ -102,36 +69,27 @@ class DivisibleTexts(NamedTuple):
         conversation.
         """
         split = split_inputs(conversation, entries, list(pins))
-        conversation = split.conversation
-        places = formats.FORMATS[conversation.format].places
+        places_of = formats.FORMATS[conversation.format].places
         members = {unit: conversation.units[unit].members for unit in pins}
         words = {index for unit in kept_for_words if unit in pins for index in members[unit]}
         whole = {index for unit in pins for index in members[unit]} - words
-        paths: dict[int, Path] = {}
-        first = 0
+        places: dict[tuple[int, int], Path | InputText] = {}
         for message in conversation.messages:
-            pieces = message.pieces
-            if message.index not in whole and any(
-                len(piece.text) > MIN_CHARACTERS for piece in pieces
-            ):
-                found = places(entries[message.index], message.index)
-                own = pieces[: len(found)]  # the strings of inputs come behind them
-                for number, (piece, path) in enumerate(zip(own, found, strict=True), first):
-                    if path is None or piece.kind not in _DIVISIBLE_KINDS:
-                        continue
-                    if message.index not in words or piece.kind is PieceKind.TOOL_RESULT:
-                        paths[number] = path
-            first += len(pieces)
-        return cls(conversation, entries, paths, counter, split.texts, split.originals)
-
-    def places_of(self, position: int, start: int) -> tuple[dict[int, Path], dict[int, InputText]]:
-        """Return where the divisible texts of a message are, by the number of their piece in it;
-        ``start`` is the number of its first piece among all."""
-        numbers = range(len(self.conversation.messages[position].pieces))
-        return (
-            {own: self.paths[start + own] for own in numbers if start + own in self.paths},
-            {own: self.inputs[start + own] for own in numbers if start + own in self.inputs},
-        )
+            index, pieces = message.index, message.pieces
+            if index in whole or all(len(piece.text) <= MIN_CHARACTERS for piece in pieces):
+                continue
+            kinds = (PieceKind.TOOL_RESULT,) if index in words else _DIVISIBLE_KINDS
+            found = places_of(entries[index], index)
+            for number, (piece, path) in enumerate(zip(pieces, found, strict=False)):
+                if path is not None and piece.kind in kinds:
+                    places[index, number] = path
+        if split.texts:
+            pieces_of_split = _pieces(split.conversation)
+            for at, text in split.texts.items():
+                message, number = pieces_of_split[at]
+                places[message.index, number] = text
+        originals = {message.index: message for message in split.originals.values()}
+        return cls(split.conversation, entries, places, counter, originals)
 
     def message_tokens(self, prepared: _native.Prepared) -> list[int]:
         """Return the tokens of each message as it came in.
@@ -140,45 +98,42 @@ class DivisibleTexts(NamedTuple):
         """
         tokens: list[int] = prepared.message_tokens
         if self.originals:
-            counts = _engine.message_tokens(list(self.originals.values()), self.counter)
-            for position, count in zip(self.originals, counts, strict=True):
-                tokens[position] = count
+            whole = _engine.message_tokens(list(self.originals.values()), self.counter)
+            count_of = dict(zip(self.originals, whole, strict=True))
+            indices = self.conversation.indices
+            tokens = [count_of.get(i, n) for i, n in zip(indices, tokens, strict=True)]
         return tokens
 
     def excerpting(self, *, with_handles: bool) -> _engine.Excerpting:
         """Return what the engine needs to divide the texts; marks with handles cost more."""
-        samples = _sample_marks(_SAMPLE_HANDLE if with_handles else "")
-        if self.inputs:
-            samples = (json_escaped(samples[0]), json_escaped(samples[1]))
-        pieces = self._pieces()
-        counts = [_engine.count_raw(sample, self.counter) for sample in samples]
+        in_inputs = any(isinstance(place, InputText) for place in self.places.values())
+        handle = _SAMPLE_HANDLE if with_handles else ""
+        marks = [f"\n{_engine.mark('characters', *gap, handle)}\n" for gap in _SAMPLE_GAPS]
+        small, large = [
+            _engine.count_raw(json_escaped(mark) if in_inputs else mark, self.counter)
+            for mark in marks
+        ]
+        pieces = _pieces(self.conversation)
         block_counts = None
         if not isinstance(self.counter, str):
             block_counts = []
-            for number in sorted([*self.paths, *self.inputs]):
-                text = pieces[number].text
-                division = _engine.divide(text)
+            for message, number in pieces:
+                place = self.places.get((message.index, number))
+                text = message.pieces[number].text
+                division = None if place is None else _engine.divide(text)
                 for start, end, *_ in division.blocks if division else ():
                     block = text[start:end]
-                    block = json_escaped(block) if number in self.inputs else block
+                    block = json_escaped(block) if isinstance(place, InputText) else block
                     block_counts.append(_engine.count(block, self.counter))
         return _engine.Excerpting(
-            [number in self.paths or number in self.inputs for number in range(len(pieces))],
-            (counts[0], counts[1]),
+            [(message.index, number) in self.places for message, number in pieces],
+            (small, large),
             block_counts,
         )
 
     def parts(self, prepared: _native.Prepared) -> Conversation:
         """Return the conversation with the engine's message parts as messages, for embedding."""
         return prepared.parts(self.conversation)
-
-    def _pieces(self) -> list[Piece]:
-        return [piece for message in self.conversation.messages for piece in message.pieces]
-
-
-def piece_starts(messages: Iterable[Message]) -> list[int]:
-    """Return the number of each message's first piece among all pieces, and their total."""
-    return [0, *accumulate(len(message.pieces) for message in messages)]
 
 
 HandleOf = Callable[[Message, str], str]
@@ -192,6 +147,8 @@ class Excerpt(NamedTuple):
     tokens: int
     message: Message
     """The kept part, as compaction reads it."""
+    handle: str | None = None
+    """The handle of the first text that is cut."""
 
 
 class Excerpts:
@@ -206,26 +163,24 @@ class Excerpts:
         """Find the texts that lost blocks."""
         self._divisible = divisible
         self._prepared = prepared
-        self._selection = selection
-        conversation = divisible.conversation
-        self._starts = piece_starts(conversation.messages)
-        self.divided: tuple[int, ...] = tuple(prepared.divided)
-        """For each divided text, its number among all pieces."""
+        self._blocks = selection.blocks()
         self.kept_blocks: list[bytearray] = [bytearray(flags) for flags in selection.kept_blocks()]
         """For each divided text, 1 for each block that is kept."""
         self.texts_of: dict[int, list[int]] = {}
         """Position of a kept message -> its divided texts."""
-        kept_units, unit_of = selection.kept, conversation.unit_of()
-        position = 0
-        for text, piece in enumerate(self.divided):
-            while self._starts[position + 1] <= piece:
-                position += 1
-            if kept_units[unit_of[conversation.messages[position].index]]:
-                self.texts_of.setdefault(position, []).append(text)
-        self._handle_of: HandleOf
         self.handles: dict[int, str] = {}
         """Text kept in part -> the handle under which memory has the whole of it."""
         self.by_position: dict[int, Excerpt] = {}
+        conversation = divisible.conversation
+        position_of = {index: position for position, index in enumerate(conversation.indices)}
+        kept_units, unit_of = selection.kept, conversation.unit_of()
+        pieces = _pieces(conversation)
+        self._numbers: list[int] = []
+        """For each divided text, its number among the pieces of its message."""
+        for text, (message, number) in enumerate(pieces[piece] for piece in prepared.divided):
+            self._numbers.append(number)
+            if kept_units[unit_of[message.index]]:
+                self.texts_of.setdefault(position_of[message.index], []).append(text)
 
     def partial_texts(self) -> list[tuple[Message, str]]:
         """Return the whole texts that lost blocks, each with its message."""
@@ -242,11 +197,10 @@ class Excerpts:
         `fit` may cut more messages to make room for the marks; ``at_most`` adds all that it may
         cut.
         """
-        partial = {position for position, texts in self.texts_of.items() if self._is_partial(texts)}
-        partial.update(self.by_position)
-        if partial and at_most:
-            partial.update(self.texts_of)
-        return [self._message(position).index for position in partial]
+        changed = {*self._partial(), *self.by_position}
+        if changed and at_most:
+            changed.update(self.texts_of)
+        return [self._message(position).index for position in changed]
 
     def fit(self, kept_tokens: Sequence[int], target_tokens: int, handle_of: HandleOf) -> None:
         """Write the marks, and drop blocks until the target is kept, least gain first.
@@ -254,25 +208,23 @@ class Excerpts:
         `kept_tokens` holds the tokens of each message as a whole, 0 for a dropped one. The engine
         counts block by block; joined blocks and marks may cost a few tokens more.
         """
-        self._handle_of = handle_of
-        partial = [position for position, texts in self.texts_of.items() if self._is_partial(texts)]
-        self.by_position = dict(zip(partial, self._rebuild(partial), strict=True))
+        partial = self._partial()
+        self.by_position = dict(zip(partial, self._rebuild(partial, handle_of), strict=True))
         excess = sum(kept_tokens) - self.saved_tokens(kept_tokens) - target_tokens
-        if excess <= 0 or not self.texts_of:
+        if excess <= 0:
             return
-        blocks = self._selection.blocks()
         least_gain_first = sorted(
-            (blocks[text][block][1], position, text, block)
-            for position, texts in self.texts_of.items()
+            (self._blocks[text][block][1], rank, text, block, position)
+            for rank, (position, texts) in enumerate(self.texts_of.items())
             for text in texts
             for block, is_kept in enumerate(self.kept_blocks[text])
             if is_kept
         )
-        for _, position, text, block in least_gain_first:
+        for *_, text, block, position in least_gain_first:
             excerpt = self.by_position.get(position)
             before = kept_tokens[position] if excerpt is None else excerpt.tokens
             self.kept_blocks[text][block] = 0
-            (self.by_position[position],) = self._rebuild([position])
+            (self.by_position[position],) = self._rebuild([position], handle_of)
             excess -= before - self.by_position[position].tokens
             if excess <= 0:
                 return
@@ -299,39 +251,64 @@ class Excerpts:
         """Return the divided texts, for the report."""
         return self._prepared, self._divisible.conversation, self.kept_blocks, self.handles
 
+    def render(self, position: int, text: int, handle: str = "") -> str:
+        """Return the kept blocks of a text of this message, with a mark in each gap."""
+        division = self._prepared.division(text)
+        return division.render(self._text(position, text), self.kept_blocks[text], handle)
+
+    def _partial(self) -> list[int]:
+        """Return the positions of the messages of which a text lost blocks."""
+        return [
+            position
+            for position, texts in self.texts_of.items()
+            if any(0 in self.kept_blocks[text] for text in texts)
+        ]
+
     def _message(self, position: int) -> Message:
         return self._divisible.conversation.messages[position]
 
     def _text(self, position: int, text: int) -> str:
-        return self._message(position).pieces[self.divided[text] - self._starts[position]].text
+        return self._message(position).pieces[self._numbers[text]].text
 
-    def _is_partial(self, texts: Sequence[int]) -> bool:
-        return any(0 in self.kept_blocks[text] for text in texts)
-
-    def _rebuild(self, positions: Sequence[int]) -> list[Excerpt]:
+    def _rebuild(self, positions: Sequence[int], handle_of: HandleOf) -> list[Excerpt]:
         """Return the messages at these positions with marks in the place of dropped blocks."""
-        messages: list[Message] = []
-        entries: list[Any] = []
-        divisible = self._divisible
+        changed: list[tuple[Message, Any]] = []
+        found: list[str | None] = []
         for position in positions:
-            message = divisible.originals.get(position, self._message(position))
+            message = self._message(position)
+            message = self._divisible.originals.get(message.index, message)
             texts: dict[int, str] = {}
             for text in self.texts_of[position]:
-                if 0 not in self.kept_blocks[text]:
-                    continue
-                whole = self._text(position, text)
-                handle = self._handle_of(message, whole)
-                self.handles[text] = handle
-                kept = self._prepared.division(text).render(whole, self.kept_blocks[text], handle)
-                texts[self.divided[text] - self._starts[position]] = kept
-            changed, entry = with_texts(
-                message,
-                divisible.entries[message.index],
-                divisible.conversation.format,
-                texts,
-                *divisible.places_of(position, self._starts[position]),
-            )
-            messages.append(changed)
-            entries.append(entry)
-        tokens = _engine.message_tokens(messages, divisible.counter)
-        return [Excerpt(*each) for each in zip(entries, tokens, messages, strict=True)]
+                if 0 in self.kept_blocks[text]:
+                    handle = handle_of(message, self._text(position, text))
+                    self.handles[text] = handle
+                    texts[self._numbers[text]] = self.render(position, text, handle)
+            changed.append(self._with_texts(message, texts))
+            handles = map(self.handles.get, self.texts_of[position])
+            found.append(next(filter(None, handles), None))
+        tokens = _engine.message_tokens([each for each, _ in changed], self._divisible.counter)
+        return [
+            Excerpt(entry, count, message, handle)
+            for (message, entry), count, handle in zip(changed, tokens, found, strict=True)
+        ]
+
+    def _with_texts(self, message: Message, texts: Mapping[int, str]) -> tuple[Message, Any]:
+        """Return a message and its entry with these texts, by the number of their piece."""
+        divisible = self._divisible
+        entry = divisible.entries[message.index]
+        pieces = list(message.pieces)
+        values: dict[Path, Any] = {}
+        in_inputs: list[tuple[InputText, str]] = []
+        for number, text in texts.items():
+            place = divisible.places[message.index, number]
+            if isinstance(place, InputText):
+                in_inputs.append((place, text))
+            else:
+                pieces[number] = pieces[number]._replace(text=text)
+                values[place] = text
+        changed, calls = join_inputs(message, entry, in_inputs)
+        for number, piece in calls.items():
+            pieces[number] = piece
+        format_ = formats.FORMATS[divisible.conversation.format]
+        new_entry = format_.replace(entry, {**values, **changed})
+        return message._replace(pieces=tuple(pieces)), new_entry

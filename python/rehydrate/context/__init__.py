@@ -12,8 +12,8 @@ if TYPE_CHECKING:
         CompactionEvent as CompactionEvent,
     )
     from rehydrate.context.context import Context as Context
-    from rehydrate.context.context_store.cues import TOOLS as TOOLS, ToolUse as ToolUse
     from rehydrate.context.context_store.store import ContextStore as ContextStore
+    from rehydrate.context.context_store.tools import TOOLS as TOOLS, ToolUse as ToolUse
     from rehydrate.context.facts import ContextUsage as ContextUsage
     from rehydrate.context.jit import ContextJIT as ContextJIT, ThreadReader as ThreadReader
     from rehydrate.context.summaries import (

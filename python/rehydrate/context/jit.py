@@ -20,7 +20,7 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._text import failure_text, shown
 from rehydrate.context.answers import load_memory, request_context
 from rehydrate.context.context import Context
-from rehydrate.context.context_store.rendering import transcript
+from rehydrate.context.context_store.transcripts import transcript
 from rehydrate.context.fetch import fetch_whole
 from rehydrate.context.history import Entries, PromptState, StoredEntry, checked_seconds
 from rehydrate.context.log import EntryOriginals

@@ -14,9 +14,9 @@ from itertools import compress, count
 from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import formats
+from rehydrate import _engine, formats
 from rehydrate._text import as_json
-from rehydrate.context.context_store.operations import MAX_KEY, Span, digest, key_of
+from rehydrate.context.context_store.operations import MAX_KEY, Span
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnreadableIRError
 from rehydrate.prompt.originals import handle_of_text
 
@@ -298,16 +298,16 @@ def _moved(
         start = max(0, new.find(redacted(said, texts)))
         end = start + len(redacted(said, texts))
     text = new[start:end]
-    if key in (said, key_of(said)):
-        key = text if key == said else key_of(text)
-    moved = Span(span.entry, span.piece, start, end, digest(text))
+    if key in (said, _engine.key_of(said)):
+        key = text if key == said else _engine.key_of(text)
+    moved = Span(span.entry, span.piece, start, end, _engine.digest(text))
     return {**operation, "span": list(moved), "key": _key_without(key, texts)}
 
 
 def _key_without(key: str, texts: Sequence[str]) -> str:
     """Return a key without these texts, also where its end has only the beginning of one."""
     for text in texts:
-        gone = key_of(text)
+        gone = _engine.key_of(text)
         key = key.replace(gone, REDACTED)
         if len(key) == MAX_KEY:
             cut = next((n for n in range(len(gone), 3, -1) if key.endswith(gone[:n])), 0)

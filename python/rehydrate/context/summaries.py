@@ -11,10 +11,8 @@ from rehydrate import _engine, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
-from rehydrate.context.context_store.cues import CHANGES
-from rehydrate.context.context_store.operations import PERMANENT, Item, Status
-from rehydrate.context.context_store.rendering import SUMMARY, WORD_FOR_WORD, within
-from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.context_store.operations import CHANGES, PERMANENT, Item, Status
+from rehydrate.context.context_store.store import SUMMARY, WORD_FOR_WORD, ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
 from rehydrate.messages import Provider, Unit
@@ -330,7 +328,8 @@ def verified(
     if missing:
         parts.append(WORD_FOR_WORD)
         strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
-        parts += within(max_tokens, [(item, _line(item)) for item in strongest])
+        lines = [(item.span.entry, _line(item)) for item in strongest]
+        parts += _engine.lines_within(max_tokens, lines)
     return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
 
 

@@ -14,7 +14,7 @@ from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.proposals import Proposal, ProposalRequest, read_answer
-from rehydrate.context.context_store.rendering import fenced, lines_of
+from rehydrate.context.context_store.transcripts import fenced, lines_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import user_message
 from rehydrate.prompt.compiler import compile as compile_ir

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
 from rehydrate._text import plural
-from rehydrate.context.context_store.operations import Heading, Item, Status
+from rehydrate.context.context_store.operations import ASSISTANT_TRUST, Heading, Item, Status
 from rehydrate.context.context_store.store import text_at
-from rehydrate.context.context_store.updater import ASSISTANT_TRUST
 from rehydrate.messages import Message, PieceKind
 from rehydrate.page.html import Gap, colours, fair_share, render, with_gap
 from rehydrate.prompt.counting import COUNTER, text_tokens

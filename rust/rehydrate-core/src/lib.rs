@@ -11,6 +11,7 @@
 //! ```text
 //! store          memories in one SQLite file           selection     scores, packing and repair together
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
+//! context_store  what a thread must not lose: a log of operations, and what it adds up to
 //! batches        many texts counted or embedded
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
@@ -24,6 +25,7 @@ pub mod analysis;
 pub mod batches;
 pub mod cache;
 pub mod caps;
+pub mod context_store;
 pub mod conversation;
 pub mod embed;
 pub mod engine;

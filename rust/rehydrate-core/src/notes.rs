@@ -15,6 +15,6 @@ pub use commands::{Subject, Use, command_subjects};
 pub use cues::{decisions, is_correction, is_refusal};
 pub use outcomes::{exit_code, first_error};
 pub use pasted::pasted;
-pub use sentences::{labelled, sentences, whole_sentences};
+pub use sentences::{MAX_SENTENCE, labelled, sentences, whole_sentences};
 pub use subjects::Subjects;
-pub use summary::{SummaryLine, summary_lines};
+pub use summary::{Heading, NAMES, SummaryLine, summary_lines};

@@ -74,11 +74,6 @@ impl Places {
         self.0.as_str()
     }
 
-    /// The byte where the character with this number begins.
-    pub fn byte(&self, char: usize) -> usize {
-        self.as_str().char_indices().nth(char).map_or(self.as_str().len(), |(byte, _)| byte)
-    }
-
     pub fn in_chars(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<(usize, usize)> {
         in_chars(self.as_str(), ranges)
     }

@@ -1,9 +1,9 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod arrow;
 mod caps;
+mod context_store;
 mod convert;
 mod decision;
-mod directives;
 mod division;
 mod errors;
 mod exit;
@@ -36,9 +36,9 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
-    use super::decision::Decision;
+    use super::context_store::{ContextStore, digest, key_of, lines_within};
     #[pymodule_export]
-    use super::directives::directives;
+    use super::decision::Decision;
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
@@ -48,10 +48,7 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
-    use super::notes::{
-        Subjects, chunks, command_subjects, decisions, exit_code, first_error, is_correction, is_refusal, labelled,
-        pasted, sentences, summary_lines, whole_sentences,
-    };
+    use super::notes::{chunks, command_subjects, exit_code, first_error, is_refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]

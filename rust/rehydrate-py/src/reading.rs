@@ -50,7 +50,7 @@ pub use conversation::Conversation;
 pub use detect::{format_of, other_format};
 pub use dicts::{as_dict, as_dicts};
 use draft::Speaker;
-pub use draft::{Draft, Row};
+pub use draft::{Draft, Row, kind_of, role_named};
 pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;

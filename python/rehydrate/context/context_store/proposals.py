@@ -1,43 +1,25 @@
-"""Proposals: what a model would change in the context store, how it is asked, and what applies.
+"""Proposals: what a model would change in the context store, and how it is asked.
 
 The model reads the items that hold and the messages that are new, and answers with one JSON object
-a line. Nothing of it is believed. A quote must be in the entry, word for word. Trust follows the
-source, so a text that somebody smuggled into a tool's result becomes no preference, no decision and
-no task, and settles nothing that the user said. What is permanent is superseded, with a link, and
-never goes otherwise.
+a line. Nothing of it is believed: the engine checks what holds (`context_store/proposals.rs`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Any, NamedTuple
 
-from rehydrate import _engine
 from rehydrate._text import plural
-from rehydrate.context.context_store.cues import MAX_SENTENCE, whole_sentences
-from rehydrate.context.context_store.operations import (
-    KINDS,
-    PERMANENT,
-    TASK,
-    Heading,
-    Item,
-    Items,
-    Operation,
-    OperationKind,
-    Span,
-    Status,
-)
-from rehydrate.context.context_store.rendering import fenced, transcript
-from rehydrate.context.context_store.updater import ASSISTANT_TRUST, strength_of
-from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.originals import TRUST as TOOL_TRUST
-from rehydrate.prompt.section import FULL_TRUST
+from rehydrate.context.context_store.operations import Heading, Item, Operation, OperationKind
+from rehydrate.context.context_store.transcripts import fenced, transcript
+from rehydrate.messages import Message
 
+MAX_QUOTE = 400
+"""Characters. A longer one is no sentence."""
 MAX_PROPOSALS = 24
 """Of one answer. A turn has fewer that matter."""
 MAX_ANSWER_CHARS = 60_000
@@ -108,7 +90,7 @@ class ProposalRequest(NamedTuple):
     def prompt(self) -> str:
         """The text of the prompt."""
         return INSTRUCTIONS.format(
-            max_quote=MAX_SENTENCE,
+            max_quote=MAX_QUOTE,
             max_proposals=MAX_PROPOSALS,
             notes=fenced("notes", _notes(self.items)),
             transcript=transcript(self.messages, MAX_TRANSCRIPT_CHARS),
@@ -217,6 +199,11 @@ class Applied(NamedTuple):
     refused: dict[str, int]
     """How many were refused, by `Refusal`."""
 
+    @classmethod
+    def of(cls, operations: list[Operation], refused: Iterable[str]) -> Applied:
+        """Return what became of them; ``refused`` names why each that is not applied is not."""
+        return cls(operations, dict(Counter(str(Refusal[name]) for name in refused)))
+
     @property
     def summary(self) -> str:
         """What became of them, in words.
@@ -226,221 +213,3 @@ class Applied(NamedTuple):
         """
         refused = [f"{count} refused: {why}" for why, count in self.refused.items()]
         return "; ".join([plural(len(self.operations), "operation"), *refused])
-
-
-class Source(Enum):
-    """Who said a text, and how far it is trusted."""
-
-    USER = FULL_TRUST
-    ASSISTANT = ASSISTANT_TRUST
-    TOOL = TOOL_TRUST
-    """A tool, a harness, or somebody whose text the user pasted."""
-
-
-_SAID = frozenset({Source.USER, Source.ASSISTANT})
-_MAY_SAY = {
-    Heading.TASK_STATE: _SAID,
-    Heading.DECISIONS: _SAID,
-    Heading.FILES: _SAID,
-    Heading.CONTEXT: frozenset(Source),
-    Heading.PREFERENCES: frozenset({Source.USER}),
-}
-AGAIN = "said again"
-NOTED = "noted"
-"""The use of a file that no tool's call is about."""
-
-
-class _RefusedError(Exception):
-    """A proposal is refused; ``args[0]`` is the `Refusal`."""
-
-
-def apply_proposals(
-    items: Items, proposals: Iterable[Proposal], request: ProposalRequest
-) -> Applied:
-    """Apply the proposals that hold to the items, one after the other.
-
-    ``request`` has what the model was asked about: it may propose nothing about another item, nor
-    from another message.
-    """
-    checks = _Checks(items, request)
-    before = len(items.operations)
-    refused: dict[str, int] = {}
-    for number, proposal in enumerate(proposals):
-        try:
-            if number >= MAX_PROPOSALS:
-                raise _RefusedError(Refusal.TOO_MANY)
-            for operation in checks.operations_of(proposal):
-                items.apply(operation)
-        except _RefusedError as error:
-            why = str(error.args[0])
-            refused[why] = refused.get(why, 0) + 1
-    return Applied(items.operations[before:], refused)
-
-
-class _Checks:
-    """The checks of one answer's proposals, against the items as they are."""
-
-    def __init__(self, items: Items, request: ProposalRequest) -> None:
-        self._items = items
-        self._messages = {message.index: message for message in request.messages}
-        self._shown = {item.id: item.span for item in request.items}
-        self._last = max(self._messages, default=0)
-        self._pasted: dict[tuple[int, int], list[tuple[int, int]]] = {}
-
-    def operations_of(self, proposal: Proposal) -> list[Operation]:
-        """Return what a proposal changes; raises RefusedError."""
-        if proposal.op is OperationKind.ADD:
-            if proposal.heading not in list(Heading):
-                raise _RefusedError(Refusal.HEADING)
-            return self._added(self._item(Heading(proposal.heading), proposal))
-        item = self._items.get(proposal.item)
-        # It holds, and is the one that the model was shown.
-        if (
-            item is None
-            or item.status is not Status.LIVE
-            or item.span != self._shown.get(proposal.item)
-        ):
-            raise _RefusedError(Refusal.NO_ITEM)
-        if proposal.op is OperationKind.SUPERSEDE:
-            return self._supersede(item, proposal)
-        if proposal.op is OperationKind.PROMOTE:
-            if item.heading is Heading.FILES:  # its calls say what was done to a file
-                raise _RefusedError(Refusal.SOURCE)
-            return [Operation(OperationKind.PROMOTE, item.id, self._last, use=AGAIN)]
-        if item.heading in PERMANENT or item.kind == "request":
-            raise _RefusedError(Refusal.PERMANENT)
-        if proposal.op is OperationKind.RESOLVE:
-            return self._resolve(item, proposal.entry)
-        if item.trust >= FULL_TRUST:
-            raise _RefusedError(Refusal.PERMANENT)  # the user's own words
-        return [Operation(OperationKind.FADE, item.id, self._last)]
-
-    def _added(self, item: Item) -> list[Operation]:
-        """Add an item. Where it is there already, it was said again, or nothing is new."""
-        same = self._same(item)
-        if same is None:
-            self._check_news(item)
-            return [self._items.addition(item)]
-        is_new = same.status is Status.FADED or not same.span.overlaps(item.span)
-        if same.heading is Heading.FILES or not is_new:
-            return []
-        return [Operation(OperationKind.PROMOTE, same.id, item.span.entry, use=AGAIN)]
-
-    def _supersede(self, item: Item, proposal: Proposal) -> list[Operation]:
-        if item.kind == "request" or item.is_changed:
-            raise _RefusedError(Refusal.PERMANENT)
-        new = self._item(item.heading, proposal)
-        if new.trust < item.trust and item.heading is not Heading.DECISIONS:
-            raise _RefusedError(Refusal.SOURCE)
-        if not _is_after(new.span, item):
-            raise _RefusedError(Refusal.EARLIER)
-        same = self._same(new)
-        lays_down = _engine.directives(new.text) or _engine.is_correction(new.text)
-        if same is item or (item.heading is Heading.PREFERENCES and not lays_down):
-            return self._added(new)  # both hold: what the user forbids does not go by a "thanks"
-        added = self._added(new)
-        holds, entry = (added[0].item, 0) if same is None else (same.id, same.span.entry)
-        entry = max(entry, new.span.entry)
-        return [*added, Operation(OperationKind.SUPERSEDE, item.id, entry, other=holds)]
-
-    def _resolve(self, item: Item, entry: int) -> list[Operation]:
-        source = self._source_of(self._message(entry))
-        is_settled = source in _SAID if item.kind in (TASK, "plan") else source.value >= item.trust
-        if not is_settled:
-            raise _RefusedError(Refusal.SOURCE)
-        if entry < item.last_entry:
-            raise _RefusedError(Refusal.EARLIER)
-        return [Operation(OperationKind.RESOLVE, item.id, entry)]
-
-    # Items
-
-    def _item(self, heading: Heading, proposal: Proposal) -> Item:
-        """Return the item of a quote, without an id."""
-        span, text, source = self._quoted(heading, proposal)
-        kind = TASK if heading is Heading.TASK_STATE else KINDS[heading]
-        item = Item.new(heading, kind, text, span, source.value)
-        if heading is Heading.FILES:
-            return replace(item, key=text, uses=((NOTED, span.entry),))
-        return replace(item, strength=strength_of(text)) if kind == "preference" else item
-
-    def _same(self, item: Item) -> Item | None:
-        """Return the item that holds already and says the same, or is where this one is."""
-        known = self._items.find(item.heading, item.key)
-        if known is not None and known.status in (Status.LIVE, Status.FADED):
-            return known
-        return next(
-            (one for one in self._items.live(item.heading) if one.span.overlaps(item.span)), None
-        )
-
-    def _check_news(self, item: Item) -> None:
-        """Refuse what was superseded or settled, unless it was said again since."""
-        holds = self._items.find(item.heading, item.key)
-        while holds is not None:
-            if not _is_after(item.span, holds):
-                raise _RefusedError(Refusal.EARLIER)
-            holds = None if holds.other is None else self._items.get(holds.other)
-
-    # Messages
-
-    def _message(self, entry: int) -> Message:
-        message = self._messages.get(entry)
-        if message is None:
-            raise _RefusedError(Refusal.NO_ENTRY)
-        return message
-
-    def _quoted(self, heading: Heading, proposal: Proposal) -> tuple[Span, str, Source]:
-        """Return where a quote is, in whole sentences, and who said it: the most trusted of
-        those who may."""
-        message, quote = self._message(proposal.entry), proposal.quote.strip()
-        if len(quote) > MAX_SENTENCE:
-            raise _RefusedError(Refusal.TOO_LONG)
-        found: list[tuple[Span, str, Source]] = []
-        why = Refusal.NOT_VERBATIM
-        for number, piece in enumerate(message.pieces):
-            start, text = piece.text.find(quote), quote
-            if not quote or start < 0:
-                continue
-            if piece.kind is PieceKind.TEXT:
-                start, text = whole_sentences(piece.text, start, start + len(quote))
-            source = self._source(message, number, start, start + len(text))
-            is_call = heading is Heading.FILES and piece.kind is PieceKind.TOOL_INPUT
-            if source not in _MAY_SAY[heading] and not is_call:
-                why = Refusal.SOURCE
-            elif len(text) > MAX_SENTENCE:
-                why = Refusal.TOO_LONG
-            elif source is not None:
-                found.append((Span.of(message.index, number, start, text), text, source))
-        if not found:
-            raise _RefusedError(why)
-        return max(found, key=lambda one: one[2].value)
-
-    def _source(self, message: Message, number: int, start: int, end: int) -> Source | None:
-        """Return who said a part of a text; None where nobody did who counts."""
-        kind = message.pieces[number].kind
-        if kind is PieceKind.THINKING or message.role == "system":
-            return None
-        if kind is not PieceKind.TEXT:
-            return Source.TOOL
-        place = message.index, number
-        if place not in self._pasted:
-            self._pasted[place] = _engine.pasted(message.pieces[number].text)
-        ranges = self._pasted[place]
-        # Ranges are in order and do not overlap.
-        at = bisect_left(ranges, start, key=lambda one: one[1] - 1)
-        is_pasted = at < len(ranges) and ranges[at][0] < end
-        return Source.TOOL if is_pasted else self._source_of(message)
-
-    def _source_of(self, message: Message) -> Source:
-        """Return who speaks in a message."""
-        if message.role == "assistant":
-            return Source.ASSISTANT
-        # Next to results, and where it is not a user turn, a harness may have written the text.
-        is_user = message.is_user_turn and not message.answers
-        return Source.USER if is_user else Source.TOOL
-
-
-def _is_after(span: Span, item: Item) -> bool:
-    """Whether a span comes after all that was said of an item."""
-    if span.entry != item.last_entry or span.entry != item.span.entry:
-        return span.entry > item.last_entry
-    return (span.piece, span.start) >= (item.span.piece, item.span.end)

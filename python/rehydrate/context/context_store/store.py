@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate._check import check_choice
-from rehydrate.compact.outline import NameIndex, OutlineName, write_outline
-from rehydrate.context.context_store.cues import RAN, first_error, subjects
+from rehydrate.compact.outline import NameIndex
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
-    Items,
     Operation,
     Span,
-    digest,
     operation_of,
 )
 from rehydrate.context.context_store.proposals import (
+    MAX_PROPOSALS,
     Applied,
     Proposal,
     ProposalRequest,
-    apply_proposals,
 )
-from rehydrate.context.context_store.rendering import Command, render
-from rehydrate.context.context_store.updater import Updater
+from rehydrate.context.context_store.tools import RAN, subjects
 from rehydrate.messages import Conversation, Message, PieceKind
-from rehydrate.prompt.counting import text_tokens
+
+ITEMS_SHARE = 0.8
+"""Of the budget for what was laid down, done and left open; names take what is left."""
+MIN_TOKENS = 100
+"""A smaller store would be mostly its headings."""
+SUMMARY = "[compacted history summary]"
+"""The first line of a summary that takes the place of messages."""
+WORD_FOR_WORD = "Also, word for word:"
+"""The line before what a model's summary lacked."""
 
 
 class ContextStore:
@@ -51,8 +54,8 @@ class ContextStore:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._items = Items()
-        self._updater = Updater(self._items)
+        self._state = _engine.ContextStore()
+        self._log: list[Operation] = []
         self._left_out: frozenset[int] = frozenset()
         self.seen = 0
         """How many entries were read."""
@@ -60,7 +63,9 @@ class ContextStore:
     @property
     def operations(self) -> Sequence[Operation]:
         """All operations, in order."""
-        return self._items.operations
+        log = self._log
+        log += self._state.operations(len(log))
+        return log
 
     def update(self, messages: Sequence[Message], seen: int | None = None) -> list[Operation]:
         """Read the messages of new entries, in order, and return what changed.
@@ -68,14 +73,17 @@ class ContextStore:
         ``seen`` is how many entries there are then; None: they end with the last message.
         """
         before = len(self.operations)
-        self._updater.read(messages)
+        self._state.read(messages, subjects)
         last = messages[-1].index + 1 if messages else 0
         self.seen = max(self.seen, last if seen is None else seen)
-        return self._items.operations[before:]
+        return list(self.operations[before:])
 
     def apply(self, proposals: Iterable[Proposal], request: ProposalRequest) -> Applied:
         """Apply what a model proposed and what holds of it, and return what became of it."""
-        return apply_proposals(self._items, proposals, request)
+        before = len(self.operations)
+        shown = {item.id: item.span for item in request.items}
+        refused = self._state.propose(proposals, shown, request.messages, MAX_PROPOSALS)
+        return Applied.of(list(self.operations[before:]), refused)
 
     def replay(
         self,
@@ -89,9 +97,8 @@ class ContextStore:
         ``text_of`` reads a span in the thread; ``recent`` are messages that were read, of whose
         calls some may not be answered yet.
         """
-        for one in written:
-            self._items.apply(operation_of(one, text_of))
-        self._updater.note_calls(recent)
+        self._state.replay([operation_of(one, text_of) for one in written])
+        self._state.note_calls(recent, subjects)
         self.seen = seen
 
     def mark(self) -> tuple[int, int]:
@@ -115,8 +122,8 @@ class ContextStore:
             self._begin_again(self.operations)
 
     def _begin_again(self, operations: Iterable[Operation]) -> None:
-        self._items = Items(operations, self._left_out)
-        self._updater = self._updater.on(self._items)
+        self._log = [*operations]
+        self._state.begin_again(self._log, self._left_out)
 
     @classmethod
     def as_of(cls, operations: Iterable[Operation], entry: int) -> ContextStore:
@@ -128,10 +135,9 @@ class ContextStore:
 
     def items(self, heading: str | None = None) -> list[Item]:
         """Return all items, or those of a heading that hold."""
-        if heading is None:
-            return list(self._items)
-        check_choice("heading", heading, [str(each) for each in Heading])
-        return self._items.live(Heading(heading))
+        if heading is not None:
+            check_choice("heading", heading, [str(each) for each in Heading])
+        return self._state.items(heading)
 
     def render(
         self,
@@ -146,18 +152,26 @@ class ContextStore:
         names that were used in it, some with their lines, fill the room that is left: but for what
         the messages at the ``visible`` indices have.
         """
+        if budget_tokens < MIN_TOKENS:
+            return ""
         if conversation is None:
-            return render(self._items, budget_tokens)
+            return self._state.render(int(budget_tokens), int(budget_tokens), [], None)
+        index = NameIndex()
+        index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
+        commands = commands_of(conversation.messages, visible)
+        room = int(budget_tokens * ITEMS_SHARE)
+        return self._state.render(budget_tokens, room, commands, index)
 
-        def write(tokens: int, shown: str) -> str:
-            index = NameIndex()
-            index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
-            index.add_visible(shown)
-            return write_names(index, tokens)
 
-        return render(
-            self._items, budget_tokens, commands_of(conversation.messages, visible), write
-        )
+class Command(NamedTuple):
+    """The last run of one command."""
+
+    text: str
+    """Its first line."""
+    outcome: str
+    """The first line of its error, the number that it exited with, or ok."""
+    answered: int
+    """The entry of its result."""
 
 
 def text_at(span: Span, message: Message) -> str | None:
@@ -165,7 +179,7 @@ def text_at(span: Span, message: Message) -> str | None:
     if span.piece >= len(message.pieces):
         return None
     text = message.pieces[span.piece].text[span.start : span.end]
-    return text if digest(text) == span.digest else None
+    return text if _engine.digest(text) == span.digest else None
 
 
 _MAX_COMMAND = 80
@@ -212,64 +226,7 @@ def _results(message: Message) -> Iterable[tuple[str, str]]:
 
 
 def _outcome(result: str) -> str:
-    code, error = _engine.exit_code(result), first_error(result)
+    code, error = _engine.exit_code(result), _engine.first_error(result)
     if code != 0 and error is not None:
-        return " ".join(error.text.split())[:_MAX_COMMAND]
+        return " ".join(result[slice(*error)].split())[:_MAX_COMMAND]
     return f"exit {code}" if code else "ok"
-
-
-MAX_PRICE = 1.5
-"""Characters of a line, at most, by those of its names in a list."""
-_MAX_LINE = 300
-
-
-def write_names(index: NameIndex, tokens: int) -> str:
-    """Return the best names that are not visible, and lines of them, in at most so many tokens."""
-    names = _fitting(index.best(max(tokens, 0)), {}, tokens)
-    lines = _cheap_lines(names, index.hidden_texts())
-    return _written(_fitting(names, lines, tokens), lines)
-
-
-def _fitting(
-    names: Sequence[OutlineName], lines: Mapping[OutlineName, str], tokens: int
-) -> Sequence[OutlineName]:
-    """Return as many names as fit; ``lines`` are those of the names that are shown in one."""
-    most = bisect_right(
-        range(1, len(names) + 1),
-        tokens,
-        key=lambda count: sum(text_tokens([_written(names[:count], lines)])),
-    )
-    return names[:most]
-
-
-def _cheap_lines(names: Sequence[OutlineName], texts: Mapping[str, str]) -> dict[OutlineName, str]:
-    """Return the last line of each name in the text of its reference, of those that cost little."""
-    shared: dict[tuple[str, str], list[OutlineName]] = {}
-    folded = {
-        reference: "\n".join(["", *(" ".join(line.split()) for line in text.splitlines()), ""])
-        for reference, text in texts.items()
-    }
-    for each in names:
-        text = folded.get(each.reference, "")
-        at = text.rfind(each.name)
-        if at >= 0:
-            line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
-            shared.setdefault((each.reference, line), []).append(each)
-    return {
-        each: line
-        for (_, line), of_line in shared.items()
-        if len(line) <= min(MAX_PRICE * sum(len(each.name) + 2 for each in of_line) - 3, _MAX_LINE)
-        and (len(of_line) > 1 or any(map(str.isalnum, line.replace(of_line[0].name, ""))))
-        for each in of_line
-    }
-
-
-def _written(names: Sequence[OutlineName], lines: Mapping[OutlineName, str]) -> str:
-    """Return the names by what they were used for, then the lines by where they were."""
-    listed = write_outline([each for each in names if each not in lines], "", lambda _: True)
-    quoted: dict[str, dict[str, None]] = {}
-    for each in names:
-        if each in lines:
-            quoted.setdefault(f"{each.reference}:", {})[f"> {lines[each]}"] = None
-    by_reference = ["\n".join([reference, *of_it]) for reference, of_it in quoted.items()]
-    return "\n".join([*listed.split("\n")[1:], *by_reference])

@@ -134,7 +134,7 @@ def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int)
     """Return what matters most for the task, verbatim, in a fence."""
     from rehydrate import formats
     from rehydrate.compact import compact_context
-    from rehydrate.context.context_store.rendering import fenced, lines_of
+    from rehydrate.context.context_store.transcripts import fenced, lines_of
 
     if max_chars <= _FENCE_CHARS:
         return ""

@@ -8,30 +8,22 @@ divides the texts of sections into blocks, and the texts of the history in `Divi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from itertools import compress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.excerpts import DivisibleTexts, piece_starts
+from rehydrate.compact.excerpts import DivisibleTexts, Excerpt, Excerpts, HandleOf
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
-from rehydrate.prompt.counting import COUNTER, fence, text_of
+from rehydrate.prompt.counting import COUNTER, counted_sections, fence, section_tokens, text_of
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.passes.excerpts import (
-    Blocks,
-    DivisibleMessage,
-    EntryExcerpt,
-    Excerpt,
-    SectionExcerpt,
-    drop_excess_blocks,
-)
 from rehydrate.prompt.section import CompositionMode, Section
 
 if TYPE_CHECKING:
     from rehydrate import _native
-    from rehydrate.compact.tool_inputs import InputText
-    from rehydrate.formats._reading import Path
 
 
 Keep = Callable[[str], "str | None"]
@@ -40,6 +32,8 @@ _PROFILE = Scoring.named("balanced")
 _LEAST_WEIGHT = 0.5
 """The relevance is added to it. At 0.5 a section has the weight of a user message."""
 _CUTTABLE_MODES = (CompositionMode.ADDITIVE, CompositionMode.CONTEXTUAL)
+_HANDLE_TOKENS = 40
+"""At most, the cost of a handle in a fence."""
 
 
 class Packed(NamedTuple):
@@ -48,8 +42,8 @@ class Packed(NamedTuple):
     units: frozenset[int]
     sections: Mapping[str, Section | None]
     """By the id of each competing section: itself, a cut one, or None where it is left out."""
-    excerpts: Sequence[EntryExcerpt]
-    """The entries that are kept in part."""
+    excerpts: Mapping[int, Excerpt]
+    """By its position in the history, what is kept of an entry that is kept in part."""
     degraded: tuple[str, ...] = ()
     """The failures of the embedder."""
 
@@ -71,7 +65,8 @@ def is_divisible(section: Section) -> bool:
 class Packing:
     """The conversation that the engine packs: messages of the history, and one for each section.
 
-    Static sections are first, dynamic ones before their entry or before the last user turn.
+    Static sections are first, dynamic ones before their entry or before the last user turn. An
+    owner of messages is the number of a unit of the history, or the id of a section.
     """
 
     def __init__(
@@ -91,78 +86,63 @@ class Packing:
         anyway. Units that are ``left_out`` do not take part. ``divisible`` are the history's texts
         that may be kept in part.
         """
-        self._history, self._embedder = history, embedder
-        conversation = history.conversation
-        divisible = divisible or DivisibleTexts(conversation, (), {}, COUNTER)
-        place_of = {
-            message.index: place
-            for message, place in zip(
-                conversation.messages,
-                enumerate(piece_starts(divisible.conversation.messages)),
-                strict=False,
-            )
-        }
-        turns = [message.index for message in conversation.messages if message.is_user_turn]
+        self._competing, self._embedder = competing, embedder
+        self._kept_anyway = {*kept_units, *(section.id for section in kept)}
+        whole = history.conversation
+        texts = divisible or DivisibleTexts(whole, history.entries, {}, COUNTER, {})
+        turns = [message.index for message in whole.messages if message.is_user_turn]
         last_turn = history.entry_index(turns[-1]) if turns else len(history.entries)
-        # A sort key, a message, and its owner: a unit of the history or a section.
-        rows: list[tuple[tuple[int, int, int], Message, int | Section]] = []
-        for number in range(len(conversation.units)):
-            if number not in left_out:
-                rows += [
-                    ((1, history.entry_index(message.index), 1), message, number)
-                    for message in divisible.conversation.units[number].messages
-                ]
-        self._weights: dict[str, float] = {}
+        # A sort key, a message, its entry, and its owner.
+        rows: list[tuple[tuple[int, int, int], Message, Any, int | str]] = [
+            ((1, history.entry_index(index), 1), message, texts.entries[index], number)
+            for number, unit in enumerate(texts.conversation.units)
+            if number not in left_out
+            for index, message in zip(unit.members, unit.messages, strict=True)
+        ]
         for section in (*kept, *competing):
             anchor = last_turn if section.anchor is None else section.anchor
             key = (0, 0, 0) if section.is_static else (1, anchor, 0)
-            rows.append((key, self._message(section), section))
+            rows.append((key, _message(section, history.format), section, section.id))
         rows.sort(key=lambda row: row[0])
 
-        competes = {section.id for section in competing}
+        self._owners = [owner for *_, owner in rows]
+        """By the index of a message here, its owner."""
+        self._positions = {
+            index: message.index
+            for index, (_, message, _, owner) in enumerate(rows)
+            if isinstance(owner, int)
+        }
+        """By the index of a message here, its position in the history."""
+        here = {position: index for index, position in self._positions.items()}
+        places = {
+            (here[position], number): place
+            for (position, number), place in texts.places.items()
+            if position in here
+        }
+        self._sections = {section.id: self._owners.index(section.id) for section in competing}
+        """By the id of a competing section, the index of its message."""
+        for section in filter(is_divisible, competing):
+            index = self._sections[section.id]
+            places[index, len(rows[index][1].pieces) - 1] = ()
+        messages = [row[1]._replace(index=index) for index, row in enumerate(rows)]
         members: dict[int | str, list[Message]] = {}
-        self._divisible: list[DivisibleMessage] = []
-        self._paths: dict[int, Path] = {}
-        self._inputs: dict[int, InputText] = {}
-        self._originals: dict[int, Message] = {}
-        self._piece_of: dict[str, int] = {}
-        """The number of a section's content among all pieces, by the section's id."""
-        messages: list[Message] = []
-        pieces = 0
-        for index, (_, message, owner) in enumerate(rows):
-            moved = message._replace(index=index)
-            messages.append(moved)
-            start, pieces = pieces, pieces + len(message.pieces)
-            if isinstance(owner, int):
-                members.setdefault(owner, []).append(moved)
-                position, first = place_of[message.index]
-                paths, inputs = divisible.places_of(position, first)
-                if (paths or inputs) and owner not in kept_units:
-                    whole = conversation.messages[position]
-                    self._divide(
-                        DivisibleMessage(owner, whole, message, start, index, paths, inputs)
-                    )
-            else:
-                members[owner.id] = [moved]
-                self._piece_of[owner.id] = pieces - 1
-                if owner.id in competes and is_divisible(owner):
-                    self._paths[pieces - 1] = ()
-        units = sorted(members.items(), key=lambda item: item[1][0].index)
-        self._pinned = [
-            owner in kept_units if isinstance(owner, int) else owner not in competes
-            for owner, _ in units
-        ]
-        unit_of = {owner: number for number, (owner, _) in enumerate(units)}
-        self._history_units = {unit: n for unit, n in unit_of.items() if isinstance(unit, int)}
-        """The number here of each unit of the history."""
-        reply = conversation.answered_reply() if conversation.messages else None
-        self._reply = None if reply is None else self._history_units.get(reply)
-        self._competing = [(unit_of[section.id], section) for section in competing]
-        """Each competing section with its unit's number."""
-        self._conversation = Conversation(
-            conversation.format,
-            tuple(messages),
-            tuple([Unit(tuple([m.index for m in own]), tuple(own)) for _, own in units]),
+        for owner, message in zip(self._owners, messages, strict=True):
+            members.setdefault(owner, []).append(message)
+        self._units = list(members)
+        reply = whole.answered_reply() if whole.messages else None
+        self._reply = self._units.index(reply) if reply in members else None
+        units = [Unit(tuple([each.index for each in own]), tuple(own)) for own in members.values()]
+        originals = {
+            here[position]: message._replace(index=here[position])
+            for position, message in texts.originals.items()
+            if position in here
+        }
+        self._texts = DivisibleTexts(
+            Conversation(whole.format, tuple(messages), tuple(units)),
+            [entry for _, _, entry, _ in rows],
+            places,
+            COUNTER,
+            originals,
         )
 
     def pack(self, query: WeightedQuery | None, budget_tokens: int, keep: Keep | None) -> Packed:
@@ -173,70 +153,30 @@ class Packing:
         prepared, tokens, selection, problems = self._select(
             query, budget_tokens, with_handles=keep is not None
         )
-        kept_units = selection.kept
-        divided = Blocks.all_of(prepared, selection)
-        sections: dict[str, Section | None] = {}
-        excerpts: list[Excerpt] = []
-        not_whole: set[int] = set()  # indices of the messages that are cut or left out
-        for unit, section in self._competing:
-            blocks = divided.get(self._piece_of[section.id])
-            if kept_units[unit] and (blocks is None or blocks.is_whole):
-                sections[section.id] = section
-                continue
-            not_whole.update(self._conversation.units[unit].members)
-            sections[section.id] = None
-            if kept_units[unit] and blocks is not None and any(blocks.kept):
-                excerpts.append(SectionExcerpt(section, blocks, keep is not None))
-        for each in self._divisible:
-            blocks_of = {
-                number: divided[each.start + number]
-                for number in (*each.paths, *each.inputs)
-                if each.start + number in divided
-            }
-            is_kept = kept_units[self._history_units[each.unit]]
-            if is_kept and not all(blocks.is_whole for blocks in blocks_of.values()):
-                not_whole.add(each.packed_index)
-                handles = {
-                    number: (keep(each.split.pieces[number].text) or "")
-                    if keep and not blocks.is_whole
-                    else ""
-                    for number, blocks in blocks_of.items()
-                }
-                entry = self._history.entries[each.message.index]
-                excerpts.append(EntryExcerpt(each, entry, self._history.format, blocks_of, handles))
-        whole_tokens = sum(
-            tokens[message]
-            for number, unit in enumerate(self._conversation.units)
-            if kept_units[number] and not self._pinned[number]
-            for message in unit.members
-            if message not in not_whole
+        excerpts = _PackedExcerpts(
+            self._texts, prepared, selection, [*self._sections.values()], keep is not None
         )
-        drop_excess_blocks(excerpts, whole_tokens - budget_tokens)
-        entries = [each for each in excerpts if isinstance(each, EntryExcerpt)]
-        for excerpt in excerpts:
-            if isinstance(excerpt, SectionExcerpt) and any(excerpt.blocks.kept):
-                sections[excerpt.section.id] = excerpt.cut()
-        kept_of_history = [
-            unit for unit, number in self._history_units.items() if kept_units[number]
-        ]
-        return Packed(frozenset(kept_of_history), sections, entries, problems)
-
-    def _divide(self, message: DivisibleMessage) -> None:
-        """Let the texts of a message of the history be divided."""
-        self._divisible.append(message)
-        self._paths |= {message.start + number: path for number, path in message.paths.items()}
-        self._inputs |= {message.start + number: text for number, text in message.inputs.items()}
-        if message.inputs:
-            self._originals[message.packed_index] = message.message
-
-    def _message(self, section: Section) -> Message:
-        """Return a section as a message: its fence, which is never divided, and its content."""
-        opening, closing = ("", "") if section.is_system else fence(section, "")
-        role = f"section {section.id}"
-        self._weights[role] = _LEAST_WEIGHT + section.relevance
-        content = Piece(text_of(section, self._history.format), PieceKind.TEXT)
-        tags = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
-        return Message(0, role, (*tags, content))
+        handles: dict[str, str] = {}  # `fit` may cut more texts, which have none
+        for message, text in excerpts.partial_texts() if keep else ():
+            if keep and message.index in self._positions:
+                handles[text] = keep(text) or ""
+        kept = set(compress(self._units, selection.kept))
+        counted = kept - self._kept_anyway
+        owned = zip(self._owners, tokens, strict=True)
+        kept_tokens = [count if owner in counted else 0 for owner, count in owned]
+        excerpts.fit(kept_tokens, budget_tokens, lambda _message, text: handles.get(text, ""))
+        sections: dict[str, Section | None] = {}
+        for section in self._competing:
+            cut = excerpts.by_position.get(self._sections[section.id])
+            whole_or_cut = section if cut is None else cut.entry
+            sections[section.id] = whole_or_cut if section.id in kept else None
+        entries = {
+            position: cut._replace(message=cut.message._replace(index=position))
+            for index, cut in excerpts.by_position.items()
+            if (position := self._positions.get(index)) is not None
+        }
+        units = frozenset([owner for owner in kept if isinstance(owner, int)])
+        return Packed(units, sections, entries, problems)
 
     def _select(
         self, query: WeightedQuery | None, budget_tokens: int, *, with_handles: bool
@@ -246,33 +186,31 @@ class Packing:
         Returns what was prepared, each message's tokens, the selection, and the failures of the
         embedder.
         """
-        divisible = DivisibleTexts(
-            self._conversation, (), self._paths, COUNTER, self._inputs, self._originals
-        )
-        divides = bool(self._paths or self._inputs)
+        texts = self._texts
+        weights = {
+            _role(entry): _LEAST_WEIGHT + entry.relevance
+            for entry in texts.entries
+            if isinstance(entry, Section)
+        }
         prepared = _engine.prepare(
-            self._conversation,
-            weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
-            pinned=self._pinned,
+            texts.conversation,
+            weight_of=lambda role: weights.get(role) or _PROFILE.weight_of(role),
+            pinned=[owner in self._kept_anyway for owner in self._units],
             counter=COUNTER,
             embed=query is not None and self._embedder.has_builtin,
             calibrated=True,
             coverage=True,
             asked=query is not None,
-            excerpting=divisible.excerpting(with_handles=with_handles) if divides else None,
+            excerpting=texts.excerpting(with_handles=with_handles) if texts.places else None,
         )
-        tokens = divisible.message_tokens(prepared)
-        pinned_tokens = sum(
-            tokens[index]
-            for unit, is_pinned in zip(self._conversation.units, self._pinned, strict=True)
-            if is_pinned
-            for index in unit.members
-        )
+        tokens = texts.message_tokens(prepared)
+        owned = zip(self._owners, tokens, strict=True)
+        pinned_tokens = sum(count for owner, count in owned if owner in self._kept_anyway)
         embedded = Embedded()
         if query is not None and self._embedder.model is not None:
             embedded = model_vectors(
                 self._embedder.model,
-                divisible.parts(prepared) if divides else self._conversation,
+                texts.parts(prepared),
                 prepared,
                 query.text,
                 calibrated=True,
@@ -294,18 +232,71 @@ class Packing:
         return prepared, tokens, selection, embedded.problems
 
 
+def _role(section: Section) -> str:
+    return f"section {section.id}"
+
+
+def _message(section: Section, format: str) -> Message:  # noqa: A002  the field's word
+    """Return a section as a message: its fence, which is never divided, and its content."""
+    opening, closing = ("", "") if section.is_system else fence(section, "")
+    content = Piece(text_of(section, format), PieceKind.TEXT)
+    tags = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
+    return Message(0, _role(section), (*tags, content))
+
+
+class _PackedExcerpts(Excerpts):
+    """The same of a packing: sections come first, and no message is cut that was kept whole."""
+
+    def __init__(
+        self,
+        texts: DivisibleTexts,
+        prepared: _native.Prepared,
+        selection: _native.Selection,
+        sections: Sequence[int],
+        with_handles: bool,
+    ) -> None:
+        """``sections`` are the indices of the competing sections, in their order."""
+        super().__init__(texts, prepared, selection)
+        self._handle_tokens = _HANDLE_TOKENS if with_handles else 0
+        partial = self._partial()
+        first = [index for index in sections if index in partial]
+        self.texts_of = {index: self.texts_of[index] for index in dict.fromkeys((*first, *partial))}
+
+    def _rebuild(self, positions: Sequence[int], handle_of: HandleOf) -> list[Excerpt]:
+        entries = self._divisible.entries
+        rest = [index for index in positions if not isinstance(entries[index], Section)]
+        made = dict(zip(rest, super()._rebuild(rest, handle_of), strict=True))
+        return [made.get(index) or self._cut(index, entries[index]) for index in positions]
+
+    def _cut(self, index: int, section: Section) -> Excerpt:
+        """Return what is kept of a section; None as its entry where no block is kept."""
+        (text,) = self.texts_of[index]
+        if not any(self.kept_blocks[text]):
+            return Excerpt(None, 0, self._message(index))
+        cut = _with_content(section, self.render(index, text))
+        return Excerpt(cut, section_tokens(cut) + self._handle_tokens, self._message(index))
+
+
 def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> Section:
     """Cut the section to its best blocks: as few as have at least so many tokens."""
     packing = Packing(History(), (section,))
     prepared, _, selection, _ = packing._select(query, least_tokens, with_handles=False)
-    (blocks,) = Blocks.all_of(prepared, selection).values()
-    excerpt = SectionExcerpt(section, blocks, has_handle=False)
-    left_out = [block for block, is_kept in enumerate(blocks.kept) if not is_kept]
-    best_first = sorted(left_out, key=lambda block: (-blocks.gains[block], block))
-    cut = excerpt.cut() if any(blocks.kept) else None
+    division, kept = prepared.division(0), bytearray(selection.kept_blocks()[0])
+    gains = [gain for _, gain in selection.blocks()[0]]
+
+    def cut() -> Section:
+        return _with_content(section, division.render(str(section.content), kept))
+
+    left_out = [block for block, is_kept in enumerate(kept) if not is_kept]
+    best_first = sorted(left_out, key=lambda block: (-gains[block], block))
+    found = cut() if any(kept) else None
     for block in best_first:
-        if cut is not None and (cut.tokens or 0) >= least_tokens:
+        if found is not None and (found.tokens or 0) >= least_tokens:
             break
-        blocks.kept[block] = 1
-        cut = excerpt.cut()
-    return section if cut is None or blocks.is_whole else cut
+        kept[block] = 1
+        found = cut()
+    return section if found is None or 0 not in kept else found
+
+
+def _with_content(section: Section, content: str) -> Section:
+    return counted_sections([replace(section, content=content, tokens=None)])[0]

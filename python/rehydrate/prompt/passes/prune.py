@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rehydrate.compact.excerpts import DivisibleTexts
+from rehydrate.compact.excerpts import DivisibleTexts, Excerpt
 from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
@@ -21,7 +21,7 @@ from rehydrate.prompt.counting import (
 )
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
-from rehydrate.prompt.passes.excerpts import EntryExcerpt, Outlining, with_excerpts
+from rehydrate.prompt.passes.outlining import Outlining
 from rehydrate.prompt.passes.packing import Packing, cut_to, is_divisible
 from rehydrate.prompt.section import CompositionMode, DroppedSection, Outcome, Priority, Section
 
@@ -91,8 +91,8 @@ class _Pruning:
         self._reasons: dict[str, str] = {}
         self._minimums: dict[str, Section] = {}
         """By id, the section cut to its `min_tokens`."""
-        self._excerpts: list[EntryExcerpt] = []
-        """Entries that are kept in part."""
+        self._excerpts: Mapping[int, Excerpt] = {}
+        """By their positions, what is kept of the entries that are kept in part."""
         self._degraded: tuple[str, ...] = ()
 
     def run(self) -> PromptIR:
@@ -141,8 +141,7 @@ class _Pruning:
         if change or self._outlining.older:
             return binding.loop_is_at_risk(0)
         kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
-        cut = [each.position for each in self._excerpts]
-        return binding.must_wait(kept, cut)
+        return binding.must_wait(kept, list(self._excerpts))
 
     @property
     def _cause(self) -> str:
@@ -219,7 +218,7 @@ class _Pruning:
         self._degraded = packed.degraded
         if has_history:
             self._kept_units |= packed.units
-            self._excerpts += packed.excerpts
+            self._excerpts = packed.excerpts
         for section in sections:
             kept, minimum = packed.sections[section.id], self._minimums.get(section.id)
             if minimum is not None and (kept is None or (kept.tokens or 0) < (minimum.tokens or 0)):
@@ -324,7 +323,7 @@ class _Pruning:
             return []
         members = [self._conversation.units[number].members for number in self._kept_units]
         kept = {member for each in members for member in each}
-        cut = {each.position: each.cut()[0] for each in self._excerpts}
+        cut = {position: each.message for position, each in self._excerpts.items()}
         outline = outlining.section(kept, cut, sections, self._target)
         return [] if outline is None else [outline]
 
@@ -351,7 +350,13 @@ class _Pruning:
         units, whole = self._conversation.units, self._ir.history
         if len(self._kept_units) == len(units) and not self._excerpts:
             return whole, []
-        history = with_excerpts(whole, self._excerpts)
+        history, cut = whole, self._excerpts
+        if cut:
+            history = whole.with_changed_entries(
+                {position: each.entry for position, each in cut.items()},
+                {position: each.message for position, each in cut.items()},
+                {position: each.tokens for position, each in cut.items()},
+            )
         kept = sorted(member for number in self._kept_units for member in units[number].members)
         left_out = sorted(
             message.index for number in self._free_units() for message in units[number].messages
@@ -374,14 +379,14 @@ class _Pruning:
         ]
         dropped += [
             DroppedSection(
-                history.entry_id(each.position),
-                whole.tokens[each.position] - history.tokens[each.position],
+                history.entry_id(position),
+                whole.tokens[position] - each.tokens,
                 f"cut to its best blocks: others are worth more for their tokens; {self._cause}",
                 each.handle,
                 HISTORY_PRIORITY.name.lower(),
                 "prune",
             )
-            for each in self._excerpts
+            for position, each in cut.items()
         ]
         return history.select(kept), dropped
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.excerpts import mark
 from rehydrate.compact.scoring import Scoring
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER
@@ -291,10 +290,10 @@ def _gap_mark(text: str, start: int, end: int) -> str:
     starts_line = start == 0 or text[start - 1] == "\n"
     ends_line = end == len(text) or text[end - 1] == "\n"
     if not (starts_line and ends_line):
-        return mark("characters", end - start, start + 1, end)
+        return _engine.mark("characters", end - start, start + 1, end)
     first = text.count("\n", 0, start) + 1
     count = text.count("\n", start, end) + (text[end - 1] != "\n")
-    return mark("lines", count, first, first + count - 1)
+    return _engine.mark("lines", count, first, first + count - 1)
 
 
 def _with_context(text: str, span: Span) -> Span:

@@ -4,6 +4,7 @@
 //! Its worth is that of coverage.rs, so that an outline lists first what a selection would most regret.
 pub mod clean;
 pub mod lines;
+pub mod quoted;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

@@ -9,7 +9,7 @@ use regex::Regex;
 use crate::analysis::python_re;
 
 /// A longer one is not a sentence.
-pub(super) const MAX_SENTENCE: usize = 400;
+pub const MAX_SENTENCE: usize = 400;
 
 /// The sentences of a text, without white space around them.
 pub fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {

@@ -3,14 +3,44 @@ use std::ops::Range;
 
 use crate::caps::code_points::{code_points, is_digit, is_space, lines, run, starts_with, trim_end};
 
-/// The store's headings, and the usual kind of what is under each.
-const HEADINGS: [(&str, &str); 5] = [
-    ("Task State", "request"),
-    ("Decisions", "decision"),
-    ("Files & Code", "file"),
-    ("Important Context", "note"),
-    ("User Preferences", "preference"),
-];
+/// The headings of the context store, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Heading {
+    TaskState,
+    Decisions,
+    Files,
+    Context,
+    Preferences,
+}
+
+impl Heading {
+    pub const ALL: [Self; 5] = [Self::TaskState, Self::Decisions, Self::Files, Self::Context, Self::Preferences];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TaskState => "Task State",
+            Self::Decisions => "Decisions",
+            Self::Files => "Files & Code",
+            Self::Context => "Important Context",
+            Self::Preferences => "User Preferences",
+        }
+    }
+
+    /// The usual kind of what is under it.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::TaskState => "request",
+            Self::Decisions => "decision",
+            Self::Files => "file",
+            Self::Context => "note",
+            Self::Preferences => "preference",
+        }
+    }
+}
+
 /// What a model wrote is a task.
 const TASK: &str = "task";
 /// The first line of a summary that takes the place of messages.
@@ -18,15 +48,14 @@ const SUMMARY: &str = "[compacted history summary]";
 /// Above what was added to a model's summary.
 const WORD_FOR_WORD: &str = "\nAlso, word for word:\n";
 /// Above the names and lines that fill the room.
-const NAMES: &str = "Names and lines, by what they were used for and where they stood:";
+pub const NAMES: &str = "Names and lines, by what they were used for and where they stood:";
 /// Characters of a host's line above the first heading.
 const LONGEST_PREFACE: usize = 200;
 
 /// What a line of a summary says. Places are in code points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryLine {
-    /// The place of its heading among the store's.
-    pub heading: usize,
+    pub heading: Heading,
     pub kind: &'static str,
     pub text: Range<usize>,
     /// What was done with a file.
@@ -47,13 +76,14 @@ pub fn summary_lines(text: &[u32]) -> Option<Vec<SummaryLine>> {
     let end = text.windows(above.len()).position(|part| part == above).unwrap_or(text.len());
     let by_model = stripped(text, SUMMARY.len()..end);
     if !by_model.is_empty() {
-        found.push(SummaryLine { heading: 0, kind: TASK, text: by_model, uses: Vec::new() });
+        found.push(SummaryLine { heading: Heading::TaskState, kind: TASK, text: by_model, uses: Vec::new() });
     }
     let start = (end + above.len()).min(text.len());
     for line in lines(&text[start..]) {
         let mut line = stripped_end(text, start + line.start..start + line.end);
         line.start += if starts_with(&text[line.clone()], "- ") { 2 } else { 0 };
-        for (heading, (_, kind)) in HEADINGS.iter().enumerate() {
+        for heading in Heading::ALL {
+            let kind = heading.kind();
             let label = format!("{kind}: ");
             let words = &text[line.clone()];
             if starts_with(words, &label) {
@@ -74,7 +104,7 @@ fn markdown(text: &[u32]) -> Option<Vec<SummaryLine>> {
         let line = stripped_end(text, line);
         let words = &text[line.clone()];
         let is = |other: &str| starts_with(words, other) && words.len() == other.len();
-        if let Some(heading) = HEADINGS.iter().position(|(heading, _)| is(&format!("## {heading}"))) {
+        if let Some(heading) = Heading::ALL.into_iter().find(|heading| is(&format!("## {}", heading.name()))) {
             (under, in_names) = (Some(heading), false);
             continue;
         }
@@ -89,7 +119,7 @@ fn markdown(text: &[u32]) -> Option<Vec<SummaryLine>> {
         } else if starts_with(words, "- ran ") {
             // What a command came to is read from its result.
         } else if starts_with(words, "- ") {
-            let labels = [("- [ ] ", "plan"), ("- open error: ", "error"), ("- ", HEADINGS[heading].1)];
+            let labels = [("- [ ] ", "plan"), ("- open error: ", "error"), ("- ", heading.kind())];
             if let Some((label, kind)) = labels.into_iter().find(|(label, _)| starts_with(words, label)) {
                 said(text, heading, kind, line.start + label.len()..line.end, &mut found);
             }
@@ -101,7 +131,7 @@ fn markdown(text: &[u32]) -> Option<Vec<SummaryLine>> {
 }
 
 /// What a line without its label says; one that only has handles says nothing.
-fn said(text: &[u32], heading: usize, kind: &'static str, line: Range<usize>, found: &mut Vec<SummaryLine>) {
+fn said(text: &[u32], heading: Heading, kind: &'static str, line: Range<usize>, found: &mut Vec<SummaryLine>) {
     if kind == "file" {
         let (path, uses) = file(text, line);
         found.push(SummaryLine { heading, kind, text: path, uses });
@@ -184,7 +214,7 @@ mod tests {
         let points = code_points(text);
         let shown = |SummaryLine { heading, kind, text, uses }: SummaryLine| {
             let uses: Vec<String> = uses.into_iter().map(|range| lossy(&points[range])).collect();
-            format!("{heading} {kind} {} [{}]", lossy(&points[text]), uses.join(","))
+            format!("{heading:?} {kind} {} [{}]", lossy(&points[text]), uses.join(","))
         };
         summary_lines(&points).map(|lines| lines.into_iter().map(shown).collect())
     }
@@ -195,12 +225,12 @@ mod tests {
             - 2 more: #1 #2\n## Important Context\n- open error: E: x (#7)\n- ran ls: ok (#8)\n\
             Names and lines, by what they were used for and where they stood:\nread: x\n\n## User Preferences\n- Tabs. (#0)";
         let expected = [
-            "0 request Fix it. []",
-            "0 plan Test (all) []",
-            "2 file a.py [edited,read]",
-            "2 file 2 more [#1]",
-            "3 error E: x []",
-            "4 preference Tabs. []",
+            "TaskState request Fix it. []",
+            "TaskState plan Test (all) []",
+            "Files file a.py [edited,read]",
+            "Files file 2 more [#1]",
+            "Context error E: x []",
+            "Preferences preference Tabs. []",
         ];
         assert_eq!(read(text).unwrap_or_default(), expected);
         for text in ["", "## User Preferences\nAlways use tabs.", "a\nb", "## Decisions\n", "- Tabs. (#0)"] {
@@ -211,7 +241,11 @@ mod tests {
     #[test]
     fn a_models_summary_is_a_task_and_what_was_added_is_ours() {
         let text = "[compacted history summary]\nWe went on.\nAlso, word for word:\n- file: a b.py edited #4\n- preference: Tabs. (#0)\n- note";
-        let expected = ["0 task We went on. []", "2 file a b.py [edited,a b.py edited]", "4 preference Tabs. []"];
+        let expected = [
+            "TaskState task We went on. []",
+            "Files file a b.py [edited,a b.py edited]",
+            "Preferences preference Tabs. []",
+        ];
         assert_eq!(read(text).unwrap_or_default(), expected);
         assert_eq!(read("[compacted history summary]"), Some(Vec::new()));
     }

@@ -4,13 +4,17 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+use rehydrate_core::conversation::outline::lines::Listed;
+use rehydrate_core::conversation::outline::quoted::write_quoted;
 use rehydrate_core::conversation::outline::{self, clean};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rehydrate_core::engine::Engine;
+use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::MakeName;
 use super::slot::as_float;
-use crate::convert::{Places, Text, indices_in};
+use crate::convert::{Places, Text, bytes_of, indices_in};
 use crate::errors::detached;
 use crate::reading::{Conversation, Draft, Fields, Source};
 use crate::redact::found;
@@ -110,31 +114,26 @@ impl NameIndex {
     }
 
     /// Add a text that is visible next to the conversation.
-    fn add_visible(&mut self, text: Bound<'_, PyString>) -> PyResult<()> {
+    pub fn add_visible(&mut self, text: Bound<'_, PyString>) -> PyResult<()> {
         self.hold(Source::of(text)?, PieceKind::Text, true, &Arc::from(""), &Arc::from(""));
         Ok(())
     }
 
-    /// What is no longer visible, without secrets, by its reference.
-    fn hidden_texts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = PyDict::new(py);
-        for held in self.texts.iter().filter(|held| !held.is_visible && !held.reference.is_empty()) {
-            let text = held.text.to_py(py);
-            match found.get_item(&*held.reference)? {
-                Some(texts) => texts.cast::<PyList>()?.append(text)?,
-                None => found.set_item(&*held.reference, [text])?,
-            }
-        }
-        let line_break = PyString::new(py, "\n");
-        for (reference, texts) in &found {
-            found.set_item(reference, line_break.call_method1("join", (texts,))?)?;
-        }
-        Ok(found)
-    }
-
     /// The names that are no longer visible, the most useful first.
     fn best<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let names = detached(py, || {
+        let names = self.found(py, limit)?;
+        let made = MakeName::new(py)?;
+        names
+            .iter()
+            .map(|found| self.listed(found))
+            .map(|it| made.name(py, [it.name, it.heading, it.reference]))
+            .collect()
+    }
+}
+
+impl NameIndex {
+    fn found(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<outline::Name>> {
+        detached(py, || {
             // A name inside a secret counts as visible, so that it is never listed.
             let secret_names: Vec<&str> = self.secret_names.iter().map(String::as_str).collect();
             let secret_names = secret_names.join("\n");
@@ -147,22 +146,33 @@ impl NameIndex {
             let hidden = outline::Text { text: &secret_names, kind: PieceKind::Text, unit: self.unit, shown: true };
             let texts: Vec<_> = texts.chain([hidden]).collect();
             Ok(outline::names(&texts, limit))
-        })?;
-        let made = MakeName::new(py)?;
-        let name = |found: &outline::Name| {
-            let held = &self.texts[found.acted.unwrap_or(found.last)];
-            let heading = match found {
-                outline::Name { acted: None, name, .. } if clean::is_error(name) => ERRORS,
-                outline::Name { spoken: true, .. } => PROPER_NAMES,
-                _ => &held.heading,
-            };
-            made.name(py, [&found.name, heading, &held.reference])
-        };
-        names.iter().map(name).collect()
+        })
     }
-}
 
-impl NameIndex {
+    fn listed<'a>(&'a self, found: &'a outline::Name) -> Listed<&'a str> {
+        let held = &self.texts[found.acted.unwrap_or(found.last)];
+        let heading = match found {
+            outline::Name { acted: None, name, .. } if clean::is_error(name) => ERRORS,
+            outline::Name { spoken: true, .. } => PROPER_NAMES,
+            _ => &held.heading,
+        };
+        Listed { name: &found.name, heading, reference: &held.reference }
+    }
+
+    /// The best names that are not visible, and lines of them, in at most so many tokens.
+    pub fn written(&self, py: Python<'_>, tokens: i64, counter: Counter) -> PyResult<Vec<u8>> {
+        let found = self.found(py, usize::try_from(tokens).unwrap_or(0))?;
+        let names: Vec<Listed<&str>> = found.iter().map(|found| self.listed(found)).collect();
+        let mut texts: FxHashMap<&str, Vec<u8>> = FxHashMap::default();
+        for held in self.texts.iter().filter(|held| !held.is_visible && !held.reference.is_empty()) {
+            let text = held.text.to_py(py);
+            let of = texts.entry(&held.reference).or_default();
+            of.extend_from_slice(&bytes_of(&text)?);
+            of.push(b'\n');
+        }
+        detached(py, || Ok(write_quoted(&names, &texts, tokens, |text| Engine::shared().count(text, counter))))
+    }
+
     fn hold(&mut self, text: Source, kind: PieceKind, is_visible: bool, heading: &Arc<str>, reference: &Arc<str>) {
         let (heading, reference) = (heading.clone(), reference.clone());
         self.texts.push(Held { text, kind, unit: self.unit, is_visible, heading, reference });

@@ -67,7 +67,8 @@ impl<'py> Speaker<'py> {
     }
 }
 
-fn role_named(name: &str) -> Role {
+/// The role of this name.
+pub fn role_named(name: &str) -> Role {
     match name {
         "system" => Role::System,
         "user" => Role::User,

@@ -1,7 +1,6 @@
-"""Cues of decisions, corrections and errors in plain text; what tools do, by their names.
+"""What tools do, by their names, and what their calls are about.
 
-The engine has the words (`rust/rehydrate-core/src/notes`); both sides say decisions. The names
-of tools are those of Claude Code, Codex and other common tools. Edit `TOOLS` for your own:
+The names are those of Claude Code, Codex and other common tools. Edit `TOOLS` for your own:
 ``TOOLS["save_page"] = ToolUse("edited", ("page",))``.
 """
 
@@ -9,68 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rehydrate import _engine
-
-MAX_SENTENCE = 400
-"""Characters. A longer one is not a sentence."""
-
-
-class Cued(NamedTuple):
-    """A sentence or a line, and where it begins in its text."""
-
-    start: int
-    text: str
-
-
-def decisions(text: str) -> list[Cued]:
-    """Return the sentences that say what was decided.
-
-    >>> [found.text for found in decisions("It is slow. We decided to use SQLite. Fine?")]
-    ['We decided to use SQLite.']
-    """
-    return _cued(text, _engine.decisions(text))
-
-
-def sentences(text: str) -> list[Cued]:
-    """Return the sentences of a text, without white space around them."""
-    return _cued(text, _engine.sentences(text))
-
-
-def whole_sentences(text: str, start: int, end: int) -> Cued:
-    """Return the sentences that a part of a text is in: a word before it may turn it round.
-
-    Where they are longer than MAX_SENTENCE, what is returned is longer too.
-
-    >>> whole_sentences("Hi. Never push to main.", 10, 14)
-    Cued(start=4, text='Never push to main.')
-    """
-    return _cued(text, [_engine.whole_sentences(text, start, end)])[0]
-
-
-def labelled(text: str) -> list[Cued]:
-    """Return what the user put under a label in capitals, to the end of the line.
-
-    >>> [found.text for found in labelled("Hello. GOAL: ship it. Friday at the latest.")]
-    ['GOAL: ship it. Friday at the latest.']
-    """
-    return _cued(text, _engine.labelled(text))
-
-
-def first_error(text: str) -> Cued | None:
-    """Return the first line about an error.
-
-    >>> first_error("ok\\nValueError: no port").text
-    'ValueError: no port'
-    """
-    place = _engine.first_error(text)
-    return None if place is None else _cued(text, [place])[0]
-
-
-def _cued(text: str, places: Iterable[tuple[int, int]]) -> list[Cued]:
-    return [Cued(start, text[start:end]) for start, end in places]
 
 
 class ToolUse(NamedTuple):
@@ -82,11 +23,9 @@ class ToolUse(NamedTuple):
     """Where its subject is, the first that is there."""
 
 
-EDITED, CREATED, READ, DELETED, RAN, PLANNED, LOOKED_UP = (
-    "edited", "created", "read", "deleted", "ran", "planned", "looked up",
+EDITED, CREATED, READ, DELETED, RAN, PLANNED = (
+    "edited", "created", "read", "deleted", "ran", "planned",
 )  # fmt: skip
-CHANGES = frozenset({EDITED, CREATED, DELETED})
-"""Uses that change a file."""
 _COMMAND = ("command", "cmd", "script", "code")
 _PLAN = ("todos", "plan", "items", "tasks")
 

@@ -1,0 +1,116 @@
+"""The outline of what prune leaves out: a section that lists the names in it.
+
+It is at the first gap, since nothing changes before that. A second compaction writes it again, with
+the names of the earlier outline among the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Self
+
+from rehydrate.compact.outline import (
+    ID,
+    NameIndex,
+    outline_slot,
+    outline_tokens,
+    read_lines,
+    write_outline,
+)
+from rehydrate.formats.thinking import UNBOUND, thinking_model
+from rehydrate.messages import PROVIDER_OF, Message
+from rehydrate.prompt.counting import counted_sections, section_tokens, text_of
+from rehydrate.prompt.ir import PromptIR, Target
+from rehydrate.prompt.originals import TRUST
+from rehydrate.prompt.section import Provenance, Section
+
+_REQUEST_TOOL, _FETCH_TOOL = "request_context", "fetch_whole"
+"""The tools by which a model asks for what is listed (`rehydrate.context`)."""
+_BY_NUMBER = (
+    f"{_REQUEST_TOOL} finds what was said of one, {_FETCH_TOOL} reads a message by its number (#12)"
+)
+_BY_QUERY = f"{_REQUEST_TOOL} finds what was said of one"
+
+
+class Outlining(NamedTuple):
+    """The outline of one prompt that is being pruned."""
+
+    ir: PromptIR
+    """The prompt without the outline of an earlier compaction."""
+    older: tuple[Section, ...] = ()
+    """The outlines of earlier compactions."""
+    room_tokens: int = 0
+
+    @classmethod
+    def of(cls, ir: PromptIR, target: Target) -> Self:
+        """Take the earlier outlines out of the prompt, so that they do not compete with content."""
+        if not target.outline:
+            return cls(ir)
+        older = tuple(
+            [each for each in ir.sections if each.id == ID and each.provenance.source == ID]
+        )
+        return cls(ir.with_sections([each for each in ir.sections if each not in older]), older)
+
+    def with_room(self, before_tokens: int, left_tokens: int, target: Target) -> Self:
+        """Return the same with its share of the room that what must stay leaves."""
+        return self._replace(room_tokens=outline_tokens(target.outline, before_tokens, left_tokens))
+
+    def older_positions(self) -> list[float]:
+        """Return where older outlines stood: each half a position before an entry."""
+        indices = self.ir.history.indices
+        anchors = [section.anchor or 0 for section in self.older]
+        return [
+            next((n for n, index in enumerate(indices) if index >= anchor), len(indices)) - 0.5
+            for anchor in anchors
+        ]
+
+    def section(
+        self,
+        kept: Collection[int],
+        cut: Mapping[int, Message],
+        sections: Collection[Section],
+        target: Target,
+    ) -> Section | None:
+        """Write the outline; None where nothing can be listed, or where it cannot stand.
+
+        ``kept`` are the positions of the entries that are kept. ``cut`` has those that are kept in
+        part, parsed. ``sections`` are the sections that are kept.
+        """
+        history, conversation = self.ir.history, self.ir.history.conversation
+        is_own = history.format in (target.provider, *PROVIDER_OF, "langchain")
+        model = UNBOUND
+        if is_own:
+            model = thinking_model(target.model, history.format, history.entries)
+        older = dict(zip(self.older_positions(), self.older, strict=True))
+        slot = outline_slot(conversation, kept, older.keys(), model)
+        if slot is None:
+            return None
+        tools = {tool.name for tool in self.ir.tools}
+        has_numbers = _FETCH_TOOL in tools
+        names = NameIndex()
+        names.add(
+            conversation,
+            kept,
+            lambda unit: f"#{history.entry_index(unit.members[0])}" if has_numbers else "",
+            excerpts=cut,
+            replaced={at: read_lines(str(each.content)) or [] for at, each in older.items()},
+        )
+        for section in sections:
+            names.add_visible(text_of(section, history.format))
+        older_outline = older.get(slot.before)
+        anchor = None if older_outline is None else older_outline.anchor
+        if anchor is None:
+            anchor = history.entry_index(int(slot.before))
+
+        def outline(lines: str) -> Section:
+            provenance = Provenance(ID, trust=TRUST)
+            (section,) = counted_sections([Section(ID, lines, provenance, anchor=anchor)])
+            return section
+
+        how = _BY_NUMBER if has_numbers else _BY_QUERY if _REQUEST_TOOL in tools else ""
+        lines = write_outline(
+            names.best(self.room_tokens),
+            how,
+            lambda lines: section_tokens(outline(lines)) <= self.room_tokens,
+        )
+        return outline(lines) if lines else None

@@ -1,0 +1,16 @@
+//! The continuous context store: what a thread must not lose, as a log of operations over verbatim spans.
+//!
+//! Rules read each turn ([`ContextStore::read`]), a model may propose more ([`ContextStore::propose`]), and what holds is
+//! written as markdown within a budget ([`ContextStore::render`]).
+mod items;
+mod markdown;
+mod proposals;
+mod raw;
+mod reading;
+
+pub use crate::notes::Heading;
+pub use items::{Item, Items, Operation, OperationKind, Span, Status};
+pub use markdown::{Command, Markdown, within};
+pub use proposals::{Proposal, Refusal};
+pub use raw::{Raw, digest, key_of};
+pub use reading::{About, ContextStore, Said, SaidPiece};
