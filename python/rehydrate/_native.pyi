@@ -60,9 +60,7 @@ __all__ = [
     "embed",
     "entries_of",
     "entries_without_thinking",
-    "exit_code",
     "fair_share",
-    "first_error",
     "first_telling",
     "format_of",
     "handles",
@@ -468,12 +466,15 @@ class ContextStore:
         most: int,
     ) -> list[str]: ...
     def items(self, heading: str | None) -> list[Item]: ...
-    # `room` is for the items, and with an index names take what `budget` leaves.
+    # `room` is for the items and for what the commands in `messages` came to, but for those whose
+    # result is in a `visible` entry; with an index names take what `budget` leaves.
     def render(
         self,
         budget: int,
         room: int,
-        commands: Sequence[tuple[str, str, int]],
+        messages: Iterable[Message],
+        visible: Iterable[int],
+        subjects: Callable[[str], Iterable[tuple[str, str]]],
         names: NameIndex | None,
     ) -> str: ...
 
@@ -832,12 +833,6 @@ def command_subjects(command: str) -> list[tuple[str, str]]: ...
 
 # 64 bits of a text, hexadecimal, by which a span that leads elsewhere is seen.
 def digest(text: str) -> str: ...
-
-# The code that a command's result says it exited with; None where it says none.
-def exit_code(text: str) -> int | None: ...
-
-# Where the first line about an error is.
-def first_error(text: str) -> _Place | None: ...
 
 # What two sayings of one thing share: the first 200 characters of its words in one case.
 def key_of(text: str) -> str: ...

@@ -7,15 +7,16 @@ the place of texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import Message
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.originals import About, Originals
@@ -28,8 +29,6 @@ DEFAULT_TOKENS = 8_000
 MIN_TOKENS = 400
 ROWS = 100
 LOG_LINES = 200
-_MAX_CHARACTER_TOKENS = 4
-"""Maximum tokens of a character: its bytes."""
 NOTICE_TOKENS = 128
 """Maximum tokens of a notice, with a handle of 128 characters. They are reserved, so that a text
 with its notice is within the cap and is never capped again."""
@@ -110,15 +109,8 @@ def cap_text(
     >>> print(capped.render()[-91:].strip())
     [truncated: 2129 tokens omitted. call again with stricter filters to see specific parts.]
     """
-    if _fits(text, limit):
-        return None
     capped = _engine.cap_text(text, limit, NOTICE_TOKENS, COUNTER, tool, rows, log_lines)
     return capped and Capped(capped[0], Kind(capped[1]), capped[2])
-
-
-def _fits(text: str, limit: int) -> bool:
-    """Whether the text surely has at most `limit` tokens, as no token is less than a byte."""
-    return len(text) <= limit and (text.isascii() or len(text) * _MAX_CHARACTER_TOKENS <= limit)
 
 
 def kind_of(text: str, tool: str = "") -> Kind:
@@ -163,39 +155,27 @@ class CapToolResults:
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """Return the IR with capped tool results, and a trace of them."""
         history = ir.history
-        changes = TextChanges(self.name)
+        changes = TextChanges(self.name, ir, target)
         limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
             start, _ = target.settled_rows(self, ir)
-            for position, texts in self._long_texts(ir, start, least):
-                changes.shorten(position, texts, ir, target)
-            target.note_settled(self, ir, changes.first_position(ir))
-        return changes.apply(ir)
-
-    def _long_texts(
-        self, ir: PromptIR, start: int, least: int
-    ) -> list[tuple[int, list[_engine.ShortenedText]]]:
-        """Return the position of each entry from ``start`` on whose results are capped, and their
-        capped texts.
-
-        Texts that must not change are left out: media, blocks with citations, results of a
-        provider's own tools.
-        """
-        history = ir.history
-        long = _engine.long_results(history.rows_from(start), start, history.tokens, least)
-        if not long:
-            return []
-        return _engine.capped_results(
-            history.rows_from(0),  # all of it, for the names of the tools
-            long,
-            history.entries,
-            formats.FORMATS[history.format].places,
-            self.caps,
-            COUNTER,
-            MIN_TOKENS,
-            NOTICE_TOKENS,
-        )
+            rows = history.rows_from(start)
+            long = _engine.long_results(rows, start, history.tokens, least)
+            if long:
+                capped = _engine.capped_results(
+                    history.rows_from(0),  # all of it, for the names of the tools
+                    long,
+                    history.entries,
+                    formats.FORMATS[history.format].places,
+                    self.caps,
+                    COUNTER,
+                    MIN_TOKENS,
+                    NOTICE_TOKENS,
+                )
+                changes.shorten(capped)
+            target.note_settled(self, ir, changes.first_position())
+        return changes.applied()
 
 
 cap_tool_results = CapToolResults()
@@ -207,35 +187,31 @@ MAX_HANDLE_CHARS = 128
 class TextChanges:
     """The changes of one pass to the entries of a history."""
 
-    def __init__(self, pass_name: str) -> None:
+    def __init__(self, pass_name: str, ir: PromptIR, target: Target) -> None:
         """Start without changes."""
-        self._pass_name = pass_name
+        self._pass_name, self._ir, self._target = pass_name, ir, target
         self._texts: dict[int, dict[Path, str]] = {}
         """By an entry's position, its new texts by their paths."""
         self._notes: list[str] = []
         self._degraded: list[str] = []
 
-    def shorten(
-        self,
-        position: int,
-        texts: Sequence[_engine.ShortenedText],
-        ir: PromptIR,
-        target: Target,
-    ) -> None:
-        """Shorten these texts of the entry at this position, and keep the whole of each.
+    def shorten(self, found: Iterable[tuple[int, Sequence[_engine.ShortenedText]]]) -> None:
+        """Shorten these texts of the entries at these positions, and keep the whole of each.
 
-        One that cannot be kept stays whole; `apply` reports that. What the model asked for by
+        One that cannot be kept stays whole; `applied` reports that. What the model asked for by
         `request_context` has a budget of its own, so it stays whole too.
         """
-        late_bound_calls = {section.tool_call_id for section in ir.late_bound}
-        for each in texts:
-            if each.call in late_bound_calls:
-                continue
-            handle = "" if target.originals is None else self._kept(target.originals, each)
-            if handle is not None:
-                self._texts.setdefault(position, {})[each.path] = each.shown(handle)
-                kept = handle or "no originals kept"
-                self._notes.append(f"{ir.history.entry_id(position)} {each.note()}, {kept}")
+        late_bound_calls = {section.tool_call_id for section in self._ir.late_bound}
+        originals = self._target.originals
+        for position, texts in found:
+            for each in texts:
+                if each.call in late_bound_calls:
+                    continue
+                handle = "" if originals is None else self._kept(originals, each)
+                if handle is not None:
+                    self._texts.setdefault(position, {})[each.path] = each.shown(handle)
+                    name, kept = self._ir.history.entry_id(position), handle or "no originals kept"
+                    self._notes.append(f"{name} {each.note()}, {kept}")
 
     def _kept(self, originals: Originals, shortened: _engine.ShortenedText) -> str | None:
         """Store the whole of a text and return its handle; None where it cannot be stored."""
@@ -253,41 +229,36 @@ class TextChanges:
             return None
         return handle
 
-    def first_position(self, ir: PromptIR) -> int:
+    def first_position(self) -> int:
         """Return the position of the first entry that changes; after the last one if none does.
 
         It is 0 where a text could not be stored: the next prompt tries again.
         """
         if self._degraded:
             return 0
-        return min(self._texts, default=len(ir.history.entries))
+        return min(self._texts, default=len(self._ir.history.entries))
 
-    def apply(self, ir: PromptIR, notes: Sequence[str] = ()) -> PromptIR:
+    def applied(self, *notes: str) -> PromptIR:
         """Return the IR with these changes and a trace of them. Changed entries are new objects."""
-        history, ids = ir.history, [ir.history.entry_id(position) for position in self._texts]
+        ir, history = self._ir, self._ir.history
+        entries: dict[int, Any] = {}
+        messages: dict[int, Message] = {}
         if self._texts:
             format_ = formats.FORMATS[history.format]
-            messages = history.messages_from(min(self._texts))
-            by_index = {message.index: message for message in messages}
-            entries, changed_messages = {}, {}
+            by_index = {each.index: each for each in history.messages_from(min(self._texts))}
             for position, texts in self._texts.items():
                 message, entry = by_index[position], history.entries[position]
+                places = format_.places(entry, position)
                 pieces = [
                     piece if path is None else piece._replace(text=texts.get(path, piece.text))
-                    for piece, path in zip(
-                        message.pieces, format_.places(entry, position), strict=True
-                    )
+                    for piece, path in zip(message.pieces, places, strict=True)
                 ]
-                changed_messages[position] = message._replace(pieces=tuple(pieces))
+                messages[position] = message._replace(pieces=tuple(pieces))
                 entries[position] = format_.replace(entry, texts)
-            counts = (
-                _engine.message_tokens([*changed_messages.values()], ir.counter)
-                if history.tokens
-                else []
-            )
-            tokens = dict(zip(changed_messages, counts, strict=False))
-            history = history.with_changed_entries(entries, changed_messages, tokens)
+            counts = _engine.message_tokens([*messages.values()], ir.counter)
+            tokens = dict(zip(messages, counts, strict=True))
+            history = history.with_changed_entries(entries, messages, tokens)
         meta = replace(ir.meta, degraded=(*ir.meta.degraded, *self._degraded))
+        ids = [history.entry_id(position) for position in self._texts]
         after = ir.replace(history=history, meta=meta)
-        notes = (*notes, *self._notes, *self._degraded)
-        return traced(self._pass_name, ir, after, ids, notes)
+        return traced(self._pass_name, ir, after, ids, (*notes, *self._notes, *self._degraded))

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from rehydrate import _engine, formats
 from rehydrate.errors import BudgetExceededError
@@ -84,10 +83,10 @@ def entry_tokens(conversation: Conversation, entries: int) -> list[int]:
     ``entries`` is the length of that list. An entry that is not a message has 0 tokens.
     """
     tokens = [0] * entries
-    if conversation.messages:
-        counts = _engine.message_tokens(conversation.messages, COUNTER)
-        for message, count in zip(conversation.messages, counts, strict=True):
-            tokens[message.index] += count
+    if conversation.message_count:
+        counts = _engine.message_tokens(conversation, COUNTER)
+        for index, count in zip(conversation.indices, counts, strict=True):
+            tokens[index] += count
     return tokens
 
 
@@ -97,39 +96,34 @@ def counted_sections(sections: Sequence[Section], *, again: bool = False) -> lis
     With ``again`` also those are counted that have a count.
     """
     missing = [index for index, one in enumerate(sections) if again or one.tokens is None]
-    texts = {index: text for index in missing if (text := _text(sections[index])) is not None}
-    counts = dict(zip(texts, text_tokens([*texts.values()]), strict=True))
-    counted = list(sections)
+    texts: dict[int, str] = {}
+    counts: dict[int, int] = {}
     for index in missing:
-        section = sections[index]
-        tokens = counts[index] if index in counts else _message_tokens(section)
-        if tokens != section.tokens:
-            counted[index] = changed(section, tokens=tokens)
-    return counted
-
-
-def _text(section: Section) -> str | None:
-    """Return the section's text with its title; None where it holds messages."""
-    if not isinstance(section.content, str):
-        return None
-    return f"{section.title}\n{section.content}" if section.title else section.content
-
-
-def _message_tokens(section: Section) -> int:
-    messages = formats.parse(section.content, section.native_to or "auto")
-    return sum(entry_tokens(messages, len(section.content)))
+        title, content = sections[index].title, sections[index].content
+        if isinstance(content, str):
+            texts[index] = f"{title}\n{content}" if title else content
+        else:
+            messages = formats.parse(content, sections[index].native_to or "auto").messages
+            counts[index] = sum(_engine.message_tokens(messages, COUNTER)) if messages else 0
+    counts |= zip(texts, text_tokens([*texts.values()]), strict=True)
+    return [
+        section
+        if counts.get(index, section.tokens) == section.tokens
+        else changed(section, tokens=counts[index])
+        for index, section in enumerate(sections)
+    ]
 
 
 def counted_tools(tools: Sequence[ToolDef]) -> list[ToolDef]:
     """Return the tools with the tokens of their definitions as compact JSON."""
-    counts = text_tokens([compact_json(_definition(tool)) for tool in tools])
+    definitions = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        if tool.raw is None
+        else tool.raw
+        for tool in tools
+    ]
+    counts = text_tokens([compact_json(definition) for definition in definitions])
     return [replace(tool, tokens=count) for tool, count in zip(tools, counts, strict=True)]
-
-
-def _definition(tool: ToolDef) -> Mapping[str, Any]:
-    if tool.raw is not None:
-        return tool.raw
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
 
 
 PROVIDER_TOKENS: Mapping[str, float] = {

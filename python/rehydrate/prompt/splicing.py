@@ -10,13 +10,11 @@ import math
 from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import NamedTuple
 
-from rehydrate._text import FreeNames
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR, RenderCache, Target, traced
+from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.section import DroppedSection, Section, changed, free_ids
 
 SHORTEST_QUOTE = 40
@@ -71,40 +69,7 @@ def splice(
     is in one of these, or in another section that was found. A section with some new items
     keeps only those in its provenance.
     """
-    new = _new_sections(found, budget_tokens, visible, visible_text, visible_sections)
-    by_worth = sorted(
-        range(len(new)), key=lambda index: (-new[index].priority, -new[index].relevance, index)
-    )
-    left = budget_tokens
-    kept: list[int] = []  # ascending
-    for index in by_worth:
-        at = bisect(kept, index)
-        before = new[kept[at - 1]] if at else None
-        after = new[kept[at]] if at < len(kept) else None
-        tokens = _tokens_after(before, new[index])
-        if after is not None:  # its day and time may now be needed, or not any more
-            tokens += _tokens_after(new[index], after) - _tokens_after(before, after)
-        if tokens <= left:
-            kept.insert(at, index)
-            left -= tokens
-    ids = free_ids(section.id for section in visible_sections)
-    is_kept = set(kept)
-    return Spliced(
-        tuple([_late_bound(new[index], tool_call_id, ids) for index in kept]),
-        tuple([section for index, section in enumerate(new) if index not in is_kept]),
-        len(found) - len(new),
-    )
-
-
-def _new_sections(
-    found: Sequence[Section],
-    budget_tokens: int,
-    visible: frozenset[str],
-    visible_text: str,
-    visible_sections: Sequence[Section],
-) -> list[Section]:
-    """Return the sections that show something new, each with its new items only."""
-    texts = {str(section.content) for section in visible_sections}
+    texts = dict.fromkeys(str(section.content) for section in visible_sections)
     visible_text = "\n".join([visible_text, *texts])
     found_text = ""
     new: list[Section] = []
@@ -115,14 +80,33 @@ def _new_sections(
         is_known_by_text = not items or section.handle is not None
         if (items and not fresh) or (is_known_by_text and str(section.content) in texts):
             continue
-        if _is_quoted(section, visible_text) or _is_quoted(section, found_text):
+        quote = _quote(section)
+        if quote is not None and (quote in visible_text or quote in found_text):
             continue
         seen.update(fresh)
         new.append(with_items(section, fresh))
         # A section that cannot fit must not make a part of it count as visible.
         if late_tokens(section) <= budget_tokens:
             found_text += f"\n{section.content}"
-    return new
+    left = budget_tokens
+    kept: list[int] = []  # ascending
+    for index in sorted(range(len(new)), key=lambda n: (-new[n].priority, -new[n].relevance, n)):
+        at = bisect(kept, index)
+        before = new[kept[at - 1]] if at else None
+        tokens = _tokens_after(before, new[index])
+        if at < len(kept):  # the next one's day and time may now be needed, or not any more
+            after = new[kept[at]]
+            tokens += _tokens_after(new[index], after) - _tokens_after(before, after)
+        if tokens <= left:
+            kept.insert(at, index)
+            left -= tokens
+    ids = free_ids(section.id for section in visible_sections)
+    bound = [
+        changed(each, id=ids.take(each.id), late_bound=True, tool_call_id=tool_call_id, anchor=None)
+        for each in map(new.__getitem__, kept)
+    ]
+    no_room = [new[index] for index in sorted(set(range(len(new))).difference(kept))]
+    return Spliced(tuple(bound), tuple(no_room), len(found) - len(new))
 
 
 def heading_tokens(*names: str) -> int:
@@ -145,18 +129,14 @@ def late_tokens(section: Section) -> int:
 
 def _tokens_after(before: Section | None, section: Section) -> int:
     """Return the cost of a section after another one, whose day and time are not repeated."""
+    tokens, time = late_tokens(section), section.provenance.time
     previous = None if before is None else before.provenance.time
-    return late_tokens(section) - _saved_tokens(previous, section.provenance.time)
-
-
-def _saved_tokens(before: datetime | None, time: datetime | None) -> int:
-    """Return the tokens of the day and the time that are not written."""
     if time is None:
-        return DAY_TOKENS + TIME_TOKENS
-    if before is None or before.date() != time.date():
-        return 0
-    is_same = (before.hour, before.minute) == (time.hour, time.minute)
-    return DAY_TOKENS + (TIME_TOKENS if is_same else 0)
+        return tokens - DAY_TOKENS - TIME_TOKENS
+    if previous is None or previous.date() != time.date():
+        return tokens
+    is_same = (previous.hour, previous.minute) == (time.hour, time.minute)
+    return tokens - DAY_TOKENS - (TIME_TOKENS if is_same else 0)
 
 
 def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:
@@ -166,11 +146,12 @@ def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:
     return frozenset([item for section in whole for item in section.provenance.items])
 
 
-def _is_quoted(section: Section, text: str) -> bool:
+def _quote(section: Section) -> str | None:
+    """Return the text of a section, if it is long enough to be in another by more than chance."""
     if not isinstance(section.content, str):
-        return False
+        return None
     quote = section.content.strip()
-    return len(quote) >= SHORTEST_QUOTE and quote in text
+    return quote if len(quote) >= SHORTEST_QUOTE else None
 
 
 def with_items(section: Section, items: tuple[str, ...]) -> Section:
@@ -178,12 +159,6 @@ def with_items(section: Section, items: tuple[str, ...]) -> Section:
     if items == section.provenance.items:
         return section
     return replace(section, provenance=replace(section.provenance, items=items))
-
-
-def _late_bound(section: Section, tool_call_id: str, ids: FreeNames) -> Section:
-    """Bind a section to the call, under an id that is not taken yet."""
-    id_ = ids.take(section.id)
-    return changed(section, id=id_, late_bound=True, tool_call_id=tool_call_id, anchor=None)
 
 
 def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
@@ -198,8 +173,9 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     it; it goes only if an earlier section with its id says the same. Of two sections with one id,
     the earlier stays, and the later one stays under another id if it says something else.
     """
-    cache = target.render_cache
-    history = _VisibleHistory(ir, cache)
+    cache, history = target.render_cache, ir.history
+    has_items = any(each.provenance.items and not each.is_static for each in ir.sections)
+    positions = cache.grown(_with_positions, {}, history) if has_items else {}
     kept: dict[int, Section] = {}  # by the index in ir.sections
     shown_by: dict[str, int] = {}  # by an item, the index of the section that shows it
     by_id: dict[str, int] = {}
@@ -212,7 +188,11 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     for index in in_reading_order:
         section = ir.sections[index]
         items = section.provenance.items
-        visible = {item for item in items if item in shown_by or history.has(item, section)}
+        visible = {
+            item
+            for item in items
+            if item in shown_by or _is_entry_before(item, section, history, positions)
+        }
         namesake = by_id.get(section.id)
         says_nothing_new = (bool(items) and len(visible) == len(set(items))) or (
             namesake is not None and kept[namesake].content == section.content
@@ -221,7 +201,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
         is_checked = says_nothing_new or (
             section.anchor is not None and cache.sections.get(section.id) is section
         )
-        quoted_in = None if is_checked else history.quoting(section)
+        quoted_in = None if is_checked else _quoted_in(history, section)
         must_stay = section.must_stay_whole or (section.min_tokens > 0 and namesake is None)
         if (says_nothing_new or quoted_in) and not must_stay:
             earlier = namesake
@@ -244,14 +224,10 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
         shown_by |= dict.fromkeys(section.provenance.items, index)
         kept[index] = section
     cache.sections = {section.id: section for section in kept.values()}
-    after = (
-        ir
-        if not changed
-        else ir.replace(
-            sections=tuple([kept[index] for index in sorted(kept)]),
-            meta=replace(ir.meta, dropped=(*ir.meta.dropped, *dropped)),
-        )
-    )
+    after = ir
+    if changed:
+        meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
+        after = ir.replace(sections=tuple([kept[index] for index in sorted(kept)]), meta=meta)
     return traced("deduplicate", ir, after, changed)
 
 
@@ -271,41 +247,26 @@ def _raised(kept: Section, dropped: Section) -> Section:
     )
 
 
-class _VisibleHistory:
-    """The ids and texts that the history shows, each with the entry index where it is."""
+def _is_entry_before(
+    item: str, section: Section, history: History, positions: Mapping[str, int]
+) -> bool:
+    """Whether an entry before the section has this id."""
+    position = positions.get(item)
+    if position is not None:
+        return _is_before(history.entry_index(position), section)
+    index = EntryId.index_of(item)
+    if index is None or item != EntryId.of(index) or index not in history.indices:
+        return False
+    return _is_before(index, section)
 
-    def __init__(self, ir: PromptIR, cache: RenderCache) -> None:
-        self._history = ir.history
-        self._cache = cache
-        self._positions: Mapping[str, int] | None = None
 
-    def has(self, item: str, section: Section) -> bool:
-        """Whether an entry before the section has this id."""
-        if section.is_static:
-            return False
-        history = self._history
-        if self._positions is None:
-            self._positions = self._cache.grown(_with_positions, {}, history)
-        position = self._positions.get(item)
-        if position is not None:
-            return _is_before(history.entry_index(position), section)
-        index = EntryId.index_of(item)
-        if index is None or item != EntryId.of(index) or index not in history.indices:
-            return False
-        return _is_before(index, section)
-
-    def quoting(self, section: Section) -> str | None:
-        """Return the id of an entry before the section that has all its text, word for word."""
-        content = section.content
-        if section.is_static or not isinstance(content, str):
-            return None
-        quote = content.strip()
-        if len(quote) < SHORTEST_QUOTE:
-            return None
-        position = self._history.rows_from(0).quoting(quote)
-        if position is None or not _is_before(self._history.entry_index(position), section):
-            return None
-        return self._history.entry_id(position)
+def _quoted_in(history: History, section: Section) -> str | None:
+    """Return the id of an entry before the section that has all its text, word for word."""
+    quote = None if section.is_static else _quote(section)
+    position = None if quote is None else history.rows_from(0).quoting(quote)
+    if position is None or not _is_before(history.entry_index(position), section):
+        return None
+    return history.entry_id(position)
 
 
 _IDS = ("uuid", "id")

@@ -2,6 +2,7 @@
 //!
 //! Rules read each turn ([`ContextStore::read`]), a model may propose more ([`ContextStore::propose`]), and what holds is
 //! written as markdown within a budget ([`ContextStore::render`]).
+mod commands;
 mod items;
 mod markdown;
 mod proposals;
@@ -9,8 +10,9 @@ mod raw;
 mod reading;
 
 pub use crate::notes::Heading;
+pub use commands::{Command, commands_of};
 pub use items::{Item, Items, Operation, OperationKind, Span, Status};
-pub use markdown::{Command, Markdown, within};
+pub use markdown::{Markdown, within};
 pub use proposals::{Proposal, Refusal};
 pub use raw::{Raw, digest, key_of};
 pub use reading::{About, ContextStore, Said, SaidPiece};

@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use rehydrate_core::context_store::{self as core, About, Command, Items, OperationKind, Proposal, Said, SaidPiece};
+use rehydrate_core::context_store::{
+    self as core, About, Items, OperationKind, Proposal, Said, SaidPiece, commands_of,
+};
 use rehydrate_core::conversation::{PieceKind, Role};
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -129,20 +131,27 @@ impl ContextStore {
     }
 
     /// The store as markdown: `room` is for what it has itself; with an index, names take what `budget` leaves.
+    ///
+    /// It has what the commands in `messages` came to, but for those whose result is in a `visible` entry.
+    #[expect(clippy::too_many_arguments, reason = "what is told of a thread")]
     fn render<'py>(
         &self,
         py: Python<'py>,
         budget: i64,
         room: i64,
-        commands: Vec<(Bound<'py, PyString>, Bound<'py, PyString>, i64)>,
+        messages: &Bound<'py, PyAny>,
+        visible: &Bound<'py, PyAny>,
+        subjects: &Bound<'py, PyAny>,
         names: Option<PyRefMut<'py, NameIndex>>,
     ) -> PyResult<Bound<'py, PyString>> {
-        let command = |(text, outcome, answered): &(_, _, _)| {
-            Ok(Command { text: bytes_of(text)?.into(), outcome: bytes_of(outcome)?.into(), answered: *answered })
-        };
-        let commands = commands.iter().map(command).collect::<PyResult<Vec<_>>>()?;
+        let mut messages = Message::all(messages, Some(subjects))?;
+        let visible = visible.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<i64>>>()?;
         let counter = counter(py)?;
-        let markdown = detached(py, || Ok(self.core().render(room, &commands, counter)))?;
+        let markdown = detached(py, || {
+            let messages: Vec<Said<'_>> = messages.iter_mut().map(Message::said).collect();
+            let commands = commands_of(&messages, &visible);
+            Ok(self.core().render(room, &commands, counter))
+        })?;
         let text = string_of(py, &markdown.text())?;
         let Some(mut names) = names else { return Ok(text) };
         let left = detached(py, || Ok(markdown.room_for_names(budget)))?;

@@ -1,6 +1,5 @@
 //! Python values to the core's: texts without copying, vectors by buffer.
 use std::borrow::Cow;
-use std::ops::Range;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -73,21 +72,6 @@ impl Places {
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
-
-    pub fn in_chars(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<(usize, usize)> {
-        in_chars(self.as_str(), ranges)
-    }
-}
-
-/// Ranges of a text's bytes, none of which begins before the one before it ends, in characters.
-pub fn in_chars(text: &str, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<(usize, usize)> {
-    let (mut bytes, mut chars) = (0, 0);
-    let ranges = ranges.into_iter().map(|range| {
-        let start = chars + text[bytes..range.start].chars().count();
-        (bytes, chars) = (range.end, start + text[range].chars().count());
-        (start, chars)
-    });
-    ranges.collect()
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Places {

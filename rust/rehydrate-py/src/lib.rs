@@ -48,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
-    use super::notes::{chunks, command_subjects, exit_code, first_error, is_refusal};
+    use super::notes::{chunks, command_subjects, is_refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]

@@ -25,18 +25,6 @@ pub fn is_refusal(py: Python<'_>, text: Places) -> PyResult<bool> {
     detached(py, || Ok(notes::is_refusal(text.as_str())))
 }
 
-/// The first line about an error.
-#[pyfunction]
-pub fn first_error(py: Python<'_>, text: Places) -> PyResult<Option<Place>> {
-    detached(py, || Ok(text.in_chars(notes::first_error(text.as_str())).pop()))
-}
-
-/// The code that a command's result says it exited with.
-#[pyfunction]
-pub fn exit_code(py: Python<'_>, text: Places) -> PyResult<Option<u32>> {
-    detached(py, || Ok(notes::exit_code(text.as_str())))
-}
-
 /// What a shell command is about: what is done, and with what.
 #[pyfunction]
 pub fn command_subjects(py: Python<'_>, command: CodePoints) -> PyResult<Vec<(&'static str, Bound<'_, PyAny>)>> {

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate import _engine
 from rehydrate._check import check_choice
 from rehydrate.compact.outline import NameIndex
-from rehydrate.context.context_store.operations import (
-    Heading,
-    Item,
-    Operation,
-    Span,
-    operation_of,
-)
+from rehydrate.context.context_store.operations import Heading, Item, Operation, Span, operation_of
 from rehydrate.context.context_store.proposals import (
     MAX_PROPOSALS,
     Applied,
     Proposal,
     ProposalRequest,
 )
-from rehydrate.context.context_store.tools import RAN, subjects
-from rehydrate.messages import Conversation, Message, PieceKind
+from rehydrate.context.context_store.tools import subjects
+from rehydrate.messages import Conversation, Message
 
 ITEMS_SHARE = 0.8
 """Of the budget for what was laid down, done and left open; names take what is left."""
@@ -154,24 +148,14 @@ class ContextStore:
         """
         if budget_tokens < MIN_TOKENS:
             return ""
+        whole = int(budget_tokens)
         if conversation is None:
-            return self._state.render(int(budget_tokens), int(budget_tokens), [], None)
+            return self._state.render(whole, whole, (), (), subjects, None)
         index = NameIndex()
         index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
-        commands = commands_of(conversation.messages, visible)
         room = int(budget_tokens * ITEMS_SHARE)
-        return self._state.render(budget_tokens, room, commands, index)
-
-
-class Command(NamedTuple):
-    """The last run of one command."""
-
-    text: str
-    """Its first line."""
-    outcome: str
-    """The first line of its error, the number that it exited with, or ok."""
-    answered: int
-    """The entry of its result."""
+        messages = conversation.messages
+        return self._state.render(whole, room, messages, visible, subjects, index)
 
 
 def text_at(span: Span, message: Message) -> str | None:
@@ -180,53 +164,3 @@ def text_at(span: Span, message: Message) -> str | None:
         return None
     text = message.pieces[span.piece].text[span.start : span.end]
     return text if _engine.digest(text) == span.digest else None
-
-
-_MAX_COMMAND = 80
-"""Characters of a command that are shown, and of what it came to."""
-
-
-def commands_of(messages: Iterable[Message], visible: Collection[int]) -> list[Command]:
-    """Return the commands that were run, in the order of their last results.
-
-    Those whose result is one of the ``visible`` entries are left out, and secrets.
-    """
-    from rehydrate.memory.redaction import Redactor  # slow to load
-
-    redactor = Redactor()
-    calls: dict[str, str] = {}
-    ran: dict[str, Command] = {}
-    for message in messages:
-        asked = iter(message.calls)
-        for text, kind in message.pieces:
-            if kind is PieceKind.TOOL_INPUT:
-                commands = [each.text for each in subjects(text) if each.use == RAN]
-                calls[next(asked, "")] = commands[0] if commands else ""
-        for answer, result in _results(message):
-            if command := calls.pop(answer, ""):
-                ran.pop(command, None)
-                ran[command] = Command(command, _outcome(result), message.index)
-    shown = []
-    for command, outcome, answered in ran.values():
-        if answered not in visible:
-            first, *others = redactor(command).text.splitlines()
-            is_cut = bool(others) or len(first) > _MAX_COMMAND
-            line = f"{first[: _MAX_COMMAND - 1]}…" if is_cut else first
-            shown.append(Command(line, redactor(outcome).text, answered))
-    return shown
-
-
-def _results(message: Message) -> Iterable[tuple[str, str]]:
-    """Return what a message answers with the results; none where an empty one leaves it open which
-    is whose."""
-    texts = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
-    if len(message.answers) == 1:
-        return [(message.answers[0], "\n".join(texts))]
-    return zip(message.answers, texts, strict=True) if len(message.answers) == len(texts) else ()
-
-
-def _outcome(result: str) -> str:
-    code, error = _engine.exit_code(result), _engine.first_error(result)
-    if code != 0 and error is not None:
-        return " ".join(result[slice(*error)].split())[:_MAX_COMMAND]
-    return f"exit {code}" if code else "ok"

@@ -59,13 +59,12 @@ class RemoveEchoes:
         return traced(self.name, ir, ir, (), ["left to what is kept: the prompt is pruned first"])
 
     def _without_echoes(self, ir: PromptIR, target: Target) -> PromptIR:
-        changes = TextChanges(self.name)
+        changes = TextChanges(self.name, ir, target)
         history = ir.history
         if target.originals is None:
-            note = "nothing is removed: there is no place to keep the originals"
-            return changes.apply(ir, [note])
+            return changes.applied("nothing is removed: there is no place to keep the originals")
         if not history.entries:
-            return changes.apply(ir)
+            return changes.applied()
         changed_ids = {name for trace in ir.meta.trace for name in trace.changed}
         indices = enumerate(history.indices) if changed_ids else ()
         changed = {n for n, index in indices if EntryId.of(index) in changed_ids}
@@ -75,11 +74,10 @@ class RemoveEchoes:
         hashes, echoes = self._echoes.find(history.rows_from(settled), settled, known, *rest)
         if hashes is None:
             hashes, echoes = self._echoes.find(history.rows_from(0), 0, None, *rest)
-        for position, texts in echoes:
-            changes.shorten(position, texts, ir, target)
-        same = min(changes.first_position(ir), min(changed, default=len(history.entries)))
+        changes.shorten(echoes)
+        same = min(changes.first_position(), min(changed, default=len(history.entries)))
         target.note_settled(self, ir, same, hashes)
-        return changes.apply(ir)
+        return changes.applied()
 
 
 remove_echoes = RemoveEchoes()

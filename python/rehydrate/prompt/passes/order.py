@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import anthropic, bedrock
@@ -87,82 +87,59 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if target.provider not in CACHE_MARKED:
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    prefixes = _Prefixes(ir)
-    # A dynamic section without an anchor is before the last user turn, so all after it moves.
-    floats = any(not section.is_static and section.anchor is None for section in ir.sections)
-    end, earlier = ir.history.rows.shared_ends(floats)
-    wanted = [
-        prefixes.up_to_entry(end),
-        prefixes.system,
-        prefixes.up_to_entry(earlier),
-        prefixes.statics,
-    ]
-    own = _own_marks(ir, target)
-    # Marks with a longer time to live must come first: a caller who sets such a mark sets them all.
-    has_long_lived = any(_lifetime(mark) not in (None, "5m") for mark in own)
-    free = 0 if has_long_lived else max(0, MOST_BREAKPOINTS - len(own))
-    chosen = [
-        prefix
-        for prefix in dict.fromkeys(wanted)
-        if prefix is not None and prefix.tokens >= target.minimum_prefix
-    ][:free]
-    marks = tuple(sorted([prefix.end for prefix in chosen], key=prefixes.rank))
-    return traced("place_breakpoints", ir, ir.replace(breakpoints=marks), marks)
+    history, rows = ir.history, ir.history.rows
+    leading = rows.leading_system() if history.tokens else 0
+    static = [section for section in ir.sections if section.is_static]
+    system = [section for section in static if section.is_system]
+    others = [section for section in static if not section.is_system]
+    inserted = [section for section in ir.sections if not section.is_static]
+    of_system = sum(tool.tokens or 0 for tool in ir.tools) + sum(history.tokens[:leading])
+    of_system += sum(section.tokens or 0 for section in system)
+    of_statics = of_system + sum(section.tokens or 0 for section in others)
 
-
-class _Prefix(NamedTuple):
-    """A beginning of the prompt that could be cached."""
-
-    tokens: int
-    end: str
-    """The id of its last part."""
-
-
-class _Prefixes:
-    """The prefixes of a prompt that could be cached."""
-
-    def __init__(self, ir: PromptIR) -> None:
-        self._history = history = ir.history
-        self._leading = history.rows.leading_system() if history.tokens else 0
-        system = [section for section in ir.sections if section.is_system]
-        others = [section for section in ir.sections if section.is_static and not section.is_system]
-        self._inserted = [section for section in ir.sections if not section.is_static]
-        self._order = [TOOLS, *(section.id for section in (*system, *others))]
-        tokens = sum(tool.tokens or 0 for tool in ir.tools)
-        tokens += sum(section.tokens or 0 for section in system)
-        tokens += sum(history.tokens[: self._leading])
-        self.system: _Prefix | None = None
-        """The end of the system prompt, or of the tools where there is none."""
-        if self._leading:
-            self.system = _Prefix(tokens, history.entry_id(self._leading - 1))
-        elif system or ir.tools:
-            self.system = _Prefix(tokens, system[-1].id if system else TOOLS)
-        tokens += sum(section.tokens or 0 for section in others)
-        self.statics = _Prefix(tokens, others[-1].id) if others else None
-        """The end of the other static sections."""
-        self._static_tokens = tokens
-
-    def up_to_entry(self, position: int | None) -> _Prefix | None:
-        """Return the prefix that ends with this entry, or with the last one before it that can have
-        a mark."""
-        history, rows = self._history, self._history.rows
-        while position is not None and position >= self._leading:
-            entry = history.entries[position]
-            if position in rows and _can_be_marked(entry, history.format):
+    def up_to_entry(position: int | None) -> tuple[int, str] | None:
+        """Return the prefix that ends with this entry, or with the last before it that can have a
+        mark."""
+        while position is not None and position >= leading:
+            if position in rows and _can_be_marked(history.entries[position], history.format):
                 index = history.entry_index(position)
-                tokens = self._static_tokens + sum(history.tokens[self._leading : position + 1])
-                for section in self._inserted:
-                    if section.anchor is not None and section.anchor <= index:
-                        tokens += section.tokens or 0
-                return _Prefix(tokens, history.entry_id(position))
+                tokens = of_statics + sum(history.tokens[leading : position + 1])
+                tokens += sum(
+                    each.tokens or 0
+                    for each in inserted
+                    if each.anchor is not None and each.anchor <= index
+                )
+                return tokens, history.entry_id(position)
             position -= 1
         return None
 
-    def rank(self, end: str) -> int:
-        """Return a number by which the ends of prefixes are sorted in the order of the prompt."""
-        if end in self._order:
-            return self._order.index(end)
-        return len(self._order) + (EntryId.index_of(end) or 0)
+    # A dynamic section without an anchor is before the last user turn, so all after it moves.
+    end, earlier = rows.shared_ends(any(section.anchor is None for section in inserted))
+    last_of_system: str | None = history.entry_id(leading - 1) if leading else None
+    if last_of_system is None and (system or ir.tools):
+        last_of_system = system[-1].id if system else TOOLS
+    wanted = [
+        up_to_entry(end),
+        (of_system, last_of_system) if last_of_system is not None else None,
+        up_to_entry(earlier),
+        (of_statics, others[-1].id) if others else None,
+    ]
+    own = _own_marks(ir, target)
+    # Marks with a longer time to live must come first: a caller who sets such a mark sets them all.
+    has_long_lived = any(
+        isinstance(mark, Mapping) and mark.get("ttl") not in (None, "5m") for mark in own
+    )
+    free = 0 if has_long_lived else max(0, MOST_BREAKPOINTS - len(own))
+    prefixes = [prefix for prefix in dict.fromkeys(wanted) if prefix is not None]
+    ends = [end for tokens, end in prefixes if tokens >= target.minimum_prefix]
+    in_order = [TOOLS, *(section.id for section in (*system, *others))]
+    marks = sorted(
+        ends[:free],
+        key=lambda end: (
+            in_order.index(end) if end in in_order else len(in_order) + (EntryId.index_of(end) or 0)
+        ),
+    )
+    return traced("place_breakpoints", ir, ir.replace(breakpoints=tuple(marks)), marks)
 
 
 def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's word
@@ -176,10 +153,6 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
     if format == "bedrock":
         return isinstance(content, (list, tuple)) and bedrock.mark(entry) is not None
     return bool(content) and anthropic.mark(entry) is not None
-
-
-def _lifetime(mark: object) -> object:
-    return mark.get("ttl") if isinstance(mark, Mapping) else None
 
 
 def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:

@@ -39,10 +39,10 @@ _HANDLE_TOKENS = 40
 class Packed(NamedTuple):
     """The units and sections that are kept."""
 
-    units: frozenset[int]
-    sections: Mapping[str, Section | None]
+    units: frozenset[int] = frozenset()
+    sections: Mapping[str, Section | None] = {}
     """By the id of each competing section: itself, a cut one, or None where it is left out."""
-    excerpts: Mapping[int, Excerpt]
+    excerpts: Mapping[int, Excerpt] = {}
     """By its position in the history, what is kept of an entry that is kept in part."""
     degraded: tuple[str, ...] = ()
     """The failures of the embedder."""

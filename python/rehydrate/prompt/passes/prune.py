@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from rehydrate.compact.excerpts import DivisibleTexts, Excerpt
+from rehydrate.compact.excerpts import DivisibleTexts
 from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
@@ -22,7 +22,7 @@ from rehydrate.prompt.counting import (
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.passes.outlining import Outlining
-from rehydrate.prompt.passes.packing import Packing, cut_to, is_divisible
+from rehydrate.prompt.passes.packing import Packed, Packing, cut_to, is_divisible
 from rehydrate.prompt.section import CompositionMode, DroppedSection, Outcome, Priority, Section
 
 HISTORY_PRIORITY = Priority.NORMAL
@@ -35,6 +35,8 @@ _LAST_SHARE = 32
 gave long ago, and content that was used later (DESIGN.md)."""
 _BEGINNING_TOKENS = 16
 """At most, the cost of `BEGINNING`, where the user must speak first."""
+
+_LEFT_OUT, _CUT = "left out", "cut to its best blocks"
 
 
 def prune(ir: PromptIR, target: Target) -> PromptIR:
@@ -80,26 +82,23 @@ class _Pruning:
         is_last_turn = query == last_user_text(self._conversation)
         self._query = weighted_query(self._conversation, None if is_last_turn else query or None)
         self._binding = binding_of(ir, target)
-        pins = self._conversation.pins(thoughts=self._binding.needs_thoughts)
-        self._pins = frozenset(pins)
-        units = self._conversation.units
-        if units and all(units[pin].is_system for pin in self._pins):
-            self._pins |= {len(units) - 1}  # a prompt has a message
-        self._kept_units = set(self._pins)
+        self._units = units = self._conversation.units
+        pins = set(self._conversation.pins(thoughts=self._binding.needs_thoughts))
+        if units and all(units[pin].is_system for pin in pins):
+            pins.add(len(units) - 1)  # a prompt has a message
+        self._kept_units = pins
         self._sections: dict[str, Section | None] = {}
         """The decision on each section by its id: itself, a cut one, or None: left out."""
-        self._reasons: dict[str, str] = {}
         self._minimums: dict[str, Section] = {}
         """By id, the section cut to its `min_tokens`."""
-        self._excerpts: Mapping[int, Excerpt] = {}
-        """By their positions, what is kept of the entries that are kept in part."""
-        self._degraded: tuple[str, ...] = ()
+        self._contested: Priority | None = None
+        """The level that shares the room that is left."""
+        self._packed = Packed()
 
     def run(self) -> PromptIR:
         """Decide level by level, and return the IR."""
         ir, provider = self._ir, self._target.provider
         required = self._take_what_must_stay()
-        self._check_required(required)
         left = room(ir.budget.target_tokens, provider) - required
         if provider in SYSTEM_APART:
             left -= _BEGINNING_TOKENS
@@ -107,29 +106,28 @@ class _Pruning:
         self._outlining = self._outlining.with_room(before, left, self._target)
         left -= self._outlining.room_tokens
         left -= self._keep_last(left)
-        contested = ""
         for level in sorted(Priority, reverse=True):
             undecided = [
                 s for s in ir.sections if s.priority is level and s.id not in self._sections
             ]
-            has_history = level is HISTORY_PRIORITY
-            if not undecided and not (has_history and self._free_units()):
-                continue
-            if contested:
-                self._cut_to_minimums(undecided, f"no room was left below priority {contested}")
+            units = self._free_units() if level is HISTORY_PRIORITY else []
+            if self._contested is not None:  # no room was left
+                self._sections |= {each.id: self._minimums.get(each.id) for each in undecided}
                 continue
             needed = sum(section_tokens(s) - self._minimum_tokens(s) for s in undecided)
-            needed += sum(map(self._unit_tokens, self._free_units())) if has_history else 0
+            needed += sum(map(self._unit_tokens, units))
+            if not undecided and not units:
+                continue
             if needed <= left:
                 left -= needed
                 self._sections |= {section.id: section for section in undecided}
-                self._kept_units |= set(self._free_units()) if has_history else set()
+                self._kept_units.update(units)
             else:
-                contested = level.name.lower()
-                self._pack(undecided, max(left, 0), has_history=has_history)
+                self._contested = level
+                self._pack(undecided, units, max(left, 0))
         if self._waits and self._must_wait():
             return self._unchanged()
-        return self._pruned(required, contested)
+        return self._pruned(required)
 
     def _must_wait(self) -> bool:
         """Whether the model may refuse its open tool loop both with the thinking after this cut and
@@ -140,8 +138,8 @@ class _Pruning:
         change = any(self._sections[section.id] is not section for section in sections)
         if change or self._outlining.older:
             return binding.loop_is_at_risk(0)
-        kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
-        return binding.must_wait(kept, list(self._excerpts))
+        kept = [unit in self._kept_units for unit in range(len(self._units))]
+        return binding.must_wait(kept, list(self._packed.excerpts))
 
     @property
     def _cause(self) -> str:
@@ -153,16 +151,18 @@ class _Pruning:
         """Return the original IR, with the reason why it stays over its budget."""
         ir = self._original
         why = f"{OVER_BUDGET}: {why_waiting(self._target.model)}"
-        degraded = ir.meta.degraded if why in ir.meta.degraded else (*ir.meta.degraded, why)
-        note = f"{self._cause}; it {WAITS}"
+        degraded = tuple(dict.fromkeys((*ir.meta.degraded, why)))
         meta = replace(ir.meta, degraded=degraded, outcome=Outcome.WAITS)
-        return traced("prune", ir, ir.replace(meta=meta), (), [note])
+        return traced("prune", ir, ir.replace(meta=meta), (), [f"{self._cause}; it {WAITS}"])
 
     def _take_what_must_stay(self) -> int:
-        """Keep what must stay; return its tokens, with the minimums of other sections."""
+        """Keep what must stay; return its tokens, with the minimums of other sections.
+
+        Raises BudgetExceededError where it is over the hard budget.
+        """
         ir = self._ir
-        tokens = sum(tool.tokens or 0 for tool in ir.tools)
-        tokens += sum(map(self._unit_tokens, self._pins))
+        of_history = sum(map(self._unit_tokens, self._kept_units))
+        tokens = sum(tool.tokens or 0 for tool in ir.tools) + of_history
         for section in ir.sections:
             if _stays_whole(section):
                 self._sections[section.id] = section
@@ -170,6 +170,15 @@ class _Pruning:
             elif section.min_tokens:
                 self._minimums[section.id] = cut_to(section, self._query, section.min_tokens)
                 tokens += self._minimum_tokens(section)
+        check_hard_budget(
+            ir,
+            tokens,
+            self._target.provider,
+            "what must stay in the prompt",
+            [*filter(None, self._sections.values()), *self._minimums.values()],
+            {"what must stay of the history": of_history},
+            "shorten it, lower its priority or min_tokens",
+        )
         return tokens
 
     def _keep_last(self, left: int) -> int:
@@ -187,86 +196,67 @@ class _Pruning:
             used += tokens
         return used
 
-    def _check_required(self, tokens: int) -> None:
-        """Raise BudgetExceededError where what must stay is over the hard budget."""
-        whole = [each for each in self._ir.sections if each.id in self._sections]
-        check_hard_budget(
-            self._ir,
-            tokens,
-            self._target.provider,
-            "what must stay in the prompt",
-            [*whole, *self._minimums.values()],
-            {"what must stay of the history": sum(map(self._unit_tokens, self._pins))},
-            "shorten it, lower its priority or min_tokens",
-        )
-
-    def _pack(self, sections: list[Section], left: int, *, has_history: bool) -> None:
-        """Let sections, and the history on its level, compete for the room that is left."""
+    def _pack(self, sections: list[Section], units: list[int], left: int) -> None:
+        """Let sections, and these units of the history, compete for the room that is left."""
         target = self._target
-        decided = [section for section in self._sections.values() if section is not None]
         packing = Packing(
             self._ir.history,
             sections,
-            kept=decided,
+            kept=[section for section in self._sections.values() if section is not None],
             kept_units=self._kept_units,
-            left_out=() if has_history else frozenset(self._free_units()),
-            divisible=self._divisible() if has_history else None,
+            left_out=set(self._free_units()).difference(units),
+            divisible=self._divisible(units),
             embedder=target.embedder,
         )
         keep = None if target.originals is None else target.keep
-        packed = packing.pack(self._query, left, keep)
-        self._degraded = packed.degraded
-        if has_history:
-            self._kept_units |= packed.units
-            self._excerpts = packed.excerpts
+        self._packed = packed = packing.pack(self._query, left, keep)
+        self._kept_units |= packed.units
         for section in sections:
             kept, minimum = packed.sections[section.id], self._minimums.get(section.id)
             if minimum is not None and (kept is None or (kept.tokens or 0) < (minimum.tokens or 0)):
                 kept = minimum
             self._sections[section.id] = kept
-            if kept is not section:
-                self._reasons[section.id] = "others are worth more for their tokens"
 
-    def _divisible(self) -> DivisibleTexts | None:
+    def _divisible(self, free_units: list[int]) -> DivisibleTexts | None:
         """Return the texts of the history that may be kept in part.
 
         What the model asked for stays whole.
         """
-        if self._target.granularity != "excerpt":
+        if self._target.granularity != "excerpt" or self._contested is not HISTORY_PRIORITY:
             return None
         calls = {section.tool_call_id for section in self._ir.late_bound}
         asked_for = [
             number
-            for number in self._free_units()
-            for message in self._conversation.units[number].messages
+            for number in free_units
+            for message in self._units[number].messages
             if not calls.isdisjoint(message.answers)
         ]
         whole = dict.fromkeys((*self._kept_units, *asked_for), "")
         return DivisibleTexts.find(self._conversation, self._ir.history.entries, whole, COUNTER)
 
-    def _cut_to_minimums(self, sections: Iterable[Section], reason: str) -> None:
-        for section in sections:
-            self._sections[section.id] = self._minimums.get(section.id)
-            self._reasons[section.id] = reason
-
     def _free_units(self) -> list[int]:
         """Return the units of the history that are not kept, or not yet."""
-        units = range(len(self._conversation.units))
-        return [number for number in units if number not in self._kept_units]
+        return [number for number in range(len(self._units)) if number not in self._kept_units]
 
     def _unit_tokens(self, number: int) -> int:
         tokens = self._ir.history.tokens
-        return sum(tokens[member] for member in self._conversation.units[number].members)
+        return sum(tokens[member] for member in self._units[number].members)
 
     def _minimum_tokens(self, section: Section) -> int:
         minimum = self._minimums.get(section.id)
         return 0 if minimum is None else section_tokens(minimum)
 
-    def _pruned(self, required: int, contested: str) -> PromptIR:
+    def _reason(self, what: str, level: Priority) -> str:
+        """Return why something of this level was left out or cut."""
+        if level is self._contested:
+            return f"{what}: others are worth more for their tokens"
+        contested = self._contested.name.lower() if self._contested else ""
+        return f"{what}: no room was left below priority {contested}"
+
+    def _pruned(self, required: int) -> PromptIR:
         """Return the IR after all decisions, with a record of everything that is left out."""
         ir, target = self._ir, self._target
-        history, dropped = self._pruned_history(contested)
-        changed = [record.section for record in dropped]
+        history, dropped = self._pruned_history()
         sections = []
         for section in ir.sections:
             kept = self._sections[section.id]
@@ -275,42 +265,49 @@ class _Pruning:
                 continue
             handle = section.handle or target.keep(_whole_text(section))
             lost = (section.tokens or 0) - (kept.tokens or 0 if kept else 0)
-            what = "cut to its best blocks" if kept else "left out"
-            reason = f"{what}: {self._reasons[section.id]}"
+            reason = self._reason(_CUT if kept else _LEFT_OUT, section.priority)
             dropped.append(DroppedSection.of(section, reason, "prune", lost, handle or ""))
-            changed.append(section.id)
             if kept is not None:
                 sections.append(replace(kept, handle=handle))
         outlines = self._outlines(history, sections)
-        sections += outlines
-        late_bound, dropped_late = self._pruned_late_bound()
-        dropped += dropped_late
-        changed += [record.section for record in dropped_late]
-        degraded = tuple(dict.fromkeys((*ir.meta.degraded, *self._degraded)))
-        meta = replace(
-            ir.meta,
-            dropped=(*ir.meta.dropped, *dropped),
-            degraded=degraded,
-            outcome=Outcome.FITS,
-        )
+        late_bound = []
+        answers = {
+            answer
+            for number in self._free_units()
+            for message in self._units[number].messages
+            for answer in message.answers
+        }
+        for section in ir.late_bound:
+            call = section.tool_call_id
+            if call in answers:  # its tokens are those of the history
+                why = f"left out with the result of {call}"
+                dropped.append(DroppedSection.of(section, why, "prune", tokens=0))
+            else:
+                late_bound.append(section)
         after = ir.replace(
-            sections=tuple(sections), history=history, late_bound=late_bound, meta=meta
+            sections=(*sections, *outlines), history=history, late_bound=tuple(late_bound)
         )
-        soft, notes = ir.budget.soft_tokens, [self._cause]
-        if contested:
-            notes.append(f"priority {contested} shared the room")
+        soft, notes, outcome = ir.budget.soft_tokens, [self._cause], Outcome.FITS
+        degraded = dict.fromkeys((*ir.meta.degraded, *self._packed.degraded))
+        if self._contested is not None:
+            notes.append(f"priority {self._contested.name.lower()} shared the room")
         left = upper_bound(prompt_tokens(after), target.provider)
         if left > ir.budget.target_tokens:
             why = f"what must stay takes {upper_bound(required, target.provider):,} tokens at most"
             notes.append(f"{OVER_BUDGET}: {why}, the target is {ir.budget.target_tokens:,}")
             if left > soft:
-                degraded = (*after.meta.degraded, f"{OVER_BUDGET}: {why}, the budget is {soft:,}")
-                after = after.replace(
-                    meta=replace(after.meta, degraded=degraded, outcome=Outcome.OVER_BUDGET)
-                )
+                outcome = Outcome.OVER_BUDGET
+                degraded[f"{OVER_BUDGET}: {why}, the budget is {soft:,}"] = None
         if outlines:
             notes.append(f"an outline of {section_tokens(outlines[0]):,} tokens names what went")
-        return traced("prune", self._original, after, changed, notes)
+        meta = replace(
+            ir.meta,
+            dropped=(*ir.meta.dropped, *dropped),
+            degraded=tuple(degraded),
+            outcome=outcome,
+        )
+        changed = [record.section for record in dropped]
+        return traced("prune", self._original, after.replace(meta=meta), changed, notes)
 
     def _outlines(self, history: History, sections: Sequence[Section]) -> list[Section]:
         """Return the outline, if one is asked for; the older ones where the history lost nothing
@@ -321,74 +318,45 @@ class _Pruning:
             return list(older)
         if not room_tokens:
             return []
-        members = [self._conversation.units[number].members for number in self._kept_units]
-        kept = {member for each in members for member in each}
-        cut = {position: each.message for position, each in self._excerpts.items()}
+        kept = {member for number in self._kept_units for member in self._units[number].members}
+        cut = {position: each.message for position, each in self._packed.excerpts.items()}
         outline = outlining.section(kept, cut, sections, self._target)
         return [] if outline is None else [outline]
 
-    def _pruned_late_bound(self) -> tuple[tuple[Section, ...], list[DroppedSection]]:
-        """Return the late-bound sections whose results are kept, and a record of the others."""
-        late_bound = self._ir.late_bound
-        if not late_bound:
-            return late_bound, []
-        units = [self._conversation.units[number] for number in self._free_units()]
-        left_out = {answer for unit in units for each in unit.messages for answer in each.answers}
-        dropped = [
-            # Its tokens are those of the history.
-            DroppedSection.of(
-                section, f"left out with the result of {section.tool_call_id}", "prune", tokens=0
-            )
-            for section in late_bound
-            if section.tool_call_id in left_out
-        ]
-        kept = [section for section in late_bound if section.tool_call_id not in left_out]
-        return tuple(kept), dropped
-
-    def _pruned_history(self, contested: str) -> tuple[History, list[DroppedSection]]:
+    def _pruned_history(self) -> tuple[History, list[DroppedSection]]:
         """Return the kept history, and a record of each entry that is left out or cut."""
-        units, whole = self._conversation.units, self._ir.history
-        if len(self._kept_units) == len(units) and not self._excerpts:
+        units, whole, cut = self._units, self._ir.history, self._packed.excerpts
+        if len(self._kept_units) == len(units) and not cut:
             return whole, []
-        history, cut = whole, self._excerpts
+        history = whole
         if cut:
             history = whole.with_changed_entries(
                 {position: each.entry for position, each in cut.items()},
                 {position: each.message for position, each in cut.items()},
                 {position: each.tokens for position, each in cut.items()},
             )
-        kept = sorted(member for number in self._kept_units for member in units[number].members)
-        left_out = sorted(
-            message.index for number in self._free_units() for message in units[number].messages
-        )
-        if contested == HISTORY_PRIORITY.name.lower():
-            reason = "left out: others are worth more for their tokens"
-        else:
-            reason = f"left out: no room was left below priority {contested}"
-        reason = f"{reason}; {self._cause}"
-        dropped = [
-            DroppedSection(
-                history.entry_id(position),
-                history.tokens[position],
-                reason,
+
+        def dropped(position: int, tokens: int, what: str, handle: str | None) -> DroppedSection:
+            reason = f"{self._reason(what, HISTORY_PRIORITY)}; {self._cause}"
+            level = HISTORY_PRIORITY.name.lower()
+            return DroppedSection(whole.entry_id(position), tokens, reason, handle, level, "prune")
+
+        left_out = sorted(index for n in self._free_units() for index in units[n].members)
+        records = [
+            dropped(
+                position,
+                whole.tokens[position],
+                _LEFT_OUT,
                 self._target.keep(compact_json(whole.entries[position])),
-                HISTORY_PRIORITY.name.lower(),
-                "prune",
             )
             for position in left_out
         ]
-        dropped += [
-            DroppedSection(
-                history.entry_id(position),
-                whole.tokens[position] - each.tokens,
-                f"cut to its best blocks: others are worth more for their tokens; {self._cause}",
-                each.handle,
-                HISTORY_PRIORITY.name.lower(),
-                "prune",
-            )
+        records += [
+            dropped(position, whole.tokens[position] - each.tokens, _CUT, each.handle)
             for position, each in cut.items()
         ]
-        return history.select(kept), dropped
+        kept = sorted(index for number in self._kept_units for index in units[number].members)
+        return history.select(kept), records
 
 
 def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:

@@ -1,8 +1,5 @@
 //! The kind of memory that a text is, by the first kind with a cue in it.
-use once_cell::race::OnceBox;
-use regex::Regex;
-
-use super::python_re::{as_python_reads, pattern};
+use super::python_re::{Pattern, is_space};
 
 /// The kind of a text without a cue.
 pub const EPISODE: &str = "episode";
@@ -10,46 +7,62 @@ pub const EPISODE: &str = "episode";
 const WISDOM: &str = "wisdom";
 
 /// A correction that begins a text, a sentence or a line.
-const NO: &str = r"(?: ^ | [.!?\n] [^\S\n]* ) (?: no | nope | wait | actually ) \b";
-/// What makes it none.
-const PROBLEM: &str = r"^ \s+ (?: problem | worries )";
-const CORRECTION: &str = r"\b correction \b | \b i \s meant \b | \b not \s what \s i \b
-    | \b that (?: 's | \s is | \s was ) \s (?: not | wrong | incorrect ) \b
-    | \b you (?: 're | \s are | \s were ) \s (?: wrong | mistaken ) \b
-    | \b should (?: n't | \s not ) \s have \b | \b (?: my | a ) \s mistake \b";
-const PREFERENCE: &str = r"\b prefer (?: s | red | ence | ences | ably )? \b | \b favou?rites? \b
-    | \b i \s (?: really \s | do \s )? (?: like | love | hate | dislike ) \b
-    | \b i \s (?: do \s not | don't ) \s (?: like | want ) \b
-    | \b i (?: 'd | \s would ) \s rather \b
-    | \b please \s (?: always | never | do \s not | don't | avoid ) \b";
-const HABIT: &str = r"\b (?: always | usually | typically | normally | routinely | never ) \b
-    | \b (?: every | each ) \s (?: time | day | morning | evening | night | week | month ) \b
-    | \b tend (?: s )? \s to \b | \b as \s a \s rule \b | \b whenever \b";
-const LESSON: &str = r"\b lessons? \b | \b i (?: 've )? \s (?: learned | learnt ) \b | \b insight \b
-    | \b (?: it \s )? turn (?: s | ed ) \s out \b | \b root \s cause \b
-    | \b the \s (?: key | trick | reason | cause | problem | issue | bug | fix | solution ) \s (?: is | was ) \b
-    | \b rule \s of \s thumb \b | \b best \s practice \b | \b takeaway \b
-    | \b (?: remember | note ) \s (?: to | that ) \b";
+static NO: Pattern = Pattern::new("^(?:no|nope|wait|actually)»", "");
+/// What is none.
+static NO_PROBLEM: Pattern = Pattern::new(r"^(?:no|nope|wait|actually)\s+(?:problem|worries)", "");
 
-struct Patterns {
-    no: Regex,
-    problem: Regex,
-    kinds: [(&'static str, Regex); 4],
-}
+/// The kinds, the first of which counts.
+static KINDS: [(&str, Pattern); 4] = [
+    (
+        "correction",
+        Pattern::new(
+            concat!(
+                r"«(?:correction|i\smeant|not\swhat\si|that(?:'s|\sis|\swas)\s(?:not|wrong|incorrect)",
+                r"|you(?:'re|\sare|\swere)\s(?:wrong|mistaken)|should(?:n't|\snot)\shave|(?:my|a)\smistake)»",
+            ),
+            "",
+        ),
+    ),
+    (
+        "preference",
+        Pattern::new(
+            concat!(
+                r"«(?:prefer(?:s|red|ence|ences|ably)?|favou?rites?|i\s(?:really\s|do\s)?(?:like|love|hate|dislike)",
+                r"|i\s(?:do\snot|don't)\s(?:like|want)|i(?:'d|\swould)\srather",
+                r"|please\s(?:always|never|do\snot|don't|avoid))»",
+            ),
+            "",
+        ),
+    ),
+    (
+        "habit",
+        Pattern::new(
+            concat!(
+                r"«(?:always|usually|typically|normally|routinely|never",
+                r"|(?:every|each)\s(?:time|day|morning|evening|night|week|month)|tends?\sto|as\sa\srule|whenever)»",
+            ),
+            "",
+        ),
+    ),
+    (
+        WISDOM,
+        Pattern::new(
+            concat!(
+                r"«(?:lessons?|i(?:'ve)?\s(?:learned|learnt)|insight|(?:it\s)?turn(?:s|ed)\sout|root\scause",
+                r"|the\s(?:key|trick|reason|cause|problem|issue|bug|fix|solution)\s(?:is|was)",
+                r"|rule\sof\sthumb|best\spractice|takeaway|(?:remember|note)\s(?:to|that))»",
+            ),
+            "",
+        ),
+    ),
+];
 
-impl Patterns {
-    fn get() -> &'static Self {
-        static PATTERNS: OnceBox<Patterns> = OnceBox::new();
-        PATTERNS.get_or_init(|| {
-            let kinds = [("correction", CORRECTION), ("preference", PREFERENCE), ("habit", HABIT), (WISDOM, LESSON)];
-            let kinds = kinds.map(|(kind, cues)| (kind, pattern(cues)));
-            Box::new(Self { no: pattern(NO), problem: pattern(PROBLEM), kinds })
-        })
-    }
-
-    fn says_no(&self, text: &str) -> bool {
-        self.no.find_iter(text).any(|found| !self.problem.is_match(&text[found.end()..]))
-    }
+fn says_no(text: &str) -> bool {
+    let begins = text.match_indices(['.', '!', '?', '\n']).map(|(at, _)| {
+        let rest = &text[at + 1..];
+        rest.trim_start_matches(|c| c != '\n' && is_space(u32::from(c)))
+    });
+    std::iter::once(text).chain(begins).any(|said| NO.is_match(said) && !NO_PROBLEM.is_match(said))
 }
 
 /// The kind of memory that a text is, by the first kind with a cue in it.
@@ -63,12 +76,11 @@ impl Patterns {
 /// ```
 #[must_use]
 pub fn memory_kind(text: &str, is_assistant: bool) -> &'static str {
-    let (patterns, plain) = (Patterns::get(), text.replace('\u{2019}', "'"));
-    let plain = as_python_reads(&plain);
-    if patterns.says_no(&plain) {
+    let plain = text.replace('\u{2019}', "'");
+    if says_no(&plain) {
         return "correction";
     }
-    let mut kinds = patterns.kinds.iter().filter(|(kind, _)| is_assistant || *kind != WISDOM);
+    let mut kinds = KINDS.iter().filter(|(kind, _)| is_assistant || *kind != WISDOM);
     kinds.find(|(_, cues)| cues.is_match(&plain)).map_or(EPISODE, |(kind, _)| kind)
 }
 

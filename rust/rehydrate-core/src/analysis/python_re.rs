@@ -1,8 +1,6 @@
 //! Python's reading of characters and patterns, where Python's `str` and `re` set the rule.
-use std::borrow::Cow;
-
 use once_cell::race::OnceBox;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 
 /// Whether Python's `str.isspace` says so.
@@ -50,28 +48,6 @@ pub(crate) fn translated(source: &str) -> String {
         .replace(r"\S", r"[^\s]")
         .replace(r"\w", r"[\p{L}\p{N}_]")
         .replace(r"\s", r"[\p{White_Space}\x1C-\x1F]")
-}
-
-/// A pattern of words, in verbose layout and in any case, for texts that are read by [`as_python_reads`].
-pub(crate) fn pattern(source: &str) -> Regex {
-    let mut builder = RegexBuilder::new(&translated(source));
-    let built = builder.case_insensitive(true).ignore_whitespace(true).build();
-    built.expect("the patterns in this crate are sound")
-}
-
-/// The text with other characters where the classes of `regex` differ from those of Python's `re`: a mark is part of no word
-/// there, every number is, and an `i` with and without its dot are one letter in two cases.
-pub(crate) fn as_python_reads(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() {
-        return Cow::Borrowed(text);
-    }
-    let read = |c: char| match c {
-        'ı' | 'İ' => 'i',
-        c if c.is_ascii() || c.is_alphabetic() && is_word(u32::from(c)) || is_space(u32::from(c)) => c,
-        c if is_word(u32::from(c)) => '0',
-        _ => '\u{FFFF}',
-    };
-    Cow::Owned(text.chars().map(read).collect())
 }
 
 /// Regular expressions of which only is asked whether they match, as Python's `re` would tell.

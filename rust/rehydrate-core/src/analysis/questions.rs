@@ -1,51 +1,43 @@
 //! Questions in a text: which of its sentences ask for information, and not only for something to be done.
-use once_cell::race::OnceBox;
-use regex::Regex;
-
-use super::python_re::{as_python_reads, is_space, pattern};
+use super::python_re::{Pattern, is_space};
 
 /// Question marks of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic.
 const QUESTION_MARKS: [char; 6] = ['?', '\u{ff1f}', '\u{61f}', '\u{2e2e}', '\u{55e}', '\u{1367}'];
 
+/// What asks for information.
+macro_rules! question_word {
+    ($begin:literal) => {
+        concat!(
+            $begin,
+            r"(?:what|which|when|where|who|whom|whose|how|why|tell|remind|recall",
+            r"|was|welche[rsnm]?|wann|wo|wer|wen|wem|wie|warum|wieso",
+            r"|quel(?:le)?s?|quoi|quand|où|comment|combien|pourquoi",
+            r"|qué|cuál(?:es)?|cuándo|dónde|quién|cómo|cuánt[oa]s?",
+            r"|qual|quais|quando|onde|quem|quant[oaie]s?|cosa|quale|dove|perché",
+            r"|wat|welke?|wanneer|waar|wie|hoe|waarom",
+            r"|что|како[йе]|какая|какие|когда|где|кто|как|почему|сколько)»",
+            r"|什么|哪|谁|怎么|多少|几|为什么|何|どこ|いつ|誰|どの|どれ|なぜ|どう",
+            r"|무엇|뭐|어디|언제|누구|어느|어떤|왜|어떻게|얼마|몇)",
+        )
+    };
+}
 /// Matches a request to do something.
-const REQUEST: &str = r"\b(?: (?: can | could | would | will ) \s (?: you | we ) | please
-    | (?: kannst | könntest | würdest ) \s du | (?: können | könnten | würden ) \s sie | bitte
-    | (?: peux | pourrais ) [\x20\-] tu | (?: pouvez | pourriez ) [\x20\-] vous
-    | puedes? | pod[rí]+as? | por \s favor | pode (?: s | ria | rias )? \s (?: me | tu | você )
-    | puoi | potresti | può | kun \s je | kunt \s u | можешь | можете | мог (?: ла | ли )? \s бы )\b
-    | 请 | 能不能 | 可以 | 帮我 | ください | くれ | もらえ | いただけ
-    | 주세요 | 줄래 | 주시 | 줄 \s 수";
+static REQUEST: Pattern = Pattern::new(
+    concat!(
+        r"«(?:(?:can|could|would|will)\s(?:you|we)|please",
+        r"|(?:kannst|könntest|würdest)\sdu|(?:können|könnten|würden)\ssie|bitte",
+        r"|(?:peux|pourrais)[ -]tu|(?:pouvez|pourriez)[ -]vous",
+        r"|puedes?|pod[rí]+as?|por\sfavor|pode(?:s|ria|rias)?\s(?:me|tu|você)",
+        r"|puoi|potresti|può|kun\sje|kunt\su|можешь|можете|мог(?:ла|ли)?\sбы)»",
+        r"|请|能不能|可以|帮我|ください|くれ|もらえ|いただけ|주세요|줄래|주시|줄\s수",
+    ),
+    "",
+);
 
 /// Matches a request for information, even inside a request to do something.
-const QUESTION_WORD: &str = r"\b(?: what | which | when | where | who | whom | whose | how | why | tell | remind | recall
-    | was | welche[rsnm]? | wann | wo | wer | wen | wem | wie | warum | wieso
-    | quel (?: le )? s? | quoi | quand | où | comment | combien | pourquoi
-    | qué | cuál (?: es )? | cuándo | dónde | quién | cómo | cuánt[oa]s?
-    | qual | quais | quando | onde | quem | quant[oaie]s? | cosa | quale | dove | perché
-    | wat | welke? | wanneer | waar | wie | hoe | waarom
-    | что | како[йе] | какая | какие | когда | где | кто | как | почему | сколько )\b
-    | 什么 | 哪 | 谁 | 怎么 | 多少 | 几 | 为什么 | 何 | どこ | いつ | 誰 | どの | どれ | なぜ | どう
-    | 무엇 | 뭐 | 어디 | 언제 | 누구 | 어느 | 어떤 | 왜 | 어떻게 | 얼마 | 몇";
-
-struct Patterns {
-    request: Regex,
-    question_word: Regex,
-    /// The same at the beginning of a sentence.
-    question_word_first: Regex,
-}
-
-impl Patterns {
-    fn get() -> &'static Self {
-        static PATTERNS: OnceBox<Patterns> = OnceBox::new();
-        PATTERNS.get_or_init(|| {
-            Box::new(Self {
-                request: pattern(REQUEST),
-                question_word: pattern(QUESTION_WORD),
-                question_word_first: pattern(&format!("^(?:{QUESTION_WORD})")),
-            })
-        })
-    }
-}
+static QUESTION_WORD: Pattern = Pattern::new(question_word!("(?:«"), "");
+/// The same at the beginning of a sentence.
+static QUESTION_WORD_FIRST: Pattern = Pattern::new(question_word!("^(?:"), "");
 
 /// The share of a text that is in questions, 0 to 1.
 #[must_use]
@@ -61,11 +53,10 @@ pub fn question_share(text: &str) -> f64 {
 
 /// Whether a sentence asks for information, and not only for something to be done.
 fn is_question(sentence: &str) -> bool {
-    let (patterns, words) = (Patterns::get(), as_python_reads(sentence));
     if sentence.ends_with(QUESTION_MARKS) {
-        return !patterns.request.is_match(&words) || patterns.question_word.is_match(&words);
+        return !REQUEST.is_match(sentence) || QUESTION_WORD.is_match(sentence);
     }
-    !sentence.contains(',') && patterns.question_word_first.is_match(&words)
+    !sentence.contains(',') && QUESTION_WORD_FIRST.is_match(sentence)
 }
 
 /// The sentences of a text, without the white space between them: they end at a mark with white space after it, at a mark of

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::commands::Command;
 use super::items::{ERROR, FILE, Item, PLAN, REQUEST, TASK};
 use super::raw;
 use super::reading::ContextStore;
@@ -34,17 +35,6 @@ const BY_WORTH: [(Heading, bool); 6] = [
 ];
 
 type Line = Vec<u8>;
-
-/// The last run of one command.
-#[derive(Clone, Debug)]
-pub struct Command {
-    /// Its first line.
-    pub text: Line,
-    /// The first line of its error, the number that it exited with, or ok.
-    pub outcome: Line,
-    /// The entry of its result.
-    pub answered: i64,
-}
 
 /// The lines under each heading.
 #[derive(Clone, Debug)]

@@ -31,7 +31,7 @@ const MAX_PLAN: usize = 12;
 
 const AGAIN: &[u8] = b"said again";
 const PLANNED: &[u8] = b"planned";
-const RAN: &[u8] = b"ran";
+pub(super) const RAN: &[u8] = b"ran";
 const LOOKED_UP: &[u8] = b"looked up";
 
 /// A message of a new entry.
@@ -442,15 +442,19 @@ mod tests {
     #[test]
     fn what_contradicts_a_preference_supersedes_it() {
         let said = store(vec![
-            message(0, Role::User, " Éa. Always answer in French.\nGOAL: ship it."),
+            message(0, Role::User, " Éa. Always answer in French.\nGOAL: ship it. It is due on Friday."),
             message(1, Role::Assistant, "We decided to use SQLite. Always use tabs."),
             message(2, Role::User, "From now on, always answer in German instead of French."),
         ]);
-        assert_eq!(texts(&said, Heading::Preferences), ["From now on, always answer in German instead of French."]);
+        let preferences = texts(&said, Heading::Preferences);
+        let german = "From now on, always answer in German instead of French.";
+        assert_eq!(preferences.last().map(String::as_str), Some(german));
+        assert!(!preferences.contains(&"Always answer in French.".to_owned()));
         assert_eq!(texts(&said, Heading::Decisions), ["We decided to use SQLite."]);
-        assert_eq!(texts(&said, Heading::Context), ["GOAL: ship it."]);
+        assert_eq!(texts(&said, Heading::Context), ["GOAL: ship it. It is due on Friday."]);
         let old = &said.items().all()[1];
-        assert_eq!((old.span.start, old.span.end, old.strength), (5, 29, 5));
+        assert_eq!((old.span.start, old.span.end, old.status), (5, 29, Status::Superseded));
+        assert!(old.strength >= LEAST_STRENGTH);
     }
 
     #[test]
