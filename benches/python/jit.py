@@ -84,7 +84,7 @@ def queries_of(messages: Sequence[Message], count: int) -> list[str]:
 
 def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[Row]:
     """Measure one conversation, and the same with a new prompt for each question."""
-    context, jit = begun(memory, messages, SHOWN_TOKENS)
+    _, jit = begun(memory, messages, SHOWN_TOKENS)
     answers: list[Answered] = []
     made = 0
 
@@ -92,7 +92,7 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
         nonlocal made
         made += 1
         answers.append(jit.answer(call(made, query)))
-        forget(context, answers[-1])
+        forget(jit, answers[-1])
 
     spread = _spread("request_context", ask, asked)
 
@@ -134,9 +134,9 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
     ]
 
 
-def forget(context: Context, answered: Answered) -> None:
+def forget(jit: ContextJIT, answered: Answered) -> None:
     """Undo a call, as if the turn were over: its result must not change the next one."""
-    context._model_view.unsplice(answered.call.id)
+    jit._retriever.unsplice(answered.call.id)
 
 
 def many(folder: Path, held: Sequence[str]) -> list[Row]:
@@ -158,8 +158,8 @@ def many(folder: Path, held: Sequence[str]) -> list[Row]:
             nonlocal made
             made += 1
             which = draw.randrange(CONVERSATIONS)
-            context, jit = jits[which]
-            forget(context, jit.answer(call(made, draw.choice(asked[which]))))
+            _, jit = jits[which]
+            forget(jit, jit.answer(call(made, draw.choice(asked[which]))))
 
         alone = _spread("one of 1,000 conversations", ask, [""] * CALLS)
         at_once = anyio.run(_at_once, jits, asked)
@@ -203,10 +203,10 @@ async def _at_once(
             which = draw.randrange(CONVERSATIONS // AT_ONCE) * AT_ONCE + task
             started = time.perf_counter()
             made = 10**6 * (task + 1) + number_
-            context, jit = jits[which]
+            _, jit = jits[which]
             answered = await jit.aanswer(call(made, draw.choice(asked[which])))
             taken.append(time.perf_counter() - started)
-            forget(context, answered)
+            forget(jit, answered)
 
     async with anyio.create_task_group() as group:
         for task in range(AT_ONCE):

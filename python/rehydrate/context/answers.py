@@ -70,7 +70,7 @@ def _excerpt(retriever: Retriever, section: Section, query: str) -> Section:
     handle = handle_of(retriever, section)
     if handle is None:
         return section
-    visible = retriever.view.text().lines
+    visible = retriever.visible_text().lines
     unseen = "\n".join(  # a mark for each line, so that line numbers are those of the whole
         _SHOWN if line in visible and len(line.strip()) >= SHORTEST_QUOTE else line
         for line in str(section.content).split("\n")
@@ -234,7 +234,7 @@ def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answ
     Raises InvalidArgumentError that says what to send instead.
     """
     query = ContextQuery.read(call.arguments(), now, retriever.timezone)
-    hydrated = retriever.find(query, retriever.view.items())
+    hydrated = retriever.find(query, retriever.visible_items())
     if not hydrated:
         raise InvalidArgumentError(
             f"scope is {query.scope!r}, and there is nothing of that kind to look in; this "

@@ -26,7 +26,7 @@ from rehydrate.context.prompt_builder import (
     own_passes,
 )
 from rehydrate.context.stored import Stored, read_stored
-from rehydrate.context.thread import ModelView, PromptCall, Thread, ToolHandler
+from rehydrate.context.thread import PromptCall, Thread, ToolHandler
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
@@ -209,7 +209,6 @@ class Context(ContextFacts, Closing):
         )
         if self._thread.state.ir is not None:
             self._thread.offer(self._builder.go_on_with(self._thread.state.ir.tools), None)
-        self._go_on_with(self._thread)
         self._owned: Threads | None = None
         """The store that is closed with it."""
         if threads is not None:
@@ -236,11 +235,7 @@ class Context(ContextFacts, Closing):
 
     def _go_on_with(self, thread: Thread) -> None:
         """Be about this thread; nothing of the context was used yet."""
-        builder = self._builder
         self._thread = thread
-        self._model_view = ModelView(
-            thread, lambda: builder.target.provider, lambda: builder.budget
-        )
 
     @classmethod
     def open(

@@ -11,7 +11,7 @@ from rehydrate._check import check_type
 from rehydrate.context.history import Same
 from rehydrate.context.prompt_builder import PromptBuilder
 from rehydrate.context.summaries import summarised_until
-from rehydrate.context.thread import ModelView, Thread, ToolHandler
+from rehydrate.context.thread import Thread, ToolHandler
 from rehydrate.cost.prefix import PrefixReport
 from rehydrate.embedding.choice import Choice
 from rehydrate.entry_id import EntryId
@@ -77,8 +77,6 @@ class ContextFacts:
     """Whether nothing has said so far which provider it is for."""
     _thread: Thread
     _builder: PromptBuilder
-    _model_view: ModelView
-    """For `ContextJIT` alone."""
 
     @property
     def store(self) -> ContextStore:
@@ -96,12 +94,14 @@ class ContextFacts:
 
     def left_out(self) -> tuple[History, list[datetime]]:
         """Return the entries that the last prompt does not show, and when each was said."""
-        return self._model_view.left_out()
+        with self._thread.reading():
+            return self._thread.left_out()
 
     @property
     def room_tokens(self) -> int:
         """The tokens that the running turn has room for, within the job's limit."""
-        return self._model_view.room_tokens()
+        with self._thread.reading():
+            return self._thread.room_tokens(self.budget, self.provider)
 
     @property
     def request(self) -> ContextRequest:

@@ -174,12 +174,11 @@ def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
     arguments = FetchArguments.read(call.arguments())
     handle = arguments.handle
     if handle.startswith(PREFIX):
-        try:
-            sections = retriever.remainders.get(handle)
-        except UnknownHandleError:
+        sections = retriever.remainders.get(handle)
+        if sections is None:
             raise InvalidArgumentError(
                 f"nothing is kept under {shown(handle)} any more; ask again with request_context"
-            ) from None
+            )
         spliced = retriever.splice(call, list(sections))
         content = format_remainder(retriever, handle, spliced)
         left = len(spliced.no_room)

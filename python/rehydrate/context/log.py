@@ -90,7 +90,7 @@ class Log:
         self.saves_entries = saves_entries
         self.store = store
         self._mark: LogMark = records, Snapshot.of(thread)
-        self._saved_remainders = set(thread.remainders.kept)
+        self._saved_remainders = set(thread.remainders)
         self._originals = originals
         self._clock = clock
         self._rows: list[tuple[int, float, str]] = []
@@ -128,7 +128,7 @@ class Log:
         originals = {} if self._originals is None else self._originals.unsaved()
         for handle, text in originals.items():
             records.append(Record(Kind.ORIGINAL, now, {"handle": handle, "text": text}))
-        remainders = dict(thread.remainders.kept)
+        remainders = dict(thread.remainders)
         for handle, sections in remainders.items():
             if handle not in self._saved_remainders:
                 content = {"handle": handle, "sections": plain(sections, handle)}
@@ -277,13 +277,8 @@ MAX_REMAINDERS = 16
 """The oldest go first. What is in them can be found again by asking again."""
 
 
-class Remainders:
-    """Sections by handle."""
-
-    def __init__(self, stored: Mapping[str, tuple[Section, ...]] | None = None) -> None:
-        """Start with those that the thread's log has, the oldest first."""
-        self.kept = dict(stored or {})
-        self._drop_oldest()
+class Remainders(dict[str, tuple[Section, ...]]):
+    """Sections by handle, the oldest first."""
 
     def put(self, sections: Sequence[Section]) -> str:
         """Keep sections in their order and return their handle; the same ones have the same.
@@ -294,25 +289,15 @@ class Remainders:
         named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
         hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
         handle = PREFIX + hashed.hexdigest()
-        self.kept.pop(handle, None)  # to the end; a call at the same time misses it at worst
-        self.kept[handle] = tuple(sections)
-        self._drop_oldest()
+        self.pop(handle, None)  # to the end; a call at the same time misses it at worst
+        self.take({handle: tuple(sections)})
         return handle
 
-    def get(self, handle: str) -> tuple[Section, ...]:
-        """Return what is kept under the handle; raises UnknownHandleError."""
-        if handle not in self.kept:
-            raise UnknownHandleError(handle, "remainders")
-        return self.kept[handle]
-
-    def take(self, others: Remainders) -> None:
-        """Keep those of others too."""
-        self.kept |= others.kept
-        self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        for handle in list(self.kept)[:-MAX_REMAINDERS]:
-            self.kept.pop(handle, None)
+    def take(self, others: Mapping[str, tuple[Section, ...]]) -> None:
+        """Keep others too; the oldest go."""
+        self.update(others)
+        for handle in list(self)[:-MAX_REMAINDERS]:
+            self.pop(handle, None)
 
 
 _LEAST_CHARACTERS = 64

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.context.history import Entries, StoredEntry
+from rehydrate.context.history import Entries, PartlyShownTexts, StoredEntry
 from rehydrate.context.records import effective, records_of
 from rehydrate.context.stored import Stored
 from rehydrate.context.thread import ANSWER_WORDS_TOKENS
 from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, UnknownHandleError
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.entries import History
@@ -27,7 +28,13 @@ from rehydrate.prompt.sources.conversation import PartlyShown, conversation, cut
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
-from rehydrate.prompt.splicing import HEADING_TOKENS, Spliced
+from rehydrate.prompt.splicing import (
+    HEADING_TOKENS,
+    Spliced,
+    VisibleText,
+    splice,
+    visible_items,
+)
 
 if TYPE_CHECKING:
     from rehydrate.context.context import Context
@@ -78,9 +85,12 @@ class Retriever:
         self._context = context
         self._timeout = timeout
         self.timezone = timezone
-        self.view = view = context._model_view
+        self._thread = thread = context._thread
+        self._messages: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
+        """The text of the messages in the last prompt; it is joined once a prompt."""
+        self._cut_texts = PartlyShownTexts()
         self.originals = context.originals
-        self.remainders = view.thread.remainders
+        self.remainders = thread.remainders
         """What answers had no room for."""
         self.max_tokens = budget_tokens - ANSWER_WORDS_TOKENS
         """The limit for the items of any answer, however empty the turn is."""
@@ -96,7 +106,7 @@ class Retriever:
         """Those within a namespace: what they hold can be read by its handle."""
         sources = [
             conversation(
-                view.left_out,
+                context.left_out,
                 lookup_tools=LOOKUPS,
                 max_tokens=BUDGET_FACTOR * budget_tokens,
                 embedder=context.embedder,
@@ -104,17 +114,17 @@ class Retriever:
             ),
             cut_parts(
                 self._partly_shown,
-                view.left_out,
+                context.left_out,
                 handle_of=self._handle_of,
-                visible_text=view.text,
+                visible_text=self.visible_text,
                 lookup_tools=LOOKUPS,
                 max_tokens=excerpt_tokens(self.max_tokens),
                 whole_tokens=self.max_tokens,
             ),
         ]
-        log = view.thread.log
+        log = thread.log
         if log is not None:
-            others = OtherConversations(log, view.thread.entries)
+            others = OtherConversations(log, thread.entries)
             sources.append(
                 conversation(
                     others.entries,
@@ -151,11 +161,60 @@ class Retriever:
     @property
     def room_tokens(self) -> int:
         """The limit for the items of the next answer."""
-        return min(self.max_tokens, self.view.room_tokens() - ANSWER_WORDS_TOKENS)
+        return min(self.max_tokens, self._context.room_tokens - ANSWER_WORDS_TOKENS)
 
     def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
-        """Take into the running prompt what is new and fits."""
-        return self.view.splice(call.id, found, self.max_tokens)
+        """Take what was found for a call into the running turn: whole new sections, within the
+        limit of an answer and what remains of the turn's and the job's budget.
+
+        Nothing that is in the prompt changes. The caller puts the sections' texts into the result
+        of the call and adds that to the context; the next prompt's IR has them in `late_bound`.
+        """
+        thread, context = self._thread, self._context
+        with thread.lock, thread.change():
+            left = thread.room_tokens(context.budget, context.provider)
+            spliced = splice(
+                found,
+                tool_call_id=call.id,
+                budget_tokens=min(self.max_tokens, left),
+                visible=self._visible_items(),
+                visible_text=self._visible_messages().text,
+                visible_sections=self._visible_sections(),
+            )
+            thread.wait(call.id, spliced.sections)
+            return spliced
+
+    def unsplice(self, tool_call_id: str, sections: Sequence[Section] | None = None) -> None:
+        """Take back these sections, or all, of a call whose result nobody waits for any more."""
+        with self._thread.lock, self._thread.change():
+            self._thread.give_up(tool_call_id, sections)
+
+    def visible_text(self) -> VisibleText:
+        """Return everything that the model sees, as one text."""
+        with self._thread.reading():
+            messages = self._visible_messages()
+            sections = VisibleText.of([str(each.content) for each in self._visible_sections()])
+        return VisibleText(f"{messages.text}\n{sections.text}", messages.lines | sections.lines)
+
+    def visible_items(self) -> frozenset[str]:
+        """Return the ids of what the model sees whole (`Provenance.items`), entries among them."""
+        with self._thread.reading():
+            return self._visible_items()
+
+    def _visible_items(self) -> frozenset[str]:
+        items = visible_items(self._thread.state.shown, self._thread.waiting_sections)
+        return items.union(map(EntryId.of, self._thread.shown_indices()))
+
+    def _visible_messages(self) -> VisibleText:
+        history = self._thread.state.shown.history
+        if self._messages[0] is not history:
+            text = VisibleText.of([each.text for each in history.messages])
+            self._messages = history, text
+        return self._messages[1]
+
+    def _visible_sections(self) -> tuple[Section, ...]:
+        ir = self._thread.state.shown
+        return (*ir.sections, *ir.late_bound, *self._thread.waiting_sections)
 
     @property
     def kinds(self) -> list[str]:
@@ -189,7 +248,7 @@ class Retriever:
 
     def _message(self, handle: str, index: int) -> str:
         """Return the text of the message at an index; a call comes with its results."""
-        history, _ = self.view.left_out()
+        history, _ = self._context.left_out()
         conversation = history.conversation
         position = history.indices.index(index) if index in history.indices else -1
         unit = conversation.unit_of().get(position)
@@ -198,11 +257,13 @@ class Retriever:
         return _engine.unit_text(conversation, unit)
 
     def _partly_shown(self) -> list[PartlyShown]:
-        """Return the partly shown texts of entries, and of sections no source would find again."""
-        ir = self._context.ir
-        found = list(self.view.partly_shown())
-        if ir is None:
-            return found
+        """Return the partly shown texts: of entries, as capped results and repetitions that became
+        a reference, and of sections no source would find again."""
+        with self._thread.reading():
+            ir = self._context.ir
+            if ir is None:
+                return []
+            found = list(self._cut_texts.of(ir.history, self._thread.entries))
         known, self._sections = self._sections, {}
         for section in ir.sections:
             kind = section.provenance.source.partition(" ")[0]  # without the number of a second one

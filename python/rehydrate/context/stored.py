@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import ContextStore, text_at
 from rehydrate.context.history import Entries, PromptState, StoredEntry
-from rehydrate.context.log import COUNTS, LISTS, Remainders, digest_of
+from rehydrate.context.log import COUNTS, LISTS, digest_of
 from rehydrate.context.records import VERSION, Kind, Record, effective, reading, records_of
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError, UnreadableIRError
@@ -133,20 +133,22 @@ class Stored:
     def thread(self, render_cache: RenderCache) -> Thread:
         """Return the thread, for the context that goes on from it."""
         entries = self._entries()
-        return Thread(
+        thread = Thread(
             entries,
             state=self._state(entries, render_cache),
             waiting=self._section_lists(self.waiting),
             store=self._context_store(entries),
-            remainders=Remainders(self._section_lists(self.remainders)),
         )
+        thread.remainders.take(self._section_lists(self.remainders))
+        return thread
 
     @reading()
     def unseen_thread(self) -> Thread:
         """Return the thread, for a model that sees none of its entries."""
         entries = self._entries()
-        remainders = Remainders(self._section_lists(self.remainders))
-        return Thread(entries, state=PromptState(seen=len(entries)), remainders=remainders)
+        thread = Thread(entries, state=PromptState(seen=len(entries)))
+        thread.remainders.take(self._section_lists(self.remainders))
+        return thread
 
     @reading()
     def entries_and_store(self) -> tuple[Entries, ContextStore]:

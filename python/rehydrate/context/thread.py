@@ -1,8 +1,8 @@
-"""Thread: the state of one conversation, which it alone changes; ModelView: what its model sees."""
+"""Thread: the state of one conversation, which it alone changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -10,24 +10,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.history import Entries, PartlyShownTexts, PromptState, Waiting
+from rehydrate.context.history import Entries, PromptState, Waiting
 from rehydrate.context.log import Remainders, Snapshot
 from rehydrate.cost.prefix import prefix_report
-from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
 from rehydrate.prompt.section import Section, ToolDef
-from rehydrate.prompt.splicing import Spliced, VisibleText, late_tokens, splice, visible_items
+from rehydrate.prompt.splicing import late_tokens
 
 if TYPE_CHECKING:
     from rehydrate.context.log import Log, LogMark
     from rehydrate.formats.calls import ToolCall
     from rehydrate.messages import Provider
     from rehydrate.prompt.request import Budget
-    from rehydrate.prompt.sources.conversation import PartlyShown
 
 
 class PromptCall:
@@ -58,6 +56,11 @@ class ToolHandler(Protocol):
 
 ANSWER_WORDS_TOKENS = 200
 """The most that an answer says besides its sections."""
+_REPLY_RESERVE_TOKENS = 512
+"""Left for the model's next words when it asks for more."""
+_LEAST_SHARE = 8
+"""However full the prompt is, the answers of a step may bring an eighth of the soft budget; the
+next prompt is then compacted, as it would be soon. Else who asks late gets handles only."""
 
 
 class Thread:
@@ -74,7 +77,6 @@ class Thread:
         state: PromptState = PromptState(),  # noqa: B008  it is frozen
         waiting: Waiting | None = None,
         store: ContextStore | None = None,
-        remainders: Remainders | None = None,
     ) -> None:
         """Begin with these entries and what was made of them."""
         self.lock = HybridLock()
@@ -84,7 +86,7 @@ class Thread:
         """Until the next prompt is sent: by then all results are in. A result that never comes (the
         turn was cancelled, the loop added something else) binds nothing, and its sections can be
         asked for again."""
-        self.remainders = remainders or Remainders()
+        self.remainders = Remainders()
         self.store = store or ContextStore()
         self.tool_handler: ToolHandler | None = None
         self.log: Log | None = None
@@ -245,6 +247,24 @@ class Thread:
                     if any(str(section.content) in text for text in results):
                         yield section
 
+    def room_tokens(self, budget: Budget, provider: Provider) -> int:
+        """Return what an answer may bring into the running turn, within the job's limit."""
+        state = self.state
+        waiting = sum(map(late_tokens, self.waiting_sections))
+        waiting += ANSWER_WORDS_TOKENS * len(self.waiting)
+        added = self.entries.tokens_since(state.seen) + waiting
+        shown = 0 if state.ir is None else prompt_tokens(state.ir)
+        used = shown + added + _REPLY_RESERVE_TOKENS
+        soft = room(budget.soft_tokens, provider) - used
+        hard = room(budget.hard_tokens, provider) - used
+        # The calls of one step share it.
+        least = budget.soft_tokens // _LEAST_SHARE - waiting
+        left = max(soft, min(hard, least))
+        if budget.max_job_tokens is not None:
+            job = budget.max_job_tokens - state.job_tokens
+            left = min(left, job - added - _REPLY_RESERVE_TOKENS)
+        return max(left, 0)
+
     @property
     def waiting_sections(self) -> list[Section]:
         """All sections that wait."""
@@ -270,114 +290,3 @@ class Thread:
         if self._left_out is None or self._left_out[0] != compactions:
             self._left_out = compactions, self.entries.left_out(self.shown_indices())
         return self._left_out[1]
-
-
-_REPLY_RESERVE_TOKENS = 512
-"""Left for the model's next words when it asks for more."""
-_LEAST_SHARE = 8
-"""However full the prompt is, the answers of a step may bring an eighth of the soft budget; the
-next prompt is then compacted, as it would be soon. Else who asks late gets handles only."""
-
-
-class ModelView:
-    """What the model of a context sees now, and what its own requests add to it.
-
-    One for each `Context`; any number of threads may use it.
-    """
-
-    def __init__(
-        self, thread: Thread, provider: Callable[[], Provider], budget: Callable[[], Budget]
-    ) -> None:
-        """Read and extend this thread, within the budget of its next prompt."""
-        self.thread = thread
-        self._provider = provider
-        self._budget = budget
-        self._last: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
-        self._partly_shown = PartlyShownTexts()
-
-    def splice(self, tool_call_id: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
-        """Take what was found for a tool call into the running turn.
-
-        Whole new sections go in, within ``budget_tokens`` and what remains of the turn's and the
-        job's budget. Nothing that is in the prompt changes. The caller puts the sections' texts
-        into the result of the call and adds that to the context; the next prompt's IR has them in
-        `late_bound`.
-        """
-        thread = self.thread
-        with thread.lock, thread.change():
-            spliced = splice(
-                found,
-                tool_call_id=tool_call_id,
-                budget_tokens=min(budget_tokens, self._room_tokens()),
-                visible=self._items(),
-                visible_text=self._messages().text,
-                visible_sections=self._sections(),
-            )
-            thread.wait(tool_call_id, spliced.sections)
-            return spliced
-
-    def unsplice(self, tool_call_id: str, sections: Sequence[Section] | None = None) -> None:
-        """Take back these sections, or all, of a call whose result nobody waits for any more."""
-        with self.thread.lock, self.thread.change():
-            self.thread.give_up(tool_call_id, sections)
-
-    def text(self) -> VisibleText:
-        """Return everything that the model sees, as one text."""
-        with self.thread.reading():
-            messages = self._messages()
-            sections = VisibleText.of([str(each.content) for each in self._sections()])
-        return VisibleText(f"{messages.text}\n{sections.text}", messages.lines | sections.lines)
-
-    def items(self) -> frozenset[str]:
-        """Return the ids of what the model sees whole (`Provenance.items`), entries among them."""
-        with self.thread.reading():
-            return self._items()
-
-    def partly_shown(self) -> tuple[PartlyShown, ...]:
-        """Return the texts of entries of which the last prompt shows only a part: capped results,
-        and repetitions that became a reference."""
-        with self.thread.reading():
-            ir = self.thread.state.ir
-            return () if ir is None else self._partly_shown.of(ir.history, self.thread.entries)
-
-    def left_out(self) -> tuple[History, list[datetime]]:
-        """Return the entries that the last prompt does not show, and when each was said."""
-        with self.thread.reading():
-            return self.thread.left_out()
-
-    def room_tokens(self) -> int:
-        """Return what an answer may bring into the running turn, within the job's limit."""
-        with self.thread.reading():
-            return self._room_tokens()
-
-    def _room_tokens(self) -> int:
-        thread, budget, provider = self.thread, self._budget(), self._provider()
-        state, words = thread.state, ANSWER_WORDS_TOKENS * len(thread.waiting)
-        waiting = sum(map(late_tokens, thread.waiting_sections)) + words
-        added = thread.entries.tokens_since(state.seen) + waiting
-        shown = 0 if state.ir is None else prompt_tokens(state.ir)
-        used = shown + added + _REPLY_RESERVE_TOKENS
-        soft = room(budget.soft_tokens, provider) - used
-        hard = room(budget.hard_tokens, provider) - used
-        # The calls of one step share it.
-        least = budget.soft_tokens // _LEAST_SHARE - waiting
-        left = max(soft, min(hard, least))
-        if budget.max_job_tokens is not None:
-            job = budget.max_job_tokens - state.job_tokens
-            left = min(left, job - added - _REPLY_RESERVE_TOKENS)
-        return max(left, 0)
-
-    def _items(self) -> frozenset[str]:
-        items = visible_items(self.thread.state.shown, self.thread.waiting_sections)
-        return items.union(map(EntryId.of, self.thread.shown_indices()))
-
-    def _messages(self) -> VisibleText:
-        """Return the text of the messages in the last prompt; it is joined once a prompt."""
-        history = self.thread.state.shown.history
-        if self._last[0] is not history:
-            self._last = history, VisibleText.of([each.text for each in history.messages])
-        return self._last[1]
-
-    def _sections(self) -> tuple[Section, ...]:
-        ir = self.thread.state.shown
-        return (*ir.sections, *ir.late_bound, *self.thread.waiting_sections)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rehydrate import Context, ContextJIT
-from rehydrate.context.thread import ModelView
+from rehydrate.context.retriever import Retriever
 from rehydrate.prompt import HydrationSource
 from tests.context.jit.test_jit import BILLING, answer_of, call
 
@@ -42,13 +42,13 @@ def test_what_a_cancelled_call_finds_later_is_found_by_the_next(backend, monkeyp
     jit = ContextJIT(context, timeout=None)
     context.prompt("hello")
     taken_back = threading.Event()
-    unsplice = ModelView.unsplice
+    unsplice = Retriever.unsplice
 
     def told(*arguments):
         unsplice(*arguments)
         taken_back.set()
 
-    monkeypatch.setattr(ModelView, "unsplice", told)
+    monkeypatch.setattr(Retriever, "unsplice", told)
     anyio.run(partial(cancel_a_call, jit, gate), backend=backend)
     gate.opened.set()
     assert taken_back.wait(30)
@@ -88,14 +88,14 @@ def test_what_an_interrupted_call_took_in_is_given_back(monkeypatch):
     context = Context([gate], timeout=None)
     jit = ContextJIT(context, timeout=None)
     context.prompt("hello")
-    splice = ModelView.splice
+    splice = Retriever.splice
 
     def interrupted(*arguments):
         splice(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ModelView, "splice", interrupted)
+        patch.setattr(Retriever, "splice", interrupted)
         with pytest.raises(KeyboardInterrupt):
             jit.handle(call("billing", "t1"))
     assert BILLING in jit.handle(call("billing", "t1"))["content"]

@@ -93,7 +93,7 @@ def test_what_is_visible_is_not_repeated_and_what_was_found_is_not_sent_twice():
     seen = jit.answer(call(head[50].partition(": ")[2], "t0"))
     repeated = [line for line in head if re.search(rf"^{re.escape(line)}$", seen.content, re.M)]
     assert not repeated
-    context._model_view.unsplice("t0")
+    jit._retriever.unsplice("t0")
     first = answer_of(context, jit, call("harbour master's private phone", "t1"))
     again = answer_of(context, jit, call("the private phone of the harbour master", "t2"))
     assert NEEDLE in first
@@ -221,7 +221,7 @@ def test_lines_come_byte_for_byte_and_in_pages_that_join():
         assert answered.content.startswith(section.content)
         onward = re.search(r'go on with lines="(\d+-\d+)"', answered.content)
         wanted = onward[1] if onward else ""
-        context._model_view.unsplice(f"f{calls}")
+        jit._retriever.unsplice(f"f{calls}")
     assert got == "\n".join(lines[2_000:2_500]) + "\n"
     assert calls > 1
 
