@@ -42,7 +42,7 @@ from rehydrate.formats._reading import type_of
 from rehydrate.messages import PROVIDER_OF, Conversation
 
 is_seen, is_of_the_user = line_is_seen, line_is_users
-kept, turns_taken_back = codex_kept, codex_turns_taken_back
+kept, turns_taken_back, branch_of = codex_kept, codex_turns_taken_back, transcript_branch
 
 
 class Line(NamedTuple):
@@ -102,7 +102,7 @@ def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: 
     if format != "claude_code":
         return frozenset()
     numbered = [(n, entry) for n, entry in enumerate(entries) if isinstance(entry, Mapping)]
-    branch = transcript_branch([entry for _, entry in numbered])
+    branch = branch_of([entry for _, entry in numbered])
     if branch is None:
         return frozenset()
     on_branch = {numbered[place][0] for place in branch}

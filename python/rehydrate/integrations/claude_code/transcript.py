@@ -14,10 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._native import transcript_branch
 from rehydrate._text import without_elements
 from rehydrate.formats import transcripts
-from rehydrate.formats.transcripts import content_of, is_of_the_user, is_seen
+from rehydrate.formats.transcripts import branch_of, content_of, is_of_the_user, is_seen
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.integrations.mcp_server.session_lines import (
     Agent,
@@ -100,7 +99,7 @@ def said(
         yield from filter(None, (_tried(_codex_entry, line) for line in lines))
         return
     read = [_tried(_claude_entry, line) or _link(line) for line in lines]
-    branch = transcript_branch(read)
+    branch = branch_of(read)
     links: dict[object, Any] = {
         line["uuid"]: line.get("parentUuid") or line.get("logicalParentUuid")
         for line in read

@@ -18,11 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from rehydrate._native import transcript_branch
 from rehydrate._text import as_unicode, without_elements
 from rehydrate.formats import transcripts as formats_transcripts
 from rehydrate.formats._reading import json_object
-from rehydrate.formats.transcripts import content_of, is_of_the_user, is_seen
+from rehydrate.formats.transcripts import branch_of, content_of, is_of_the_user, is_seen
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
@@ -265,7 +264,7 @@ _BLOCK_KEYS = ("type", "id", "tool_use_id")
 
 def kept(links: Sequence[Link]) -> list[bool]:
     """Return for each line whether the conversation went on from it."""
-    branch = transcript_branch([link.line for link in links])
+    branch = branch_of([link.line for link in links])
     if branch is None:
         return formats_transcripts.kept(
             [link.is_turn for link in links], [link.taken_back for link in links]
