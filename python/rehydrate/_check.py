@@ -11,21 +11,18 @@ from typing import Any, NoReturn
 from rehydrate.errors import InvalidArgumentError
 
 
-def shown(value: object) -> str:
-    """Return a value as an error names it: at most 200 characters, of a number of any length.
+def shown(value: object, most: int = 80) -> str:
+    """Return a value as an error names it, cut where it is long, of a number of any length.
 
-    >>> shown("a"), shown(10**5000)
-    ("'a'", 'a whole number of 16,610 bits')
+    >>> shown("a" * 90)[-6:], shown(10**5000)
+    ('aaa...', 'a whole number of 16,610 bits')
     """
     try:
         text = repr(value)
     except Exception:  # an int of more digits than Python writes, or a class without a way
         kind = type(value).__name__
         return f"a whole number of {value.bit_length():,} bits" if isinstance(value, int) else kind
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-MAX_SHOWN = 200
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:

@@ -156,19 +156,6 @@ def as_base64(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def shown(value: object, most: int = 80) -> str:
-    """Return a value as an error names it, cut where it is long.
-
-    >>> shown("a" * 90)[-6:], shown(10**5_000)
-    ('aaa...', 'int')
-    """
-    try:
-        text = repr(value)
-    except ValueError:  # a number of too many digits
-        return type(value).__name__
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
 def failure_text(error: BaseException, name: str) -> str:
     """Return the text for the model on an unexpected exception: its type.
 

@@ -331,3 +331,12 @@ def test_the_same_inputs_give_the_same_prompt(memory: Memory):
 
 def test_tools_may_come_as_a_source_of_their_own():
     assert hydrate("x", tools([GREP])).tools == hydrate("x", tools=[GREP]).tools
+
+
+@pytest.mark.parametrize("field", ["soft_tokens", "hard_tokens", "max_job_tokens"])
+@pytest.mark.parametrize("tokens", [10**400, 10**5000], ids=["long", "longer"])
+def test_a_budget_that_no_count_reaches_is_refused(field: str, tokens: int):
+    with pytest.raises(
+        InvalidArgumentError, match=f"budget: {field} is .*from 1 to 9007199254740992"
+    ):
+        Budget(**{field: tokens})

@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 
-from rehydrate._text import plural, shown
+from rehydrate._check import shown
+from rehydrate._text import plural
 from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.tool_calls import Answered, ContextQuery, describe

@@ -36,7 +36,7 @@ from rehydrate.messages import PROVIDERS, Provider, own_provider, problems_of, p
 from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target
 from rehydrate.prompt.originals import HeldOriginals, Originals
-from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
+from rehydrate.prompt.request import MAX_TOKENS, Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
 
@@ -45,10 +45,6 @@ if TYPE_CHECKING:
     from rehydrate.context.threads import Durability, Threads
     from rehydrate.messages import FormatName
     from rehydrate.prompt.sources import Given
-
-
-_MOST_TOKENS = 2**53
-"""No count is larger."""
 
 
 class PromptOptions(TypedDict, total=False):
@@ -476,7 +472,7 @@ class Context(ContextFacts, Closing):
         draft = self._builder.draft(thread, "", None)
         request, budget = draft.ir.request, draft.ir.budget
         if budget_tokens is not None:
-            check_whole("budget_tokens", budget_tokens, 1, _MOST_TOKENS)
+            check_whole("budget_tokens", budget_tokens, 1, MAX_TOKENS)
             target = upper_bound(budget_tokens, self.provider)
         else:
             target = budget.target_tokens

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate._text import shown
+from rehydrate._check import shown
 from rehydrate.context.answers import format_items, format_remainder
 from rehydrate.context.log import PREFIX
 from rehydrate.context.retriever import Retriever

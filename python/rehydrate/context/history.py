@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate import formats
-from rehydrate._text import shown
+from rehydrate._check import shown
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, RehydrateError
 from rehydrate.formats._reading import as_sequence

@@ -14,10 +14,10 @@ from itertools import count
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._check import check_whole
+from rehydrate._check import check_whole, shown
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._text import failure_text, shown
+from rehydrate._text import failure_text
 from rehydrate.context.answers import load_memory, request_context
 from rehydrate.context.context import Context
 from rehydrate.context.context_store.transcripts import transcript

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
 from typing import Any, Literal, NamedTuple, get_args
 
-from rehydrate._text import shown
+from rehydrate._check import shown
 from rehydrate.context.time_words import WEEKDAYS, UnreadableError, WallClock, zone_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall

@@ -14,6 +14,8 @@ from rehydrate.errors import InvalidArgumentError
 SOFT_TOKENS = 50_000
 HARD_TOKENS = 180_000
 KEEP_LAST = 12
+MAX_TOKENS = 2**53
+"""Of any budget: up to here a number is exact wherever it is multiplied by a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_whole("budget: soft_tokens", self.soft_tokens, 1)
-        check_whole("budget: hard_tokens", self.hard_tokens, 1)
-        check_whole("budget: max_job_tokens", self.max_job_tokens, 1, or_none=True)
+        check_whole("budget: soft_tokens", self.soft_tokens, 1, MAX_TOKENS)
+        check_whole("budget: hard_tokens", self.hard_tokens, 1, MAX_TOKENS)
+        check_whole("budget: max_job_tokens", self.max_job_tokens, 1, MAX_TOKENS, or_none=True)
         check_whole("budget: keep_last", self.keep_last)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidArgumentError(

@@ -287,4 +287,4 @@ def test_lines_that_are_none_are_answered_with_what_to_send(lines):
         assert '"3400-3500"' in answered.content
         assert len(answered.content) < 300
     far = jit.answer(fetch(handle_in(context), "far", offset=10**5_000)).content
-    assert far.startswith("fetch_whole: offset is int; send a whole number from 0 up")
+    assert far.startswith("fetch_whole: offset is a whole number of 16,610 bits; send")
