@@ -19,9 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from rehydrate._text import as_unicode, without_elements
-from rehydrate.formats import transcripts as formats_transcripts
 from rehydrate.formats._reading import json_object
-from rehydrate.formats.transcripts import branch_of, content_of, is_of_the_user, is_seen
+from rehydrate.formats.transcripts import (
+    branch_of,
+    content_of,
+    is_of_the_user,
+    is_seen,
+    kept as codex_kept,
+    line_of,
+    turns_taken_back,
+)
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
@@ -231,9 +238,9 @@ class Link(NamedTuple):
         """Take what is asked of a line."""
         made = {key: line[key] for key in _LINK_KEYS if key in line}
         if isinstance(line.get("payload"), Mapping):
-            found = formats_transcripts.line_of(line, 0)
+            found = line_of(line, 0)
             is_turn = found is not None and found.is_turn
-            return cls(made, is_turn, formats_transcripts.turns_taken_back(line))
+            return cls(made, is_turn, turns_taken_back(line))
         message = line.get("message")
         if isinstance(message, Mapping):
             content = message.get("content")
@@ -266,9 +273,7 @@ def kept(links: Sequence[Link]) -> list[bool]:
     """Return for each line whether the conversation went on from it."""
     branch = branch_of([link.line for link in links])
     if branch is None:
-        return formats_transcripts.kept(
-            [link.is_turn for link in links], [link.taken_back for link in links]
-        )
+        return codex_kept([link.is_turn for link in links], [link.taken_back for link in links])
     found = set(branch)
     return [number in found for number in range(len(links))]
 
