@@ -394,3 +394,12 @@ def test_what_was_spoken_goes_to_another_provider_by_its_words():
     messages, history = rendered(talk, "openai_chat", "anthropic")
     assert "It is port 8443." in json.dumps(messages)
     assert any("speech without its words is not sent" in note for note in history.notes)
+
+
+@pytest.mark.parametrize("provider", ["openai_chat", "bedrock"])
+def test_results_in_results_beyond_any_use_are_refused(provider: str):
+    content: str | list[dict] = "core"
+    for _ in range(10_000):
+        content = [{"type": "tool_result", "tool_use_id": "a", "content": content}]
+    with pytest.raises(InvalidMessageError, match="256 deep at most"):
+        render_history([{"role": "user", "content": content}], "anthropic", provider)

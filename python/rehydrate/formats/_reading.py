@@ -156,6 +156,14 @@ def wrong_content(value: object, index: int, part: str = "content") -> InvalidMe
     return InvalidMessageError(index, part, value, "a string, a list of blocks or None", remedy)
 
 
+def too_deep(index: int) -> InvalidMessageError:
+    """Return the error for results in results, documents in documents and so on."""
+    remedy = "send what is inside as text"
+    return InvalidMessageError(
+        index, "content", [], "contents in contents, 256 deep at most", remedy
+    )
+
+
 def tool_input_text(name: object, value: object) -> str:
     """Return a tool call as text: its name, a blank, its input as compact JSON.
 

@@ -11,6 +11,8 @@ mod normal;
 mod responses;
 mod system_apart;
 
+use std::rc::Rc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PyString, PyTuple};
@@ -22,7 +24,7 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
-use neutral::{Media, Sent, dict};
+use neutral::{Media, Sent, Sources, dict};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]
@@ -85,17 +87,21 @@ fn own_messages<'py>(
     let sent: PyResult<Vec<Sent<'py>>> = match (format, provider) {
         _ if format == provider => {
             let own = |(at, entry): (usize, PyResult<Bound<'py, PyAny>>)| {
-                Ok(Sent { message: own_entry(provider, &entry?)?, sources: vec![first + at] })
+                Ok(Sent { message: own_entry(provider, &entry?)?, sources: [first + at].into() })
             };
             entries.try_iter()?.enumerate().map(own).collect()
         }
         ("claude_code", "anthropic") => {
             let merged = merged_lines(entries)?.into_iter();
-            merged.map(|(message, of)| Ok(Sent { message: message.into_any(), sources: of.extract()? })).collect()
+            merged
+                .map(|(message, of)| {
+                    Ok(Sent { message: message.into_any(), sources: of.extract::<Vec<usize>>()?.into() })
+                })
+                .collect()
         }
         ("codex", "openai_responses") => {
             let items = codex_items(entries)?.into_iter();
-            Ok(items.map(|(index, message)| Sent { message, sources: vec![index] }).collect())
+            Ok(items.map(|(index, message)| Sent { message, sources: [index].into() }).collect())
         }
         _ => return Ok(None),
     };
@@ -147,8 +153,15 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
 fn tuples<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Bound<'py, PyList>> {
     let made = PyList::empty(py);
     let of = NamedTuple::of(py, "rehydrate.formats.rendering", "RenderedMessage")?;
-    for each in sent {
-        made.append(of.make([each.message, PyTuple::new(py, each.sources)?.into_any()])?)?;
+    let mut last: Option<(Sources, Bound<'py, PyTuple>)> = None;
+    for Sent { message, sources } in sent {
+        let shared = last.take().filter(|(known, _)| Rc::ptr_eq(known, &sources));
+        let (sources, tuple) = match shared {
+            Some(shared) => shared,
+            None => (Rc::clone(&sources), PyTuple::new(py, sources.iter())?),
+        };
+        made.append(of.make([message, tuple.as_any().clone()])?)?;
+        last = Some((sources, tuple));
     }
     Ok(made)
 }

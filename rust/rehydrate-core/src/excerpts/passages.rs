@@ -21,17 +21,34 @@ const CONTEXT_CHARS: usize = 300;
 #[must_use]
 pub fn hidden_windows(text: &[u32], shown: &[u32], size: usize, max_line: usize) -> Vec<Span> {
     let shown_lines: FxHashSet<&[u32]> = shown.split(is_break).chain([&[][..]]).collect();
+    let shown_bytes = bytes_of(shown);
     let is_shown = |span: &Span| {
         let window = &text[span.clone()];
         if starts_line(text, span.start) {
             return window.split(is_break).all(|line| shown_lines.contains(line));
         }
-        let window = trim(window);
-        shown.windows(window.len().max(1)).any(|part| part == window)
+        holds(&shown_bytes, trim(window))
     };
     let mut found = windows(text, size.max(1), max_line);
     found.retain(|span| !is_blank(&text[span.clone()]) && (shown.is_empty() || !is_shown(span)));
     found
+}
+
+fn bytes_of(text: &[u32]) -> Vec<u8> {
+    text.iter().flat_map(|char| char.to_ne_bytes()).collect()
+}
+
+/// Whether a text, as `bytes_of` it, has a part, in linear time.
+fn holds(text: &[u8], part: &[u32]) -> bool {
+    let (part, mut start) = (bytes_of(part), 0);
+    let finder = memchr::memmem::Finder::new(&part);
+    while let Some(at) = text.get(start..).and_then(|rest| finder.find(rest)) {
+        if (start + at) % 4 == 0 {
+            return true;
+        }
+        start += at + 1;
+    }
+    false
 }
 
 /// The whole text in windows.

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
-use super::neutral::{Media, Message, Part, Sent, after, dict, joined};
+use super::neutral::{Level, Media, Message, Part, Sent, after, dict, joined};
 use crate::interned::{Interned, interned};
 use crate::reading::{BEDROCK_KEYS, Fields, is_list, text_of};
 
@@ -80,6 +80,7 @@ pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 /// The blocks of a content as they are sent; None where they are the very same.
 fn changed_blocks<'py>(py: Python<'py>, content: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyList>>> {
+    let _level = Level::down(py, 0)?;
     let mut is_same = !content.is_some_and(|content| content.is_instance_of::<PyString>());
     let mut sent = Vec::new();
     for block in blocks_of(py, content)? {

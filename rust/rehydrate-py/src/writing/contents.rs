@@ -2,7 +2,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString};
 
-use super::neutral::{Answer, Call, Media, Message, Part, joined};
+use super::neutral::{Answer, Call, Level, Media, Message, Part, Sources, joined};
 use crate::interned::interned;
 use crate::reading::{Fields, is_blank, is_list, known_role, python, readable_texts, refusal, text_of};
 
@@ -43,7 +43,7 @@ impl<'py> Reader<'py> {
         &self,
         entry: Fields<'_, 'py>,
         role: &Bound<'py, PyString>,
-        sources: Vec<usize>,
+        sources: Sources,
     ) -> PyResult<Message<'py>> {
         let content = entry.get(interned!(self.py, "content"))?;
         let mut message = Message::new(known_role(role), Vec::new(), sources);
@@ -63,6 +63,7 @@ impl<'py> Reader<'py> {
 
     /// The parts of a content.
     pub fn parts(&self, content: Option<&Bound<'py, PyAny>>, index: usize) -> PyResult<Vec<Part<'py>>> {
+        let _level = Level::down(self.py, index)?;
         let mut found = Vec::new();
         for part in parts_of(content, index, "content")? {
             if part.is_instance_of::<PyString>() {

@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 
 use super::bedrock::{blocks_of, key_of_block, media_type};
-use super::neutral::{dict, joined};
+use super::neutral::{Level, dict, joined};
 use crate::interned::interned;
 use crate::reading::{Fields, is_list, python, readable_texts};
 
@@ -22,6 +22,7 @@ fn read_blocks<'py>(
     content: Option<&Bound<'py, PyAny>>,
     is_assistant: bool,
 ) -> PyResult<Bound<'py, PyList>> {
+    let _level = Level::down(py, 0)?;
     let made = PyList::empty(py);
     for raw in blocks_of(py, content)? {
         let block = Fields::needed(&raw, 0, String::new)?;

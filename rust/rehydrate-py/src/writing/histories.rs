@@ -48,9 +48,9 @@ pub fn messages_of<'py>(
         entries.try_iter()?.enumerate().map(|(at, entry)| Ok((first + at, entry?))).collect()
     };
     match format {
-        "anthropic" => blocks(reader, numbered()?.into_iter().map(|(at, entry)| (entry, vec![at]))),
+        "anthropic" => blocks(reader, numbered()?.into_iter().map(|(at, entry)| (entry, [at].into()))),
         "bedrock" => {
-            let read = numbered()?.into_iter().map(|(at, entry)| Ok((as_anthropic(&entry)?.into_any(), vec![at])));
+            let read = numbered()?.into_iter().map(|(at, entry)| Ok((as_anthropic(&entry)?.into_any(), [at].into())));
             blocks(reader, read.collect::<PyResult<Vec<_>>>()?.into_iter())
         }
         "claude_code" => {
@@ -97,7 +97,7 @@ fn blocks<'py>(
 ) -> PyResult<Vec<Message<'py>>> {
     let read = |(entry, sources): (Bound<'py, PyAny>, Vec<usize>)| {
         let entry = Fields::needed(&entry, 0, String::new)?;
-        reader.message(entry, &role_of(entry)?, sources)
+        reader.message(entry, &role_of(entry)?, sources.into())
     };
     entries.map(read).collect()
 }
@@ -108,7 +108,7 @@ fn plain<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mes
         let py = entry.py();
         let entry = Fields::needed(entry, *index, String::new)?;
         let role = role_of(entry)?;
-        let message = reader.message(entry, &role, vec![*index])?;
+        let message = reader.message(entry, &role, [*index].into())?;
         if matches!(message.role, Role::System | Role::User | Role::Assistant) {
             messages.push(message);
             continue;
@@ -118,7 +118,7 @@ fn plain<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mes
         if !text.is_empty()? {
             let named = vec![PyString::new(py, "["), role, PyString::new(py, "]\n"), text];
             let text = Part::Text(joined(&PyString::new(py, ""), named)?);
-            messages.push(Message::new(Role::User, vec![text], vec![*index]));
+            messages.push(Message::new(Role::User, vec![text], [*index].into()));
         }
     }
     Ok(messages)
@@ -144,10 +144,10 @@ fn chat<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mess
             }
             waiting.answer(call.as_ref())?;
             let result = reader.result(call, entry.get(interned!(py, "content"))?, entry, index)?;
-            messages.push(Message::new(Role::User, vec![Part::Result(result)], vec![index]));
+            messages.push(Message::new(Role::User, vec![Part::Result(result)], [index].into()));
             continue;
         }
-        let mut message = reader.message(entry, &role, vec![index])?;
+        let mut message = reader.message(entry, &role, [index].into())?;
         let more = beside_content(reader, entry, index)?;
         if !more.is_empty() {
             message.parts.extend(more);
@@ -298,7 +298,7 @@ fn responses<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec
             return Err(held(entry, index)?);
         }
         if matches!(kind.as_ref(), "" | "message") {
-            messages.push(reader.message(entry, &role_of(entry)?, vec![index])?);
+            messages.push(reader.message(entry, &role_of(entry)?, [index].into())?);
             continue;
         }
         let id = entry.text(interned!(py, "call_id"))?;
@@ -313,18 +313,18 @@ fn responses<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec
             };
             let input = arguments_of(py, entry.get(input.get(py))?)?;
             made.insert(key);
-            messages.push(Message::new(Role::Assistant, vec![Part::Call(Call { id, name, input })], vec![index]));
+            messages.push(Message::new(Role::Assistant, vec![Part::Call(Call { id, name, input })], [index].into()));
         } else if let Some(call) = clients_answer(entry, &kind, &made)?
             && !others.contains(&key_of(Some(&call))?)
         {
             let call = Some(call).filter(|call| !call.is_empty().unwrap_or(true));
             let result = reader.result(call, entry.get(interned!(py, "output"))?, entry, index)?;
-            messages.push(Message::new(Role::User, vec![Part::Result(result)], vec![index]));
+            messages.push(Message::new(Role::User, vec![Part::Result(result)], [index].into()));
         } else {
             others.insert(key);
             let parts = reader.parts(Some(PyList::new(py, [raw])?.as_any()), index)?;
             if !parts.is_empty() {
-                messages.push(Message::new(Role::Assistant, parts, vec![index]));
+                messages.push(Message::new(Role::Assistant, parts, [index].into()));
             }
         }
     }

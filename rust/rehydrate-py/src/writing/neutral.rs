@@ -2,12 +2,15 @@
 //!
 //! Every provider has the same few parts: texts, media, tool calls and their results. Parts that only one has (thinking with
 //! its signature, a server's own tools) are not represented here.
+use std::cell::Cell;
+use std::rc::Rc;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
 use crate::interned::interned;
-use crate::reading::Id;
+use crate::reading::{Id, refusal};
 
 /// A part of a message.
 #[derive(Clone)]
@@ -49,13 +52,13 @@ pub struct Message<'py> {
     pub role: Role,
     pub parts: Vec<Part<'py>>,
     /// The indices of its entries in the history.
-    pub sources: Vec<usize>,
+    pub sources: Sources,
     /// The entry itself, where it is only a role and a text: every provider takes it unchanged.
     pub entry: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> Message<'py> {
-    pub fn new(role: Role, parts: Vec<Part<'py>>, sources: Vec<usize>) -> Self {
+    pub fn new(role: Role, parts: Vec<Part<'py>>, sources: Sources) -> Self {
         Self { role, parts, sources, entry: None }
     }
 
@@ -84,16 +87,45 @@ impl<'py> Message<'py> {
     }
 }
 
+/// The indices of the entries that a message is made of; the messages that one becomes share them.
+pub type Sources = Rc<[usize]>;
+
 /// A message as it is sent, and the indices of the entries that it is made of.
 #[derive(Clone)]
 pub struct Sent<'py> {
     pub message: Bound<'py, PyAny>,
-    pub sources: Vec<usize>,
+    pub sources: Sources,
 }
 
 impl<'py> Sent<'py> {
-    pub fn new(message: Bound<'py, PyDict>, sources: &[usize]) -> Self {
-        Self { message: message.into_any(), sources: sources.to_vec() }
+    pub fn new(message: Bound<'py, PyDict>, sources: &Sources) -> Self {
+        Self { message: message.into_any(), sources: Sources::clone(sources) }
+    }
+}
+
+/// Contents in contents are followed so far down: each level takes some of the stack.
+const MAX_NESTED: usize = 256;
+
+thread_local! {
+    static NESTED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One level further down in contents of contents, until it is dropped.
+pub struct Level;
+
+impl Level {
+    pub fn down(py: Python<'_>, index: usize) -> PyResult<Self> {
+        if NESTED.get() == MAX_NESTED {
+            return Err(refusal(py, "too_deep", (index,)));
+        }
+        NESTED.set(NESTED.get() + 1);
+        Ok(Self)
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        NESTED.set(NESTED.get() - 1);
     }
 }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::conversation::{Role, Spoken, in_place};
 
-use super::neutral::{Answer, Key, Message, Part, key_of};
+use super::neutral::{Answer, Key, Message, Part, Sources, key_of};
 use crate::reading::Source;
 
 /// Normalise ids to what every provider takes, and put each result right behind its call.
@@ -93,7 +93,7 @@ fn known_characters(id: Option<&Bound<'_, PyString>>, source: usize) -> PyResult
 }
 
 /// The results of one turn's calls, each with the entries that it is of.
-type Results<'py> = Vec<(Answer<'py>, Vec<usize>)>;
+type Results<'py> = Vec<(Answer<'py>, Sources)>;
 
 fn with_grouped_results(messages: Vec<Message<'_>>) -> PyResult<Vec<Message<'_>>> {
     let mut run_of: HashMap<Key, usize> = HashMap::new();
@@ -125,7 +125,7 @@ fn with_grouped_results(messages: Vec<Message<'_>>) -> PyResult<Vec<Message<'_>>
     for (run, here) in kept.into_iter().enumerate() {
         if calling.contains(&run) && here.len() > 1 {
             // Their results follow right behind them.
-            let sources = here.iter().flat_map(|each| each.sources.iter().copied()).collect();
+            let sources: Sources = here.iter().flat_map(|each| each.sources.iter().copied()).collect();
             let parts = here.into_iter().flat_map(|each| each.parts).collect();
             gathered.push(Message::new(Role::Assistant, parts, sources));
         } else {

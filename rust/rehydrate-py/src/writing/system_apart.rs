@@ -6,7 +6,7 @@ use pyo3::types::{PyList, PyString};
 use rehydrate_core::conversation::{Role, Spoken, in_place};
 
 use super::contents::shown;
-use super::neutral::{Key, Sent, after, dict, joined, key_of};
+use super::neutral::{Key, Sent, Sources, after, dict, joined, key_of};
 use super::{Lost, Rendered, anthropic, bedrock};
 use crate::interned::interned;
 use crate::reading::{
@@ -83,7 +83,7 @@ pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<
         return Ok(Rendered { system, messages: rest, lost });
     }
     let followed = rest.windows(2).map(|pair| (pair[1].sources.clone(), pair[0].sources.clone()));
-    let was: HashMap<Vec<usize>, Vec<usize>> = followed.collect();
+    let was: HashMap<Sources, Sources> = followed.collect();
     let mut messages = Vec::new();
     for each in placed(rest, spoken)? {
         if role_of(&each)? != Role::System || has_more_than_texts(fields(&each)?)? {
@@ -220,7 +220,7 @@ fn put<'py>(
                 blocks.append(block?)?;
             }
         }
-        let sources: Vec<usize> = late.iter().flat_map(|each| each.sources.iter().copied()).collect();
+        let sources: Sources = late.iter().flat_map(|each| each.sources.iter().copied()).collect();
         *late = vec![Sent::new(dict!(py, "role": "system", "content": blocks), &sources)];
     }
     placed.splice(position..position, late.drain(..));
