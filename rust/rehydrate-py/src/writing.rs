@@ -24,7 +24,7 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
-use neutral::{Media, Sent, Sources, dict};
+use neutral::{Media, Message, Sent, Sources, dict};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]
@@ -176,6 +176,21 @@ fn object<'py>(input: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 fn role_and_content<'py>(py: Python<'py>, role: &str, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(py, "role": role, "content": content))
+}
+
+/// A message of blocks, for Anthropic and Converse; none where there is no block.
+fn blocks_of_role<'py>(
+    py: Python<'py>,
+    is_assistant: bool,
+    blocks: Vec<Bound<'py, PyDict>>,
+    of: &Message<'py>,
+) -> PyResult<Option<Sent<'py>>> {
+    if blocks.is_empty() {
+        return Ok(None);
+    }
+    let content = PyList::new(py, blocks)?.into_any();
+    let role = if is_assistant { "assistant" } else { "user" };
+    Ok(Some(Sent::new(role_and_content(py, role, &content)?, &of.sources)))
 }
 
 /// A content of one text as a string, any other as its parts.

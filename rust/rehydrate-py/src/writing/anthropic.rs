@@ -53,14 +53,9 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
         }
         if !documents.is_empty() {
             documents.insert(0, dict!(py, "type": "text", "text": "[assistant]"));
-            let content = PyList::new(py, documents)?;
-            sent.push(Sent::new(dict!(py, "role": "user", "content": content), &each.sources));
         }
-        if !blocks.is_empty() {
-            let role = if is_assistant { interned!(py, "assistant") } else { interned!(py, "user") };
-            let content = PyList::new(py, blocks)?;
-            sent.push(Sent::new(dict!(py, "role": role, "content": content), &each.sources));
-        }
+        sent.extend(super::blocks_of_role(py, false, documents, each)?);
+        sent.extend(super::blocks_of_role(py, is_assistant, blocks, each)?);
     }
     Ok(sent)
 }

@@ -192,8 +192,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
         }
         if is_assistant && !media.is_empty() {
             media.insert(0, dict!(py, "text": "[assistant]"));
-            let content = PyList::new(py, media)?;
-            sent.push(Sent::new(dict!(py, "role": "user", "content": content), &each.sources));
+            sent.extend(super::blocks_of_role(py, false, media, each)?);
             blocks = others;
         } else if has_documents {
             let mut has_text = false;
@@ -204,11 +203,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
                 blocks.push(dict!(py, "text": "(A document.)"));
             }
         }
-        if !blocks.is_empty() {
-            let role = if is_assistant { interned!(py, "assistant") } else { interned!(py, "user") };
-            let content = PyList::new(py, blocks)?;
-            sent.push(Sent::new(dict!(py, "role": role, "content": content), &each.sources));
-        }
+        sent.extend(super::blocks_of_role(py, is_assistant, blocks, each)?);
     }
     Ok(sent)
 }
