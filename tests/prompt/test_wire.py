@@ -201,7 +201,7 @@ UNREADABLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a trust of two": (
         changed("sections", 0, "provenance", "trust", to=2), "sections[0].provenance", "0 to 1"),
     "a budget of none": (
-        changed("request", "budget", "soft_tokens", to=0), "request.budget", "from 1 up"),
+        changed("request", "budget", "soft_tokens", to=0), "request.budget", "from 1 to"),
     "a count too few": (changed("history", "tokens", to=[1]), "history.tokens", "5 entries"),
     "an entry index too few": (
         changed("history", "entry_indices", to=[1]), "history.entry_indices", "5 entries"),
