@@ -108,7 +108,7 @@ class RenderedRows(NamedTuple):
     """Whether a system entry of the provider's own comes after others, so that it may move."""
 
 
-_BY_MESSAGE = frozenset({"anthropic", "bedrock", "langchain", "openai_chat", "plain"})
+_BY_MESSAGE = frozenset({"anthropic", "bedrock", "gemini", "langchain", "openai_chat", "plain"})
 """Formats of which each entry has one role wherever it is sent."""
 
 
@@ -384,7 +384,7 @@ def _lacks_user(opening: Any, ir: PromptIR, provider: Provider) -> bool:
 def _part(
     name: str, kind: _Kind, tokens: int, value: Any, stability: str = Stability.STATIC
 ) -> _Part:
-    content = value.get("content")
+    content = value.get("content", value.get("parts"))
     is_listed = kind == "message" and isinstance(content, (list, tuple))
     digest, may_be_marked = _digest_and_mark(value)
     is_marked = may_be_marked and bool(cache_marks.marks_in(content if content else value))
@@ -437,6 +437,9 @@ def _inseparable_start(messages: Sequence[Any], index: int, provider: Provider) 
     It is a message with an open call, or one that ends in thinking, in the last turn before
     `index`. None: there is no such message.
     """
+    if provider == "gemini":  # whose responses may have no id, and directly follow their calls
+        (last,) = formats.parse([messages[index - 1]], provider).messages
+        return index - 1 if last.calls else None
     answered: set[str] = set()
     has_spoken = False
     for n in range(index - 1, -1, -1):
