@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, Literal, final
 
 from rehydrate.compact.outline import OutlineName
-from rehydrate.compact.result import Dropped, Excerpt, UnitReport
+from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.context.context_store.operations import Item, Operation, Span
 from rehydrate.context.context_store.proposals import Proposal
 from rehydrate.errors import Violation
@@ -441,7 +441,7 @@ class Excerpts:
     def fit(self, kept_tokens: Sequence[int], target_tokens: int, handle_of: _HandleOf) -> None: ...
     # By position, what `fit` made.
     @property
-    def by_position(self) -> dict[int, Excerpt]: ...
+    def by_position(self) -> dict[int, ChangedEntry]: ...
     # For the report.
     def divided_texts(
         self,

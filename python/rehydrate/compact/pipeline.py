@@ -24,7 +24,7 @@ from rehydrate import _engine, formats
 from rehydrate._engine import Parted
 from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.outline import OutlinePlan
-from rehydrate.compact.result import Compaction, Excerpt, M, Reasons, Stats
+from rehydrate.compact.result import ChangedEntry, Compaction, M, Reasons, Stats
 from rehydrate.compact.scoring import weighted_query
 from rehydrate.compact.signals import (
     COVERED,
@@ -240,7 +240,7 @@ class _Run:
 
         self.writer = writer = self._writer()
         self.novel, handles = writer.write(decision, excerpts) if writer else ({}, {})
-        cut: Mapping[int, Excerpt] = {}
+        cut: Mapping[int, ChangedEntry] = {}
         if excerpts:
             handle_of = writer.handle_of if writer else lambda _message, _text: ""
             is_whole = self.before_tokens <= self.target_tokens

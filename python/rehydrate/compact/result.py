@@ -85,7 +85,7 @@ class Dropped(NamedTuple):
     """Under ``archive``, its handle in memory: ``memory.get(handle).text`` is its JSON."""
 
 
-class Excerpt(NamedTuple):
+class ChangedEntry(NamedTuple):
     """A message that is kept in part."""
 
     entry: Any

@@ -14,7 +14,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.result import Excerpt
+from rehydrate.compact.result import ChangedEntry
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import BUILTIN, Choice
@@ -44,7 +44,7 @@ class Packed(NamedTuple):
     units: frozenset[int] = frozenset()
     sections: Mapping[str, Section | None] = {}
     """By the id of each competing section: itself, a cut one, or None where it is left out."""
-    excerpts: Mapping[int, Excerpt] = {}
+    excerpts: Mapping[int, ChangedEntry] = {}
     """By its position in the history, what is kept of an entry that is kept in part."""
     degraded: tuple[str, ...] = ()
     """The failures of the embedder."""

@@ -155,10 +155,10 @@ impl Excerpts {
         done
     }
 
-    /// By position, an `Excerpt` of each message that `fit` cut.
+    /// By position, a `ChangedEntry` of each message that `fit` cut.
     #[getter]
     fn by_position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (found, excerpt) = (PyDict::new(py), NamedTuple::of(py, "rehydrate.compact.result", "Excerpt")?);
+        let (found, excerpt) = (PyDict::new(py), NamedTuple::of(py, "rehydrate.compact.result", "ChangedEntry")?);
         for (position, made) in &self.state().made {
             let handle = made.handle.as_ref().map(|handle| handle.bind(py));
             found.set_item(
