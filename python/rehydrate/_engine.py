@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -92,10 +92,6 @@ CACHE_BYTES = 256 << 20
 """Default bytes of a process's cache; `limit_cache` changes it."""
 
 CustomCounter = Callable[[str], int]
-
-DividedTexts = tuple[_native.Prepared, Conversation, Sequence[bytes], Mapping[int, str]]
-"""The conversation that was prepared with excerpts; for each divided text a byte for each block, 1
-where it is kept; and the handle of each whole text in memory."""
 
 atexit.register(_native.before_exit)
 if hasattr(os, "register_at_fork"):  # Windows does not fork

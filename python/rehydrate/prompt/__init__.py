@@ -17,10 +17,12 @@ if TYPE_CHECKING:
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
     )
-    from rehydrate.prompt.entries import History as History
-    from rehydrate.prompt.explain import (
+    from rehydrate.prompt.diff import (
         Change as Change,
         IRDiff as IRDiff,
+    )
+    from rehydrate.prompt.entries import History as History
+    from rehydrate.prompt.explain import (
         PromptExplanation as PromptExplanation,
         PromptRow as PromptRow,
         Why as Why,
