@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.caps import (
         Caps as Caps,
         CapToolResults as CapToolResults,
+        RemoveEchoes as RemoveEchoes,
     )
     from rehydrate.prompt.compiler import (
         DEFAULT_PASSES as DEFAULT_PASSES,
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
         HeldOriginals as HeldOriginals,
         MemoryOriginals as MemoryOriginals,
         Originals as Originals,
-    )
-    from rehydrate.prompt.passes.echo import (
-        RemoveEchoes as RemoveEchoes,
     )
     from rehydrate.prompt.request import (
         Budget as Budget,
