@@ -149,7 +149,7 @@ class Shortener:
         self._budget_tokens = budget_tokens
         self.kept = Kept(threads)
         self._lock = Lock()
-        self._facts: Recent[tuple[str, bytes], Facts] = Recent(MAX_FACTS)
+        self._facts: Recent[tuple[str, int, int], Facts] = Recent(MAX_FACTS)
         self._seen: Recent[tuple[str, bytes], tuple[Conversation, bytes]] = Recent(MAX_SEEN)
         """By a request's last message: its conversation, and the plan that it was sent by."""
         self._readers: Recent[tuple[str, bytes], Reader] = Recent(MAX_READERS)
@@ -251,7 +251,7 @@ class Shortener:
 
     def _facts_of(self, wire: Provider, items: Sequence[Item]) -> list[Facts]:
         """Return the facts of messages; only those of new texts are found."""
-        keys = [(wire, _hash(item.text)) for item in items]
+        keys = [_key(wire, item.text) for item in items]
         with self._lock:
             found = list(map(self._facts.use, keys))
         missing = [index for index, known in enumerate(found) if known is None]
@@ -270,7 +270,7 @@ class Shortener:
         return [known for known in found if known is not None]
 
     def _tokens_of(self, texts: Sequence[str]) -> int:
-        keys = [("", _hash(text)) for text in texts]
+        keys = [_key("", text) for text in texts]
         with self._lock:
             known = [self._facts.use(key) for key in keys]
         total = 0
@@ -409,6 +409,12 @@ def _chain(facts: Sequence[Facts]) -> list[bytes]:
         last = blake2b(last + each.digest, digest_size=16).digest()
         chain.append(last)
     return chain
+
+
+def _key(kind: str, text: str) -> tuple[str, int, int]:
+    """Return what finds the facts of a text in this process; its `_hash` takes three times as
+    long."""
+    return kind, hash(text), len(text)
 
 
 def _hash(text: str) -> bytes:
