@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -52,6 +52,10 @@ class Body(NamedTuple):
         """Return a value as the client wrote it; "" where there is none."""
         start, end = self.spans.get(name, (0, 0))
         return self.text[start:end]
+
+    def texts(self, pieces: Iterable[int | Item]) -> list[str]:
+        """Return the text of each message, which is one of ours or an index of the client's."""
+        return [self.items[each].text if isinstance(each, int) else each.text for each in pieces]
 
     def with_items(self, texts: Sequence[str], tools: Sequence[str] = ()) -> bytes:
         """Return the body with other messages, these tools too, and all else as the client wrote
