@@ -1,5 +1,5 @@
-"""A long session of the bundled Claude Code through the proxy: thinking, streams, images, turns that
-are cancelled, counts of tokens.
+"""A long session of the bundled Claude Code through the proxy: thinking, streams, images, turns
+that are cancelled, counts of tokens.
 
     python -m tests.integrations.claude_session 200    # turns; prints what was seen
 """

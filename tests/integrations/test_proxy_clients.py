@@ -1,5 +1,5 @@
-"""Other clients of the proxy: async SDKs, LiteLLM, Codex' form of Responses, slow readers, and those
-whose provider dies."""
+"""Other clients of the proxy: async SDKs, LiteLLM, Codex' form of Responses, slow readers, and
+those whose provider dies."""
 
 from __future__ import annotations
 
