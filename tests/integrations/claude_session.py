@@ -111,8 +111,9 @@ async def talk(turns: int, options: Any, provider: StrictProvider, seen: Seen) -
                 if isinstance(message, ResultMessage):
                     seen["turns cancelled" if is_asked else "turns"] += 1
                     seen["errors"] += message.is_error and not is_asked
-            if turn % 50 == 49:
+            if turn % 25 == 24:
                 await client.get_context_usage()
+                print(turn + 1, dict(seen), file=sys.stderr)
 
 
 async def _with_image(turn: int) -> AsyncIterator[dict[str, Any]]:

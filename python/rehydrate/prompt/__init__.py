@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.passes.echo import (
         RemoveEchoes as RemoveEchoes,
     )
+    from rehydrate.prompt.policy import ProviderPolicy as ProviderPolicy
     from rehydrate.prompt.request import (
         Budget as Budget,
         ContextRequest as ContextRequest,
