@@ -1,7 +1,7 @@
 """What `rehydrate proxy` adds to a request, beside a proxy that only passes on, in the same run.
 
-    python -m benches.python.proxy --table                    # added time at 50,000 tokens
-    python -m benches.python.proxy --table --memory 10000     # and the memory over 10,000 requests
+    python -m benches.python.proxy --table                # added time, and memory over 10,000 requests
+    python -m benches.python.proxy --table --memory 0     # the time alone
 
 Three processes on loopback: an upstream that answers at once, a proxy of Starlette and httpx, and
 `rehydrate proxy`. Each request goes through both, in turns, over one connection each. Conversations
@@ -260,7 +260,7 @@ def main() -> None:
     """Print the part as JSON, or as lines; or be one of the servers."""
     parser = argparse.ArgumentParser(prog="python -m benches.python.proxy")
     parser.add_argument("--requests", type=int, default=REQUESTS)
-    parser.add_argument("--memory", type=int, default=0)
+    parser.add_argument("--memory", type=int, default=10 * REQUESTS)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--upstream", action="store_true")
     parser.add_argument("--plain", metavar="URL")
