@@ -14,9 +14,10 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from rehydrate import formats
-from rehydrate._check import check_list, check_type
+from rehydrate._check import check_list, check_type, check_whole, shown
 from rehydrate.cost.prefix import MAX_BREAKPOINTS, segments_of
 from rehydrate.cost.prices import (
+    MAX_COUNT,
     TTL_SECONDS,
     Price,
     Ttl,
@@ -113,7 +114,9 @@ def simulate(
     check_list("prompts", prompts, "pass a list of compiled prompts")
     prompts = list(prompts)
     model = model or next((p.model for p in prompts if isinstance(p, CompiledPrompt)), "")
-    price = price or price_of(model)
+    price = price_of(model) if price is None else price
+    check_type("price", price, Price, "pass a Price(input=..., output=...)")
+    check_whole("minimum_tokens", minimum_tokens, 0, or_none=True)
     minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
     check_ttl(ttl)
     check_type("policy", policy, ProviderPolicy, "pass a ProviderPolicy()")
@@ -123,14 +126,17 @@ def simulate(
     waits = _each("gaps", gaps, max(len(prompts) - 1, 0))
     outputs = _each("output_tokens", output_tokens, len(prompts))
     turns: list[Usage] = []
+    costs: list[float] = []
     for prompt, after, output in zip(prompts, [0.0, *waits], outputs, strict=False):
         before, sent = shortened.sent(prompt)
         summarized = Usage()
         if before is not None:
             summarized = cache.send(before, after)._replace(output=SUMMARY_TOKENS)
         usage = cache.send(sent, 0.0 if before is not None else after)
-        turns.append(Usage.total([summarized, usage._replace(output=int(output))]))
-    return Simulation(tuple(turns), tuple([cost(turn, price) for turn in turns]), price)
+        usage = usage._replace(output=int(output))
+        turns.append(Usage.total([summarized, usage]))
+        costs.append(cost(summarized, price) + cost(usage, price))  # each may be a long request
+    return Simulation(tuple(turns), tuple(costs), price)
 
 
 SUMMARY_TOKENS = 2_000
@@ -293,13 +299,18 @@ class PromptCache:
 
 def _each(name: str, value: Any, length: int) -> Sequence[float]:
     """Return one number for each, from one for all or a sequence of that length."""
-    values = [value] * length if isinstance(value, (int, float)) else list(value)
+    if isinstance(value, (int, float)):
+        value = [value] * length
+    check_list(name, value, "pass one number for all, or one for each")
+    values = list(value)
     if len(values) != length:
         raise InvalidArgumentError(
             f"{name} has {len(values)} numbers, expected {length}; pass one number for all, or "
             f"{length} of them"
         )
-    wrong = [value for value in values if not (isinstance(value, (int, float)) and value >= 0)]
-    if wrong:
-        raise InvalidArgumentError(f"{name} has {wrong[0]!r}; pass numbers from 0 up")
+    for value in values:
+        if not (isinstance(value, (int, float)) and 0 <= value <= MAX_COUNT):
+            raise InvalidArgumentError(
+                f"{name} has {shown(value)}; pass numbers from 0 to {MAX_COUNT:,}"
+            )
     return values
