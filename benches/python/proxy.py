@@ -1,6 +1,6 @@
 """What `rehydrate proxy` adds to a request, beside a proxy that only passes on, in the same run.
 
-    python -m benches.python.proxy --table                # added time, and memory over 10,000 requests
+    python -m benches.python.proxy --table                # time, and memory over 10,000 requests
     python -m benches.python.proxy --table --memory 0     # the time alone
 
 Three processes on loopback: an upstream that answers at once, a proxy of Starlette and httpx, and
