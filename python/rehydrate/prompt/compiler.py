@@ -17,7 +17,7 @@ from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.rendering import OF_HISTORY, RENDERERS, render_history
 from rehydrate.messages import MESSAGES_KEY, Provider
-from rehydrate.prompt.caps import cap_tool_results
+from rehydrate.prompt.caps import cap_tool_results, remove_echoes
 from rehydrate.prompt.counting import check_hard_budget, counted, entry_tokens, prompt_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import (
@@ -36,7 +36,6 @@ from rehydrate.prompt.ir import (
 )
 from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.passes.echo import remove_echoes
 from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import binding_of, prune
 from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy

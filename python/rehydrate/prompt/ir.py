@@ -18,9 +18,10 @@ from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.errors import Violation
 from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider
-from rehydrate.prompt import explain, laws, serialize
+from rehydrate.prompt import diff, explain, laws, serialize
+from rehydrate.prompt.diff import IRDiff
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.explain import IRDiff, PromptExplanation
+from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy, edit_betas
 from rehydrate.prompt.section import (
@@ -78,7 +79,7 @@ class PromptIR(PromptContent):
         0 -> 4 tokens
           + notes added: +4 tokens
         """
-        return explain.diff(self, other)
+        return diff.diff(self, other)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the IR as JSON values; message objects become dicts.
