@@ -167,15 +167,15 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _no_mark(_message: Any) -> None:
-    """Return None: OpenAI and Gemini cache prefixes without marks."""
+    """Return None: Gemini caches prefixes without marks."""
 
 
 RENDERERS: Mapping[Provider, Renderer] = {
     each.provider: each
     for each in (
         Renderer("anthropic", "text", cache_marks.of_anthropic, _anthropic_request),
-        Renderer("openai_chat", None, _no_mark, _chat_request),
-        Renderer("openai_responses", None, _no_mark, _responses_request),
+        Renderer("openai_chat", None, cache_marks.of_chat, _chat_request),
+        Renderer("openai_responses", None, cache_marks.of_responses, _responses_request),
         Renderer("bedrock", "", cache_marks.of_bedrock, _bedrock_request),
         Renderer("gemini", "", _no_mark, _gemini_request),
     )
