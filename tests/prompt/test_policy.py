@@ -35,10 +35,13 @@ def talked(
     return made
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses", "bedrock"])
+@pytest.mark.parametrize(
+    "provider", ["anthropic", "openai_chat", "openai_responses", "bedrock", "gemini"]
+)
 def test_without_a_policy_a_request_has_no_other_field(provider: str) -> None:
     (prompt,) = talked(provider, ProviderPolicy(), 1)
-    assert prompt.request.keys() <= {"messages", "input", "system"}
+    own = {"messages", "input", "system", "contents", "systemInstruction"}
+    assert prompt.request.keys() <= own
     assert prompt.betas == ()
 
 
@@ -119,6 +122,7 @@ def test_prompts_with_breakpoints_extend_one_another() -> None:
     [
         ("cache_key", 1),
         ("cache_retention", "48h"),
+        ("cached_content", None),
         ("cache_breakpoints", "yes"),
         ("clear_tool_uses_at", 0),
         ("keep_tool_uses", -1),
@@ -146,6 +150,19 @@ def test_the_simulation_of_explicit_caching_reads_from_the_breakpoints() -> None
     plain = talked("openai_chat", ProviderPolicy(), 4)
     unmarked = simulate(plain, model="gpt-5.6-sol", policy=ALL, ttl="30m", minimum_tokens=1_024)
     assert unmarked.total.read == unmarked.total.written == 0  # explicit, and nothing is marked
+
+
+def test_gemini_names_its_cached_content_in_place_of_what_is_in_there() -> None:
+    policy = ProviderPolicy(cached_content="cachedContents/ab12", cache_key="k")
+    first, second = talked("gemini", policy, 2)
+    assert first.request.keys() == {"cachedContent", "contents"}
+    assert first.request["cachedContent"] == "cachedContents/ab12"
+    head = sum(each.tokens for each in first.segments if each.kind != "message")
+    assert head > 1_024
+    options = {"model": "gemini-2.5-pro", "minimum_tokens": 1_024}
+    held = simulate([first, second], policy=policy, gaps=9_000, **options)
+    assert [turn.read for turn in held.turns] == [head, head]  # after hours too
+    assert simulate([first, second], gaps=9_000, **options).total.read == 0
 
 
 def test_cleared_results_cost_less_and_break_the_prefix() -> None:

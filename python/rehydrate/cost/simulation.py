@@ -98,9 +98,10 @@ def simulate(
     of another length.
 
     ``policy`` is what the provider was told (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI
-    caches only what ends at one of them (``ttl="30m"``). Above ``compact_at`` Anthropic reads the
-    prompt once more and writes a summary of `SUMMARY_TOKENS`, which later prompts have in place of
-    what it is of. Above ``clear_tool_uses_at`` it leaves the results of old calls out; that needs
+    caches only what ends at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
+    tools and the system text already; its storage is not billed here. Above ``compact_at``
+    Anthropic reads the prompt once more and writes a summary of `SUMMARY_TOKENS`, which later
+    prompts have in place of what it is of. Above ``clear_tool_uses_at`` it leaves the results of old calls out; that needs
     compiled prompts, in which they can be seen.
 
     Unknowns are assumed at their best: no entry is lost to load, and every breakpoint in a prompt
@@ -129,6 +130,9 @@ def simulate(
     costs: list[float] = []
     for prompt, after, output in zip(prompts, [0.0, *waits], outputs, strict=False):
         before, sent = shortened.sent(prompt)
+        if policy.cached_content:  # it was written before, and is kept
+            cache.send([each for each in sent if each.kind != "message"], after)
+            after = 0.0  # noqa: PLW2901
         summarized = Usage()
         if before is not None:
             summarized = cache.send(before, after)._replace(output=SUMMARY_TOKENS)

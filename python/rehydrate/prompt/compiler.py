@@ -87,7 +87,7 @@ def render_prompt(
     cache.note(Layout, ir.history, layout)
     cache.valid = () if degraded else layout.segments[tools:]
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
-    request |= target.policy.fields(provider)
+    request = target.policy.told(provider, request)
     return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
 
 

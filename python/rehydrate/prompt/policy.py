@@ -42,6 +42,9 @@ class ProviderPolicy:
     cache_breakpoints: bool = False
     """OpenAI from GPT-5.6: cache only what ends at a breakpoint, and set them where Anthropic's
     would be. A write costs 1.25 there, and lasts 30 minutes."""
+    cached_content: str = ""
+    """Gemini: the name of cached content that you made of the system text and the tools, such as
+    "cachedContents/ab12": a request names it in place of them."""
     clear_tool_uses_at: int | None = None
     """Anthropic: input tokens above which the API leaves out the results of old tool calls."""
     keep_tool_uses: int = 3
@@ -54,6 +57,8 @@ class ProviderPolicy:
     def __post_init__(self) -> None:
         """Check the fields; raises InvalidArgumentError."""
         check_type("policy: cache_key", self.cache_key, str, "pass a text, such as a user's hash")
+        hint = "pass the name, such as cachedContents/ab12"
+        check_type("policy: cached_content", self.cached_content, str, hint)
         check_choice("policy: cache_retention", self.cache_retention, _RETENTIONS)
         check_type("policy: cache_breakpoints", self.cache_breakpoints, bool, "pass True or False")
         check_whole("policy: keep_tool_uses", self.keep_tool_uses, 0)
@@ -74,8 +79,16 @@ class ProviderPolicy:
                 "prompt_cache_options": options,
             }
             return {name: value for name, value in named.items() if value}
+        if provider == "gemini":
+            return {"cachedContent": self.cached_content} if self.cached_content else {}
         edits = self._edits() if provider == "anthropic" else []
         return {"context_management": {"edits": edits}} if edits else {}
+
+    def told(self, provider: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a request with these fields, and without what the provider holds itself."""
+        fields = self.fields(provider)
+        held = _HELD if "cachedContent" in fields else ()
+        return {name: value for name, value in request.items() if name not in held} | fields
 
     def _edits(self) -> list[dict[str, Any]]:
         edits: list[dict[str, Any]] = []
@@ -92,6 +105,9 @@ class ProviderPolicy:
         return edits
 
 
+_HELD = ("systemInstruction", "tools", "toolConfig")
+"""What a request with cached content must not have: it is in there
+(https://ai.google.dev/gemini-api/docs/caching)."""
 NO_POLICY = ProviderPolicy()
 
 
