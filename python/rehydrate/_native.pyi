@@ -62,6 +62,7 @@ __all__ = [
     "codex_turns_taken_back",
     "command_subjects",
     "count",
+    "counting_records",
     "counts",
     "digest",
     "divide",
@@ -72,6 +73,7 @@ __all__ = [
     "entry_is_signed",
     "fair_share",
     "first_telling",
+    "folded_records",
     "format_of",
     "handles",
     "hidden_windows",
@@ -862,6 +864,15 @@ def digest(text: str) -> str: ...
 
 # What two sayings of one thing share: the first 200 characters of its words in one case.
 def key_of(text: str) -> str: ...
+
+# The numbers of the records of a thread that count, each of kind, time and body; with `entries`,
+# those of a thread that ends after so many. Raises UnreadableIRError for what none of ours says.
+def counting_records(
+    rows: Sequence[tuple[int, float, str]], entries: int | None = None
+) -> list[int]: ...
+
+# What the records that count add up to, as JSON; ``"sent": true`` means the last state.
+def folded_records(rows: Sequence[tuple[int, float, str]]) -> str: ...
 
 # Of lines, each with its entry, those that fit into so many tokens; the others become one line of
 # handles.

@@ -21,6 +21,7 @@ mod questions;
 mod reading;
 mod redact;
 mod store;
+mod thread_log;
 mod times;
 mod tokens;
 mod writing;
@@ -75,6 +76,8 @@ mod _native {
     use super::redact::{secret_kinds, secrets};
     #[pymodule_export]
     use super::store::Store;
+    #[pymodule_export]
+    use super::thread_log::{counting_records, folded_records};
     #[pymodule_export]
     use super::times::read_time;
     #[pymodule_export]
