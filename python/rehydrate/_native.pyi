@@ -64,6 +64,7 @@ __all__ = [
     "count",
     "counting_records",
     "counts",
+    "describe_page",
     "digest",
     "divide",
     "embed",
@@ -87,6 +88,8 @@ __all__ = [
     "line_content",
     "line_is_seen",
     "line_is_users",
+    "line_numbers",
+    "line_span",
     "lines_within",
     "long_results",
     "mark",
@@ -98,6 +101,7 @@ __all__ = [
     "other_format",
     "outline_slot",
     "own_entry",
+    "page_end",
     "passage_excerpt",
     "question_share",
     "read_entries",
@@ -848,6 +852,22 @@ def passage_excerpt(
     visible_lines: Collection[str],
     least: int,
 ) -> tuple[str, list[_Place]]: ...
+
+# Where the page of a text from `start` on ends: at `end`, or after as much as has room. It ends
+# after a line where that loses less than half of it.
+def page_end(text: str, start: int, end: int, max_tokens: int, counter: str) -> int: ...
+
+# Where lines of a text begin and end, counted from 1; without a last one all that follow. None
+# where they begin beyond it.
+def line_span(text: str, first: int, last: int | None) -> tuple[int, int] | None: ...
+
+# What a page from `start` to `stop` shows, and how to read on up to `end`.
+def describe_page(
+    text: str, start: int, stop: int, end: int, in_lines: bool
+) -> tuple[str, str]: ...
+
+# The numbers of the lines from start to end; those of its characters in part of a line.
+def line_numbers(text: str, start: int, end: int) -> str: ...
 
 # The kind of memory that a text is: correction, preference, habit, wisdom or episode.
 def memory_kind(text: str, is_assistant: bool) -> str: ...

@@ -58,7 +58,10 @@ enum Form {
 
 use Form::{Any, Count, List, Object, Text};
 
-const KINDS: [(Kind, &str, &[(&str, Form)]); 9] = [
+/// The fields of a kind, at least.
+type Fields = &'static [(&'static str, Form)];
+
+const KINDS: [(Kind, &str, Fields); 9] = [
     (Kind::Header, "header", &[("format", Text)]),
     (Kind::Entry, "entry", &[("entry", Any), ("tokens", Count)]),
     (

@@ -59,7 +59,7 @@ mod _native {
     #[pymodule_export]
     use super::parting::Parted;
     #[pymodule_export]
-    use super::passages::{hidden_windows, passage_excerpt};
+    use super::passages::{describe_page, hidden_windows, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]
