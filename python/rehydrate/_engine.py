@@ -9,7 +9,7 @@ import atexit
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from rehydrate import _native
 from rehydrate._text import error_text
@@ -28,8 +28,10 @@ ArrowStream = _native.ArrowStream
 ArrowTable = _native.ArrowTable
 ContextStore = _native.ContextStore
 Decision = _native.Decision
+DivisibleTexts = _native.DivisibleTexts
 Division = _native.Division
 Echoes = _native.Echoes
+Excerpts = _native.Excerpts
 item_index = _native.ItemIndex
 NameIndex = _native.NameIndex
 Parted = _native.Parted
@@ -47,6 +49,7 @@ divide = _native.divide
 fair_share = _native.fair_share
 handles = _native.handles
 hidden_windows = _native.hidden_windows
+insertion_point = _native.insertion_point
 is_refusal = _native.is_refusal
 json_parts = _native.json_parts
 key_of = _native.key_of
@@ -65,6 +68,7 @@ read_time = _native.read_time
 result_texts = _native.result_texts
 secret_kinds = _native.secret_kinds
 secrets = _native.secrets
+sent_part = _native.sent_part
 set_alone = _native.set_alone
 limit_cache = _native.set_cache_limit
 snippets = _native.snippets
@@ -89,7 +93,7 @@ CACHE_BYTES = 256 << 20
 
 CustomCounter = Callable[[str], int]
 
-DividedTexts = tuple[_native.Prepared, Conversation, Sequence[bytearray], Mapping[int, str]]
+DividedTexts = tuple[_native.Prepared, Conversation, Sequence[bytes], Mapping[int, str]]
 """The conversation that was prepared with excerpts; for each divided text a byte for each block, 1
 where it is kept; and the handle of each whole text in memory."""
 
@@ -102,15 +106,9 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
     )
 
 
-class Excerpting(NamedTuple):
-    """The texts that may be divided, and the cost of the mark in a gap."""
-
-    divisible: list[bool]
-    """For each piece of the conversation."""
-    mark_counts: tuple[int, int]
-    """Counts of a mark with small numbers, and with large ones."""
-    block_counts: list[int] | None
-    """For a counter of the caller's: the tokens of each block of each divided text."""
+# It has as many tokens as nearly every handle, or more. If handles cost more than this one,
+# `Excerpts.fit` gives back blocks after the choice, and better choices are lost.
+_SAMPLE_HANDLE = "mem_r2c6z4477yjh6q3n8hv7x5m7j8"
 
 
 def prepare(
@@ -124,15 +122,25 @@ def prepare(
     coverage: bool = False,
     asked: bool = False,
     recalled: bool = False,
-    excerpting: Excerpting | None = None,
+    divisible: DivisibleTexts | None = None,
+    with_handles: bool = False,
 ) -> _native.Prepared:
     """Count and analyse a conversation; texts seen before come from the cache.
 
     `weight_of` is the weight of a role, `pinned` are the units that are always kept; () for none.
     `asked` says that messages will be compared with a query, `recalled` with memories. Without
     either, only the newest text is embedded, and only the names of a query are searched. With
-    `excerpting`, long texts are divided into blocks, which may be kept one by one.
+    `divisible` its texts are divided into blocks, which may be kept one by one; a mark in a gap
+    costs more with handles.
     """
+    excerpting: dict[str, Any] = {}
+    if divisible is not None:
+        excerpting["divisible"] = divisible.flags()
+        marks = divisible.marks(_SAMPLE_HANDLE if with_handles else "")
+        excerpting["mark_counts"] = tuple([count_raw(mark, counter) for mark in marks])
+        if not isinstance(counter, str):
+            blocks = divisible.blocks()
+            excerpting["block_counts"] = [_custom_count(counter, block) for block in blocks]
     return _native.Prepared(
         conversation=conversation,
         structural=[weight_of(role) for role in conversation.roles],
@@ -147,7 +155,7 @@ def prepare(
         vectors=recalled or (asked and not calibrated),
         terms=asked and calibrated,
         mentions=coverage,
-        **(excerpting._asdict() if excerpting else {}),
+        **excerpting,
     )
 
 

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, Literal, final
 
 from rehydrate.compact.outline import OutlineName
-from rehydrate.compact.result import Dropped, UnitReport
+from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.context.context_store.operations import Item, Operation, Span
 from rehydrate.context.context_store.proposals import Proposal
 from rehydrate.errors import Violation
@@ -29,9 +29,11 @@ __all__ = [
     "ContextStore",
     "Conversation",
     "Decision",
+    "DivisibleTexts",
     "Division",
     "Draft",
     "Echoes",
+    "Excerpts",
     "ItemIndex",
     "NameIndex",
     "OnnxModel",
@@ -76,6 +78,7 @@ __all__ = [
     "handles",
     "hidden_windows",
     "input_texts",
+    "insertion_point",
     "is_refusal",
     "isa",
     "json_parts",
@@ -88,6 +91,7 @@ __all__ = [
     "lines_within",
     "long_results",
     "mark",
+    "marks_in",
     "memory_kind",
     "merged_lines",
     "names",
@@ -107,12 +111,14 @@ __all__ = [
     "result_texts",
     "secret_kinds",
     "secrets",
+    "sent_part",
     "set_alone",
     "set_cache_limit",
     "snippets",
     "stale_thinking",
     "transcript_branch",
     "unit_text",
+    "unmarked",
     "with_texts",
     "without_calls",
     "write_outline",
@@ -352,7 +358,7 @@ class Decision:
         reply: int | None,
         target_tokens: int,
         by_coverage: bool,
-        divided: tuple[Prepared, Conversation, Sequence[bytearray], Mapping[int, str]] | None,
+        divided: tuple[Prepared, Conversation, Sequence[bytes], Mapping[int, str]] | None,
         cut: Mapping[int, int],
         stripped: Mapping[int, int],
         stale: Mapping[int, int],
@@ -383,6 +389,63 @@ class Division:
     # Each run of neighbours that are all kept or all left out: its text, what is shown of it, and
     # whether it is kept.
     def runs(self, text: str, kept: Sequence[int], handle: str) -> list[tuple[str, str, bool]]: ...
+
+_HandleOf = Callable[[Message, str], str]
+
+@final
+class DivisibleTexts:
+    def __new__(
+        cls,
+        conversation: Conversation,
+        entries: Sequence[Any],
+        whole_units: Collection[int] | None = None,
+        for_words: Collection[int] | None = None,
+    ) -> DivisibleTexts: ...
+    # Strings in the inputs of finished calls are pieces of their own in it, after all others of
+    # their message.
+    @property
+    def conversation(self) -> Conversation: ...
+    # In another order, with others among them: the index of a message, or a message with its entry
+    # and whether its last piece may be divided; and the number of each one's unit.
+    def arranged(
+        self, rows: Sequence[int | tuple[Message, Any, bool]], unit_of: Sequence[int]
+    ) -> DivisibleTexts: ...
+    # For each piece of the conversation, whether it may be divided.
+    def flags(self) -> list[bool]: ...
+    # A mark with small numbers and one with large ones, and each block: as they are counted.
+    def marks(self, handle: str) -> list[str]: ...
+    def blocks(self) -> list[str]: ...
+    # The tokens of each message as it came in.
+    def message_tokens(
+        self, prepared: Prepared, count: Callable[[Conversation], list[int]]
+    ) -> list[int]: ...
+
+# The kept messages of which texts lost blocks. `entries` are the positions of those whose entry
+# says what its one divided text does; `cut` makes an entry, and its tokens, of what is kept of it.
+@final
+class Excerpts:
+    def __new__(
+        cls,
+        texts: DivisibleTexts,
+        prepared: Prepared,
+        selection: Selection,
+        count: Callable[[Conversation], list[int]],
+        entries: Sequence[int] | None = None,
+        cut: Callable[[Any, str], tuple[Any, int]] | None = None,
+    ) -> Excerpts: ...
+    # The whole texts that lost blocks, each with its message.
+    def partial_texts(self) -> list[tuple[Message, str]]: ...
+    # The indices of messages kept in part; `at_most` adds those that `fit` may cut.
+    def changed_indices(self, *, at_most: bool = False) -> list[int]: ...
+    # Writes the marks, and drops blocks until the target is kept, least gain first.
+    def fit(self, kept_tokens: Sequence[int], target_tokens: int, handle_of: _HandleOf) -> None: ...
+    # By position, what `fit` made.
+    @property
+    def by_position(self) -> dict[int, ChangedEntry]: ...
+    # For the report.
+    def divided_texts(
+        self,
+    ) -> tuple[Prepared, Conversation, Sequence[bytes], Mapping[int, str]]: ...
 
 @final
 class OnnxModel:
@@ -889,6 +952,14 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
+
+# The place of a section among messages: no call is parted from its results by it.
+def insertion_point(messages: list[Any], index: int, provider: str) -> int: ...
+
+# Of a tool, a system block or a message: its digest, and whether it has a cache mark.
+def sent_part(value: Any) -> tuple[str, bool]: ...
+def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
+def unmarked(value: Any) -> Any: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
 def with_texts(value: Any, texts: dict[str, str]) -> Any: ...
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...

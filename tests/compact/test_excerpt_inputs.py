@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact.tool_inputs import split_inputs
+from rehydrate._engine import DivisibleTexts
 from rehydrate.formats.calls import at_path, input_texts
 from rehydrate.memory import Memory
 from rehydrate.messages import PieceKind
@@ -296,5 +296,5 @@ def test_the_explanation_and_the_page_show_the_blocks_of_an_input():
 def test_half_a_surrogate_pair_is_no_reason_to_fail():
     messages = session()
     messages[1]["content"][0]["input"]["content"] = CODE + "\ud83d"
-    split = split_inputs(formats.parse(messages), messages, ())
-    assert not split.texts
+    conversation = formats.parse(messages)
+    assert DivisibleTexts(conversation, messages).conversation is conversation

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
-from rehydrate.compact.tool_inputs import split_inputs
+from rehydrate._engine import DivisibleTexts
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, html, side_by_side
 from rehydrate.page.comparison import rows
@@ -55,7 +55,7 @@ def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page:
     cut = {parted.origins[place] for place in parted.blocks} if parted else set()
     made = dict(zip(compaction.indices, compaction.messages, strict=True))
     read, _ = (conversation, entries) if parted else formats.read(entries, form)
-    split = split_inputs(read, parted.entries if parted else entries, ()).conversation
+    split = DivisibleTexts(read, parted.entries if parted else entries).conversation
     divided = {message.index: message for message in split.messages}
     for number, (unit, row) in enumerate(
         zip(conversation.units, compaction.explain(), strict=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from rehydrate._engine import sent_part
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
 from rehydrate.formats import validate
 from rehydrate.prompt import (
@@ -22,7 +23,6 @@ from rehydrate.prompt import (
     compile,
 )
 from rehydrate.prompt.counting import prompt_tokens, room, upper_bound
-from rehydrate.prompt.laying_out import digest_of
 from tests.prompt.irs import LONG, found, system_section, tool
 from tests.prompt.test_render_history import ANTHROPIC
 
@@ -211,7 +211,7 @@ def test_a_key_of_a_tools_input_is_no_cache_mark():
         block = {"type": "tool_use", "id": "t", "name": "set", "input": {"cache_control": value}}
         return {"role": "assistant", "content": [block]}
 
-    assert digest_of(call("a")) != digest_of(call("b"))
+    assert sent_part(call("a"))[0] != sent_part(call("b"))[0]
 
 
 def test_a_mark_in_deeply_nested_data_is_data():
@@ -221,7 +221,7 @@ def test_a_mark_in_deeply_nested_data_is_data():
     block = {"type": "server_tool_use", "id": "s", "name": "f", "input": {"a": nested}}
     marked = block | {"cache_control": {"type": "ephemeral"}}
     said = [{"role": "assistant", "content": [each]} for each in (block, marked)]
-    assert digest_of(said[0]) == digest_of(said[1])
+    assert sent_part(said[0])[0] == sent_part(said[1])[0]
 
 
 def test_the_same_ir_gives_the_same_bytes_in_every_process():

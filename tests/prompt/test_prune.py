@@ -1,6 +1,8 @@
 """Prune: strictly over the soft budget, by priority, by worth, never under a floor."""
 
 import json
+import re
+from hashlib import sha512
 
 import pytest
 
@@ -250,3 +252,37 @@ def test_the_last_messages_stay_where_the_budget_says_so():
     assert {107, 108, 109, 110} <= set(kept(111))
     assert not {101, 103} & set(kept(111))
     assert 3 in kept(111)
+
+
+def test_a_text_that_is_cut_to_make_room_for_long_handles_has_one_too():
+    """Handles longer than any of ours: what was whole at the choice is cut for the marks."""
+
+    class Long(Kept):
+        def put(self, text):
+            return super().put(text) + sha512(text.encode()).hexdigest()[:110]
+
+    lines = [[f"line {k} of {n}: the port is {k * 7 % 90}" for k in range(n)] for n in (40, 60)]
+    call = {"type": "tool_use", "name": "Read", "input": {}}
+    answer = {"type": "tool_result"}
+    entries = (
+        {"role": "user", "content": "Read the files."},
+        {"role": "assistant", "content": [call | {"id": f"t{n}"} for n in range(2)]},
+        {
+            "role": "user",
+            "content": [
+                answer | {"tool_use_id": f"t{n}", "content": "\n".join(text)}
+                for n, text in enumerate(lines)
+            ],
+        },
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": "Which port is on line 3?"},
+    )
+    marks = 0
+    for soft in range(900, 1_300, 20):
+        budget = Budget(soft, compact_to=1.0, keep_last=0)
+        ir = PromptIR(ContextRequest(budget=budget), (), (), History(entries, "anthropic"))
+        sent = json.dumps(compile(ir, originals=Long(), granularity="excerpt").request)
+        found = re.findall(r"\[\.\.\. [^]]* omitted[^]]*\]", sent)
+        assert all("kept_" in mark for mark in found), (soft, found)
+        marks += len(found)
+    assert marks

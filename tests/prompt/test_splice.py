@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rehydrate.prompt import Provenance, Section
-from rehydrate.prompt.splicing import splice
+from rehydrate.prompt.splicing import VisibleText, splice
 
 RULE = "The mast limit at Sluis is twenty-four metres at high water."
 
@@ -32,3 +32,17 @@ def test_sections_with_and_without_room_stand_in_the_order_in_which_they_were_fo
     names = [section.id for section in (*spliced.sections, *spliced.no_room)]
     assert names == [section.id for section in several]
     assert spliced.no_room
+
+
+def test_a_text_that_only_two_texts_together_have_goes_in():
+    first, last = RULE[:30], RULE[30:]
+    quote = found("rule", f"{first}\n{last}", 20)
+    apart = VisibleText.of([f"They said: {first}", f"{last} And so on."])
+    spliced = splice([quote], tool_call_id="t1", budget_tokens=1_000, visible_text=apart)
+    assert [section.id for section in spliced.sections] == ["rule"]
+    sections = [found("a", apart.texts[0], 9), found("b", apart.texts[1], 9)]
+    spliced = splice([*sections, quote], tool_call_id="t1", budget_tokens=1_000)
+    assert [section.id for section in spliced.sections] == ["a", "b", "rule"]
+    together = VisibleText.of(["\n".join(apart.texts)])
+    spliced = splice([quote], tool_call_id="t1", budget_tokens=1_000, visible_text=together)
+    assert (spliced.sections, spliced.visible) == ((), 1)

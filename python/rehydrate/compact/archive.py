@@ -24,7 +24,6 @@ from rehydrate.messages import Conversation, Message, PieceKind, Unit
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rehydrate.compact.excerpts import Excerpts
     from rehydrate.compact.result import Stats
     from rehydrate.compact.signals import WritableMemory
     from rehydrate.memory.items import MemoryItem
@@ -111,7 +110,7 @@ class ArchiveWriter:
         self._handle_of_text: dict[str, str] = {}
 
     def write(
-        self, decision: _engine.Decision, excerpts: Excerpts | None
+        self, decision: _engine.Decision, excerpts: _engine.Excerpts | None
     ) -> tuple[Mapping[str, int], Mapping[int, str]]:
         """Write novel memories, dropped messages, and the whole texts of excerpts; return how many
         are novel of each kind, and index -> handle in memory, for dropped messages."""

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
 from rehydrate._engine import Parted
-from rehydrate.compact.excerpts import DivisibleTexts, Excerpts
 from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.outline import OutlinePlan
-from rehydrate.compact.result import Compaction, M, Reasons, Stats
+from rehydrate.compact.result import ChangedEntry, Compaction, M, Reasons, Stats
 from rehydrate.compact.scoring import weighted_query
 from rehydrate.compact.signals import (
     COVERED,
@@ -43,7 +42,7 @@ from rehydrate.compact.thinking import (
 )
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import as_sequence, user_message
-from rehydrate.messages import Message, problems_of
+from rehydrate.messages import problems_of
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -105,14 +104,11 @@ class _Run:
         self.query = weighted_query(conversation, arguments.query, infer=weighs)
         thoughts = self.binding.needs_thoughts
         self.pins, by_caller = pinned_units(conversation, [*pinned], thoughts=thoughts)
-        self.divisible: DivisibleTexts | None = None
+        self.divisible: _engine.DivisibleTexts | None = None
         if arguments.divides_texts:
-            self.divisible = DivisibleTexts.find(
-                conversation,
-                self.stripped.entries,
-                self.pins,
-                counter,
-                kept_for_words=conversation.kept_for_words().difference(by_caller),
+            for_words = conversation.kept_for_words().difference(by_caller)
+            self.divisible = _engine.DivisibleTexts(
+                conversation, self.stripped.entries, self.pins, for_words
             )
         self._prepare()
 
@@ -132,10 +128,14 @@ class _Run:
             coverage=arguments.packs_by_coverage,
             asked=has_query,
             recalled=recalls_vectors(arguments.memory),
-            excerpting=divisible.excerpting(with_handles=has_handles) if divisible else None,
+            divisible=divisible,
+            with_handles=has_handles,
         )
+        self.count = partial(_engine.message_tokens, counter=counter)
         self.message_tokens: Sequence[int] = (
-            divisible.message_tokens(self.prepared) if divisible else self.prepared.message_tokens
+            divisible.message_tokens(self.prepared, self.count)
+            if divisible
+            else self.prepared.message_tokens
         )
         self.before_tokens = sum(self.message_tokens) + self.plan.replaced_tokens
         self.before_tokens -= self._rounding([True] * conversation.message_count)
@@ -150,7 +150,7 @@ class _Run:
         if self.parted is None:
             return 0
         both, part_count = self.parted.both_ways(self.conversation, kept)
-        tokens = _engine.message_tokens(both, self.arguments.counter) if part_count else []
+        tokens = self.count(both) if part_count else []
         return sum(tokens[:part_count]) - sum(tokens[part_count:])
 
     def ask(self) -> None:
@@ -197,9 +197,9 @@ class _Run:
             self.target_tokens,
             self._pinned_tokens() if arguments.outline else 0,
         )
-        self.excerpts = (
-            Excerpts(self.divisible, self.prepared, selection) if self.divisible else None
-        )
+        self.excerpts: _engine.Excerpts | None = None
+        if self.divisible:
+            self.excerpts = _engine.Excerpts(self.divisible, self.prepared, selection, self.count)
         excerpted = self.excerpts.changed_indices(at_most=True) if self.excerpts else ()
         if self.binding.must_wait(selection.kept, excerpted):
             self.problems.append(why_waiting(arguments.model))
@@ -240,18 +240,20 @@ class _Run:
 
         self.writer = writer = self._writer()
         self.novel, handles = writer.write(decision, excerpts) if writer else ({}, {})
-        excerpt_messages: Mapping[int, Message] = {}
+        cut: Mapping[int, ChangedEntry] = {}
         if excerpts:
             handle_of = writer.handle_of if writer else lambda _message, _text: ""
             is_whole = self.before_tokens <= self.target_tokens
             room = max(self.target_tokens, sum(kept_tokens) if is_whole else 0)
             excerpts.fit(kept_tokens, room, handle_of)
-            entry_of, excerpt_messages = excerpts.entries(), excerpts.messages()
+            cut = excerpts.by_position
+            entry_of = {each.message.index: each.entry for each in cut.values()}
             entries = [
                 entry_of.get(index, entry) for index, entry in zip(indices, entries, strict=True)
             ]
-            after_tokens -= excerpts.saved_tokens(kept_tokens)
-            self.excerpted = len(entry_of)
+            after_tokens -= sum(kept_tokens[at] - each.tokens for at, each in cut.items())
+            self.excerpted = len(cut)
+        excerpt_messages = {each.message.index: each.message for each in cut.values()}
 
         stale_tokens: Mapping[int, int] = {}
         changed = excerpts.changed_indices() if excerpts else ()
@@ -310,7 +312,9 @@ class _Run:
                 pins=self.pins,
                 reply=self.reply,
                 divided=excerpts.divided_texts() if excerpts else None,
-                cut=excerpts.tokens() if excerpts else {},
+                cut={at: each.tokens for at, each in excerpts.by_position.items()}
+                if excerpts
+                else {},
                 stripped=self.stripped.unit_tokens,
                 stale=stale,
                 first_change=first_change,

@@ -15,6 +15,7 @@ from rehydrate._native import as_dicts
 if TYPE_CHECKING:
     from rehydrate._engine import Parted
     from rehydrate.compact.outline import Outline
+    from rehydrate.messages import Message
 
 
 class Stats(NamedTuple):
@@ -82,6 +83,17 @@ class Dropped(NamedTuple):
     reason: str
     handle: str | None = None
     """Under ``archive``, its handle in memory: ``memory.get(handle).text`` is its JSON."""
+
+
+class ChangedEntry(NamedTuple):
+    """A message that is kept in part."""
+
+    entry: Any
+    tokens: int
+    message: Message
+    """The kept part, as compaction reads it."""
+    handle: str | None = None
+    """The handle of the first text that is cut."""
 
 
 class BlockReport(NamedTuple):

@@ -16,7 +16,7 @@ from rehydrate._concurrency.workers import STORING
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.facts import ContextFacts
-from rehydrate.context.history import checked_seconds, is_short_to_add
+from rehydrate.context.history import is_short_to_add
 from rehydrate.context.log import EntryOriginals, Log
 from rehydrate.context.prompt_builder import (
     PromptBuilder,
@@ -25,6 +25,7 @@ from rehydrate.context.prompt_builder import (
     checked_sources,
     own_passes,
 )
+from rehydrate.context.records import checked_seconds
 from rehydrate.context.stored import Stored, read_stored
 from rehydrate.context.thread import PromptCall, Thread, ToolHandler
 from rehydrate.cost.prices import minimum_prefix
@@ -175,7 +176,7 @@ class Context(ContextFacts, Closing):
         if threads is not None:
             if not thread:
                 raise InvalidArgumentError("thread is empty; name the conversation to be stored")
-            where = threads.namespace_for(namespace, "Context")
+            where = threads.namespace_for(namespace, "Context", thread)
             stored, records = read_stored(
                 threads.native, where, thread, stored.format, is_asked_for=bool(asked)
             )
@@ -473,7 +474,7 @@ class Context(ContextFacts, Closing):
         request, budget = draft.ir.request, draft.ir.budget
         if budget_tokens is not None:
             check_whole("budget_tokens", budget_tokens, 1, MAX_TOKENS)
-            target = upper_bound(budget_tokens, self.provider)
+            target = min(upper_bound(budget_tokens, self.provider), MAX_TOKENS)
         else:
             target = budget.target_tokens
         last = budget.keep_last if keep_last is None else keep_last

@@ -6,7 +6,6 @@ prompt shows only a part.
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rehydrate import formats
-from rehydrate._check import shown
+from rehydrate.context.records import checked_seconds, entries_of, kept_entries
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, RehydrateError
 from rehydrate.formats._reading import as_sequence
@@ -54,22 +53,22 @@ class Entries:
     __slots__ = (
         "_dicts",
         "_entries",
-        "_own",
         "_taken_back",
         "_times",
         "_tokens",
         "_turns",
         "format",
+        "is_stored",
         "unknown",
     )
 
-    def __init__(self, format: str) -> None:  # noqa: A002  the field's word
+    def __init__(self, format: str, *, is_stored: bool = False) -> None:  # noqa: A002
         """Start empty."""
         self.format = format
+        self.is_stored = is_stored
+        """Whether they must be what a record holds: what JSON cannot hold is refused."""
         self._entries: list[Any] = []
         self._dicts: list[Any] = []  # the same as they are sent, an SDK's objects as dicts
-        provider = RENDERERS.get(cast(Provider, format))
-        self._own = provider.own if provider else _as_it_is
         self._tokens: list[int] = []
         self._times = array("d")
         self._turns: list[int] = []  # the indices of the user's turns
@@ -92,7 +91,7 @@ class Entries:
     def become(self, format: str) -> None:  # noqa: A002  the field's word
         """Read what was added as entries of this format; raises InvalidMessageError."""
         stored = [self.stored_at(index) for index in range(len(self))]
-        self.__init__(format)  # type: ignore[misc]
+        self.__init__(format, is_stored=self.is_stored)  # type: ignore[misc]
         self.restore(stored)
 
     def _extend(
@@ -109,16 +108,20 @@ class Entries:
             formats.check_own(added, format)  # it may name the provider whose entry it is
             raise
         formats.check_own(dicts, format)
+        start = len(self._entries)
+        if renderer := RENDERERS.get(cast(Provider, format)):
+            dicts = [renderer.own(entry) for entry in dicts]
+        if self.is_stored and tokens is None:
+            dicts = kept_entries(dicts, format, start)
         if format != self.format:
             self.become(format)
         counted = entry_tokens(read, len(added)) if tokens is None else tokens
-        start = len(self._entries)
         self._turns += [start + each.index for each in read.messages if each.is_user_turn]
         for name, count in read.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
         self._times.extend([_time_of(entry, at) for entry in dicts])
         self._entries += added
-        self._dicts += map(self._own, dicts)
+        self._dicts += dicts
         self._tokens += counted
 
     def restore(self, stored: Sequence[StoredEntry]) -> None:
@@ -126,7 +129,8 @@ class Entries:
         again."""
         if stored:
             tokens = [each.tokens for each in stored]
-            self._extend([each.entry for each in stored], tokens, 0.0, self.format)
+            entries = entries_of([each.entry for each in stored], self.format)
+            self._extend(entries, tokens, 0.0, self.format)
             self._times = array("d", [each.time for each in stored])
 
     def back_to(self, length: int) -> None:
@@ -255,10 +259,6 @@ class Entries:
         return self._entries[:until]
 
 
-def _as_it_is(entry: Any) -> Any:
-    return entry
-
-
 def _time_of(entry: Any, default: float) -> float:
     """Return the entry's own time, as a line of a transcript has it; else the default."""
     timestamp = entry.get("timestamp") if isinstance(entry, Mapping) else None
@@ -269,30 +269,6 @@ def _time_of(entry: Any, default: float) -> float:
         return checked_seconds("timestamp", time if time.tzinfo else time.replace(tzinfo=UTC))
     except (ValueError, InvalidArgumentError):
         return default
-
-
-def checked_seconds(name: str, time: Any) -> float:
-    """Return a datetime, or what a clock returned, in seconds since 1970.
-
-    Raises InvalidArgumentError for what is no time of the years 1 to 9999.
-
-    >>> checked_seconds("clock", float("nan"))
-    Traceback (most recent call last):
-    rehydrate.errors.InvalidArgumentError: clock is nan; it must give seconds since 1970, within \
-the years 1 to 9999 of UTC
-    """
-    try:
-        if isinstance(time, datetime):
-            seconds = time.timestamp()
-        else:
-            seconds = math.nan if isinstance(time, (bool, str, bytes)) else float(time)
-        datetime.fromtimestamp(seconds, UTC)
-    except (TypeError, ValueError, OverflowError, OSError):
-        what = "pass" if isinstance(time, datetime) else "it must give seconds since 1970,"
-        raise InvalidArgumentError(
-            f"{name} is {shown(time)}; {what} within the years 1 to 9999 of UTC"
-        ) from None
-    return seconds
 
 
 Waiting = Mapping[str, tuple[Section, ...]]

@@ -22,8 +22,9 @@ from rehydrate.context.answers import load_memory, request_context
 from rehydrate.context.context import Context
 from rehydrate.context.context_store.transcripts import transcript
 from rehydrate.context.fetch import fetch_whole
-from rehydrate.context.history import Entries, PromptState, StoredEntry, checked_seconds
+from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import EntryOriginals
+from rehydrate.context.records import check_clock, checked_seconds
 from rehydrate.context.retriever import Retriever
 from rehydrate.context.thread import Thread
 from rehydrate.context.time_words import zone_of
@@ -100,6 +101,7 @@ class ContextJIT:
             )
         check_whole("budget_tokens", budget_tokens, MIN_BUDGET_TOKENS)
         check_whole("max_calls", max_calls, 1)
+        check_clock(clock)
         self._context = context
         self._max_calls = max_calls
         self._clock = clock

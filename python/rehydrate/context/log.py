@@ -96,6 +96,7 @@ class Log:
         self._rows: list[tuple[int, float, str]] = []
         """The last records that were to be written."""
         self.is_closed = False
+        thread.entries.is_stored = True
         self._doubt: LogMark | None = None
         """Where the thread is, after a call that failed or was interrupted: the store may have
         more."""
@@ -123,7 +124,8 @@ class Log:
         records = [*begun]
         for index in range(saved.entries, len(entries)):
             entry, at, tokens = entries.stored_at(index)
-            content = {"entry": plain(entry, f"history[{index}]"), "tokens": tokens}
+            value = entry if isinstance(entry, dict) else plain(entry, f"history[{index}]")
+            content = {"entry": value, "tokens": tokens}
             records.append(Record(Kind.ENTRY, at, content))
         originals = {} if self._originals is None else self._originals.unsaved()
         for handle, text in originals.items():

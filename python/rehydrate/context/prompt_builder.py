@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._check import check_list, check_methods, check_timeout
 from rehydrate._text import FreeNames
 from rehydrate.context.history import PromptState
+from rehydrate.context.records import check_clock
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile_for
@@ -376,6 +377,4 @@ def check_working(passes: Any, originals: Any, timeout: Any, clock: Any) -> None
         check_methods("originals", originals, "put get", remedy)
     if timeout != "own":
         check_timeout("timeout", timeout)
-    check_methods(
-        "clock", clock, "__call__", "pass a function that gives seconds since 1970, as time.time"
-    )
+    check_clock(clock)

@@ -7,18 +7,29 @@ so is each change of what the next prompt extends.
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import IntEnum
 from itertools import compress, count
 from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate._check import check_methods, shown
 from rehydrate._text import as_json
 from rehydrate.context.context_store.operations import MAX_KEY, Span
-from rehydrate.errors import InvalidArgumentError, RehydrateError, UnreadableIRError
+from rehydrate.errors import (
+    InvalidArgumentError,
+    InvalidMessageError,
+    RehydrateError,
+    UnreadableIRError,
+)
+from rehydrate.formats.langchain import stored_to_langchain
 from rehydrate.prompt.originals import handle_of_text
+from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
@@ -77,7 +88,10 @@ _FIELDS: dict[Kind, dict[str, type]] = {
     Kind.ORIGINAL: {"handle": str, "text": str},
     Kind.REMAINDER: {"handle": str, "sections": list},
     Kind.OPERATIONS: {"operations": list, "seen": int},
-    Kind.SUMMARY: {"until": int, "compactions": int, "tokens": int, "text": str},
+    Kind.SUMMARY: {
+        **dict.fromkeys(("until", "compactions", "tokens"), int),
+        **dict.fromkeys(("text", "degraded"), str),
+    },
     Kind.UNDO: {"to": int},
 }
 """What a record of each kind says at least: a store may come from somebody else."""
@@ -199,6 +213,91 @@ def first_entries(records: Sequence[Record], count: int) -> list[Record]:
     return kept
 
 
+# Times and entries in records
+
+
+def check_clock(clock: object) -> None:
+    """Refuse what cannot be called."""
+    remedy = "pass a function that gives seconds since 1970, as time.time"
+    check_methods("clock", clock, "__call__", remedy)
+
+
+def checked_seconds(name: str, time: Any) -> float:
+    """Return a datetime, or what a clock returned, in seconds since 1970.
+
+    Raises InvalidArgumentError for what is no time of the years 1 to 9999.
+
+    >>> checked_seconds("clock", float("nan"))
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: clock is nan; it must give seconds since 1970, within \
+the years 1 to 9999 of UTC
+    """
+    try:
+        if isinstance(time, datetime):
+            seconds = time.timestamp()
+        else:
+            seconds = math.nan if isinstance(time, (bool, str, bytes)) else float(time)
+        datetime.fromtimestamp(seconds, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        what = "pass" if isinstance(time, datetime) else "it must give seconds since 1970,"
+        raise InvalidArgumentError(
+            f"{name} is {shown(time)}; {what} within the years 1 to 9999 of UTC"
+        ) from None
+    return seconds
+
+
+def kept_entries(entries: Iterable[Any], format: str, start: int = 0) -> list[Any]:  # noqa: A002
+    """Return entries as the thread has them when it is opened again: the very objects, where JSON
+    holds them as they are.
+
+    ``start`` is the index of the first. Raises UnreadableIRError for what JSON cannot hold (nan,
+    objects, keys that are no strings), InvalidMessageError for a LangChain message of a class that
+    LangChain cannot make again.
+    """
+    added = list(entries)
+    values = [_json_value(entry, f"history[{index}]") for index, entry in enumerate(added, start)]
+    if format != "langchain":
+        return values
+    again = stored_to_langchain(values)
+    return [one if one == other else other for one, other in zip(added, again, strict=True)]
+
+
+def entries_of(values: Sequence[Any], format: str) -> list[Any]:  # noqa: A002  the field's word
+    """Return the entries that records hold; raises MissingPackageError for LangChain's without
+    it."""
+    return stored_to_langchain(values) if format == "langchain" else list(values)
+
+
+def _json_value(value: Any, path: str) -> Any:
+    """Return the value if JSON holds it as it is, else what JSON makes of it."""
+    try:
+        if json.loads(json.dumps(value, allow_nan=False)) == value:
+            return value
+    except (TypeError, ValueError, RecursionError):
+        pass
+    made = plain(value, path)
+    _check_numbers(made, path)
+    return made
+
+
+def _check_numbers(value: Any, path: str) -> None:
+    """Refuse numbers that JSON has not, or that Python does not read again."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            _check_numbers(one, f"{path}.{key}")
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            _check_numbers(one, f"{path}[{number}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise UnreadableIRError(path, f"is {value}, which JSON cannot hold", "pass a finite number")
+    elif isinstance(value, int):
+        try:
+            str(value)
+        except ValueError:
+            problem = f"is {shown(value)}, and Python reads {sys.get_int_max_str_digits():,} digits"
+            raise UnreadableIRError(path, problem, "pass it as a text") from None
+
+
 # Lines of an export
 
 _FORMAT = "rehydrate thread"
@@ -215,22 +314,43 @@ def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
     """Return the thread's name and its records; raises InvalidArgumentError, with the line's
     number, for anything that `to_lines` did not write."""
     name, records = "", []
+    number = 0
     for number, line in enumerate(lines, 1):
         try:
             read = json.loads(line)
             if number == 1:
-                if read.pop("format") != _FORMAT or read["version"] > VERSION:
-                    raise ValueError(f"it is no {_FORMAT!r} of version {VERSION} or older")
-                name = read["thread"]
+                name = _name_of(read)
                 continue
-            kind, time = Kind[read.pop("kind").upper()], float(read.pop("time"))
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            kind = Kind[read.pop("kind").upper()]
+            if (kind is Kind.HEADER) is not (number == 2):
+                raise ValueError("the second line, and no other, is the thread's header")
+            time = checked_seconds("time", read.pop("time"))
+            record = checked_record(kind, time, read)
+            kept_entries([read], "plain")
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise InvalidArgumentError(
                 f"line {number} is no line of an exported thread "
                 f"({type(error).__name__}: {error}); pass a file that an export wrote"
             ) from None
-        records.append(checked_record(kind, time, read))
+        records.append(record)
+    if number < 2:
+        raise InvalidArgumentError(
+            f"the file ends after {number} lines, and a thread has at least 2; pass a file that an "
+            "export wrote"
+        )
     return name, records
+
+
+def _name_of(read: dict[str, Any]) -> str:
+    """Return the thread's name in an export's first line."""
+    if read["format"] != _FORMAT:
+        raise ValueError(f"it is of {shown(read['format'])}, and not of {_FORMAT!r}")
+    version, name = read["version"], read["thread"]
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise ValueError(f"its version is {shown(version)}, and this package reads up to {VERSION}")
+    if not isinstance(name, str):
+        raise ValueError(f"the thread's name is {shown(name)}, and not a text")
+    return name
 
 
 # Redaction: texts that must go, wherever they are in a thread's records. The operations of the
@@ -257,6 +377,7 @@ def redacted(value: Any, texts: Sequence[str]) -> Any:
     return value
 
 
+@reading()
 def redacted_records(records: Sequence[Record], texts: Sequence[str]) -> list[Record]:
     """Return all records of a thread without these texts."""
     format = records[0].content["format"]  # noqa: A001
@@ -272,8 +393,9 @@ def redacted_records(records: Sequence[Record], texts: Sequence[str]) -> list[Re
         elif record.kind is Kind.OPERATIONS:
             operations = []
             for operation in content["operations"]:
-                if "span" in operation:
-                    at = entries[operation["span"][0]]
+                entry = operation["span"][0] if "span" in operation else len(entries)
+                if entry < len(entries):  # else its text is nowhere
+                    at = entries[entry]
                     was, now = _texts_of(records[at], format), _texts_of(after[at], format)
                     operation = _moved(operation, was, now, texts)  # noqa: PLW2901
                 operations.append(operation)
@@ -337,5 +459,8 @@ def texts_after_redaction(records: Sequence[Record], texts: Sequence[str]) -> li
 
 
 def _texts_of(entry: Record, format: str) -> list[str]:  # noqa: A002  the field's word
-    messages = formats.parse([entry.content["entry"]], format).messages
+    try:
+        messages = formats.parse(entries_of([entry.content["entry"]], format), format).messages
+    except InvalidMessageError:  # a host's own, kept as it came
+        return []
     return [piece.text for message in messages for piece in message.pieces]

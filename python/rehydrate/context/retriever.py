@@ -24,7 +24,7 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources import as_list, is_memory, memory_numbers, numbered, sources_of
-from rehydrate.prompt.sources.conversation import PartlyShown, conversation, cut_parts
+from rehydrate.prompt.sources.conversation import Hidden, PartlyShown, conversation, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
@@ -86,8 +86,8 @@ class Retriever:
         self._timeout = timeout
         self.timezone = timezone
         self._thread = thread = context._thread
-        self._messages: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
-        """The text of the messages in the last prompt; it is joined once a prompt."""
+        self._messages: tuple[History | None, VisibleText] = (None, VisibleText())
+        """The texts of the messages in the last prompt; they are read once a prompt."""
         self._cut_texts = PartlyShownTexts()
         self.originals = context.originals
         self.remainders = thread.remainders
@@ -104,20 +104,19 @@ class Retriever:
             if is_memory(one) and one.namespace is not None
         ]
         """Those within a namespace: what they hold can be read by its handle."""
+        hidden = Hidden(context.left_out, LOOKUPS)
         sources = [
             conversation(
-                context.left_out,
-                lookup_tools=LOOKUPS,
+                hidden,
                 max_tokens=BUDGET_FACTOR * budget_tokens,
                 embedder=context.embedder,
                 embedder_timeout=timeout,
             ),
             cut_parts(
                 self._partly_shown,
-                context.left_out,
+                hidden,
                 handle_of=self._handle_of,
                 visible_text=self.visible_text,
-                lookup_tools=LOOKUPS,
                 max_tokens=excerpt_tokens(self.max_tokens),
                 whole_tokens=self.max_tokens,
             ),
@@ -127,9 +126,8 @@ class Retriever:
             others = OtherConversations(log, thread.entries)
             sources.append(
                 conversation(
-                    others.entries,
+                    Hidden(others.entries, LOOKUPS),
                     name="threads",
-                    lookup_tools=LOOKUPS,
                     max_tokens=BUDGET_FACTOR * budget_tokens,
                     place=others.place,
                 )
@@ -178,7 +176,7 @@ class Retriever:
                 tool_call_id=call.id,
                 budget_tokens=min(self.max_tokens, left),
                 visible=self._visible_items(),
-                visible_text=self._visible_messages().text,
+                visible_text=self._visible_messages(),
                 visible_sections=self._visible_sections(),
             )
             thread.wait(call.id, spliced.sections)
@@ -190,11 +188,10 @@ class Retriever:
             self._thread.give_up(tool_call_id, sections)
 
     def visible_text(self) -> VisibleText:
-        """Return everything that the model sees, as one text."""
+        """Return everything that the model sees."""
         with self._thread.reading():
-            messages = self._visible_messages()
-            sections = VisibleText.of([str(each.content) for each in self._visible_sections()])
-        return VisibleText(f"{messages.text}\n{sections.text}", messages.lines | sections.lines)
+            sections = [str(each.content) for each in self._visible_sections()]
+            return self._visible_messages().followed_by(sections)
 
     def visible_items(self) -> frozenset[str]:
         """Return the ids of what the model sees whole (`Provenance.items`), entries among them."""

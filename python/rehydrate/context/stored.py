@@ -6,24 +6,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from rehydrate._check import check_choice
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import ContextStore, text_at
 from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import COUNTS, LISTS, digest_of
-from rehydrate.context.records import VERSION, Kind, Record, effective, reading, records_of
+from rehydrate.context.records import (
+    VERSION,
+    Kind,
+    Record,
+    effective,
+    entries_of,
+    reading,
+    records_of,
+)
 from rehydrate.context.thread import Thread
-from rehydrate.errors import InvalidArgumentError, UnreadableIRError
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
+from rehydrate.formats import FORMATS
 from rehydrate.messages import FormatName, Provider, own_provider
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Target
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR, RenderCache, Target
 from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import IR_KIND, VERSION as IR_VERSION, document, plain
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
-    from rehydrate.prompt.ir import RenderCache
 
 
 NOT_THE_SAME = (
@@ -218,12 +227,38 @@ def _ir_of(state: Mapping[str, Any], entries: Entries) -> PromptIR:
     ir = PromptIR.from_dict({**document(IR_KIND), "version": IR_VERSION, **fields})
     shown = state["history"]
     history = History(
-        tuple([each[2] if len(each) > 2 else entries.at(each[0]) for each in shown]),
+        tuple(
+            [
+                entries_of(each[2:], entries.format)[0] if len(each) > 2 else entries.at(each[0])
+                for each in shown
+            ]
+        ),
         entries.format,
         tuple([each[1] for each in shown]),
         tuple([each[0] for each in shown]),
     )
+    if entries.format == "langchain":
+        sections, late = (tuple(map(_of_messages, each)) for each in (ir.sections, ir.late_bound))
+        ir = ir.replace(sections=sections, late_bound=late)
     return ir.replace(history=history)
+
+
+def _of_messages(section: Section) -> Section:
+    """Return a section with LangChain's messages where the record has their fields."""
+    if isinstance(section.content, str):
+        return section
+    return replace(section, content=tuple(entries_of(section.content, "langchain")))
+
+
+def check_log(records: Sequence[Record]) -> None:
+    """Raise for records of which no thread can be read: UnreadableIRError, which says why."""
+    stored = Stored.of(effective(records))
+    check_choice("the thread's format", stored.format, FORMATS)
+    try:
+        stored.thread(RenderCache())
+    except InvalidMessageError:
+        if stored.state is not None or stored.operations:
+            raise  # else it is of a host, whose entries stay as they came
 
 
 def _sent_again(

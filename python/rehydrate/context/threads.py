@@ -10,7 +10,7 @@ from os import PathLike
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 
-from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
+from rehydrate._check import check_choice, check_list, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, stored
 from rehydrate._concurrency.workers import STORING
 from rehydrate._jsonl import lines_of, write_lines
@@ -18,6 +18,7 @@ from rehydrate.context.records import (
     Kind,
     Record,
     effective,
+    entries_of,
     first_entries,
     from_lines,
     header,
@@ -27,8 +28,9 @@ from rehydrate.context.records import (
     texts_after_redaction,
     to_lines,
 )
-from rehydrate.context.stored import Stored
+from rehydrate.context.stored import Stored, check_log
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
+from rehydrate.formats import FORMATS
 from rehydrate.memory.items import MemoryLimits, checked_namespace, resolve_namespace
 from rehydrate.memory.local import moment_of, open_store
 from rehydrate.memory.store import verify_place
@@ -144,9 +146,14 @@ class Threads(Closing):
         """Path of the file."""
         return self._store.path
 
-    def namespace_for(self, namespace: str | None, call: str) -> str:
-        """Return the namespace of a call; raises MissingNamespaceError."""
-        return resolve_namespace(call, namespace or self._namespace, None)
+    def namespace_for(self, namespace: str | None, call: str, *threads: str) -> str:
+        """Return the namespace of a call that names these threads.
+
+        Raises MissingNamespaceError, and InvalidArgumentError for what is no name.
+        """
+        for name in threads:
+            check_type("thread", name, str, "pass the name of a conversation")
+        return resolve_namespace(call, namespace if namespace != "" else None, self._namespace)
 
     def list(self, *, namespace: str | None = None) -> builtins.list[StoredThreadInfo]:
         """Return the threads of a namespace, the last changed first."""
@@ -161,17 +168,16 @@ class Threads(Closing):
     ) -> builtins.list[tuple[datetime, object]]:
         """Return the entries of a thread, each with its time; raises UnknownThreadError."""
         read = self.stored_thread(thread, namespace, "history")
-        return [(moment_of(int(each.time * 1e3)), each.entry) for each in read.entries]
+        entries = entries_of([each.entry for each in read.entries], read.format)
+        times = [moment_of(int(each.time * 1e3)) for each in read.entries]
+        return [*zip(times, entries, strict=True)]
 
     def read(self, thread: str, *, namespace: str | None = None) -> StoredConversation:
         """Return a thread with its entries and its context store; raises UnknownThreadError."""
         stored = self.stored_thread(thread, namespace, "read")
-        return StoredConversation(
-            tuple([each.entry for each in stored.entries]),
-            tuple([moment_of(int(each.time * 1e3)) for each in stored.entries]),
-            stored.format,
-            stored.entries_and_store()[1],
-        )
+        entries, store = stored.entries_and_store()
+        times = tuple([moment_of(int(each.time * 1e3)) for each in stored.entries])
+        return StoredConversation(tuple(entries.all()), times, stored.format, store)
 
     def store(self, thread: str, *, namespace: str | None = None) -> ContextStore:
         """Return the context store of a thread, as of its last entry; raises UnknownThreadError."""
@@ -208,7 +214,9 @@ class Threads(Closing):
         ...         ThreadReader(threads, "t-42").whole(handle)
         '4,000 lines of a log'
         """
-        where = self.namespace_for(namespace, "keep")
+        where = self.namespace_for(namespace, "keep", thread)
+        check_type("text", text, str, "pass the text that is to be kept")
+        check_choice("format", format, FORMATS)
         handle = handle_of_text(text)
         kept = Record(Kind.ORIGINAL, time(), {"handle": handle, "text": text})
         for attempt in range(_KEEP_ATTEMPTS):
@@ -237,6 +245,7 @@ class Threads(Closing):
         The first prompt of the copy extends the last one that was made from no more entries.
         Raises UnknownThreadError, and StoreConflictError where ``new`` is a thread already.
         """
+        self.namespace_for(namespace, "fork", new)
         records = self._records(thread, namespace, "fork")
         if entries is not None:
             check_whole("entries", entries, or_none=True)
@@ -261,9 +270,13 @@ class Threads(Closing):
     ) -> str:
         """Make a thread of what `export_thread` wrote, under its name or another; return the name.
 
-        Raises StoreConflictError where there is a thread of that name.
+        Raises InvalidArgumentError for a file that says what no thread does, before anything is
+        written, and StoreConflictError where there is a thread of that name.
         """
+        if thread is not None:
+            self.namespace_for(namespace, "import_thread", thread)
         name, records = from_lines(lines_of(path))
+        check_log(records)
         new = name if thread is None else thread
         self._write_new(records, new, namespace, "import_thread")
         return new
@@ -276,12 +289,14 @@ class Threads(Closing):
         Return the number of records that were changed. A `Context` of the thread is to be opened
         again. Its next prompt starts a new prefix where the last one showed one of the texts.
         """
+        if not isinstance(texts, str):
+            check_list("texts", texts, "pass the text that is to go, or several")
         wanted = [texts] if isinstance(texts, str) else list(texts)
         for text in wanted:
             check_type("a text", text, str, "pass what is to go, word for word")
             if not text.strip():
                 raise InvalidArgumentError("a text is empty; pass what is to go, word for word")
-        where = self.namespace_for(namespace, "redact")
+        where = self.namespace_for(namespace, "redact", thread)
         rows = self.native.records(where, thread)
         if not rows:
             raise UnknownThreadError(thread, where)
@@ -306,7 +321,8 @@ class Threads(Closing):
 
         `Memory.purge(everything=True)` deletes all threads of its namespace too.
         """
-        return self.native.purge_thread(self.namespace_for(namespace, "purge"), thread)
+        where = self.namespace_for(namespace, "purge", thread)
+        return self.native.purge_thread(where, thread)
 
     alist = stored(list)  # noqa: A003  the method, not the builtin
     ahistory = stored(history)
@@ -329,7 +345,7 @@ class Threads(Closing):
         refuse_copy("a Threads store", "pass its path and open it there")
 
     def _records(self, thread: str, namespace: str | None, call: str) -> builtins.list[Record]:
-        where = self.namespace_for(namespace, call)
+        where = self.namespace_for(namespace, call, thread)
         records = effective(records_of(self.native, where, thread))
         if not records:
             raise UnknownThreadError(thread, where)
@@ -339,4 +355,5 @@ class Threads(Closing):
         self, records: Iterable[Record], name: str, namespace: str | None, call: str
     ) -> None:
         rows = [record.row for record in records]
-        self.native.append_records(self.namespace_for(namespace, call), name, 0, rows)
+        where = self.namespace_for(namespace, call, name)
+        self.native.append_records(where, name, 0, rows)

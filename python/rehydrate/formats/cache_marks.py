@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rehydrate._native import marks_in, unmarked
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.thinking import is_thinking
+
+__all__ = ["marks_in", "unmarked"]
 
 MARK = {"type": "ephemeral"}
 CACHE_POINT = {"cachePoint": {"type": "default"}}
 CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """The fields by which a client marks where a cached prefix ends. They move on in each request, and
 say nothing to the model."""
-_DEEPEST_MARK = 16
-"""Levels. A mark is on a block, or on one in a tool's result. What is deeper may be nested as deep
-as Python can go."""
 
 
 def of_anthropic(message: Any) -> Any | None:
@@ -87,39 +87,6 @@ def bedrock_blocks(content: object) -> list[Mapping[str, Any]]:
     if not isinstance(blocks, (list, tuple)):
         return []
     return [{"text": each} if isinstance(each, str) else each for each in blocks]
-
-
-def marks_in(value: Any) -> list[Mapping[str, Any]]:
-    """Return the cache marks of a tool, a block or a content; Converse's points too."""
-    if isinstance(value, Mapping):
-        if isinstance(point := value.get("cachePoint"), Mapping):
-            return [point]
-        own = [value["cache_control"]] if _is_marked(value) else []
-        return own + (marks_in(value.get("content")) if value.get("type") == "tool_result" else [])
-    if isinstance(value, (list, tuple)):
-        return [mark for inner in value for mark in marks_in(inner)]
-    return []
-
-
-def unmarked(value: Any, levels: int = _DEEPEST_MARK) -> Any:
-    """Return a tool, a block or a message of any provider's without cache marks.
-
-    >>> block = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
-    >>> unmarked({"role": "user", "content": [block]})
-    {'role': 'user', 'content': [{'type': 'text', 'text': 'Hello.'}]}
-    """
-    if levels and isinstance(value, (list, tuple)):
-        # Converse's mark is a block of its own.
-        blocks = (e for e in value if not isinstance(e, Mapping) or "cachePoint" not in e)
-        return [unmarked(each, levels - 1) for each in blocks]
-    if not levels or not isinstance(value, Mapping):
-        return value
-    # A call's input is the model's own, whatever its fields are named.
-    return {
-        name: unmarked(each, levels - 1) if name in ("content", "output") else each
-        for name, each in value.items()
-        if name not in CACHE_MARKS
-    }
 
 
 def bedrock_tools(body: Mapping[str, Any]) -> Any:

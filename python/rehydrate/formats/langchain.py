@@ -1,4 +1,4 @@
-"""LangChain's message objects to OpenAI chat dicts, and back."""
+"""LangChain's message objects to OpenAI chat dicts, to the dicts that a store has, and back."""
 
 from __future__ import annotations
 
@@ -54,6 +54,32 @@ def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
             raise InvalidMessageError(index, "", entry, "an OpenAI chat message", remedy) from error
         converted.append(message.model_copy(update=calls) if any(calls.values()) else message)
     return converted
+
+
+def stored_to_langchain(values: Sequence[Any]) -> list[Any]:
+    """Return LangChain messages from what their `model_dump` gave; anything else stays as it is.
+
+    Raises MissingPackageError without langchain-core, InvalidMessageError for fields that are no
+    message's.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> stored_to_langchain([HumanMessage("hi").model_dump()]) == [HumanMessage("hi")]
+    True
+    """
+    try:
+        from langchain_core.messages import messages_from_dict
+    except ImportError:
+        raise MissingPackageError("rehydrate[langchain]", "makes LangChain's messages") from None
+    read = []
+    for index, value in enumerate(values):
+        if isinstance(value, Mapping) and {"type", "response_metadata"} <= value.keys():
+            try:
+                (value,) = messages_from_dict([{"type": value["type"], "data": value}])  # noqa: PLW2901
+            except (ValueError, TypeError) as error:
+                remedy = f"LangChain says: {str(error).splitlines()[0]}"
+                raise InvalidMessageError(index, "", value, "a LangChain message", remedy) from None
+        read.append(value)
+    return read
 
 
 def _calls_for_langchain(entry: Mapping[str, Any], index: int) -> dict[str, list[Any]]:

@@ -12,7 +12,9 @@ from rehydrate.context.records import (
     Kind,
     Record,
     effective,
+    entries_of,
     header,
+    kept_entries,
     numbered,
     read_record,
     records_of,
@@ -53,7 +55,7 @@ class StoredEntries:
         With ``id_of``, an entry whose id the thread has already is not written again.
         """
         self._store = threads.native
-        self._namespace = threads.namespace_for(namespace, "StoredEntries")
+        self._namespace = threads.namespace_for(namespace, "StoredEntries", thread)
         self._thread = thread
         self._format = format
         self._clock = clock
@@ -68,7 +70,8 @@ class StoredEntries:
     def all(self) -> list[Any]:
         """Return the entries in order; [] where there is no such thread."""
         records = effective(records_of(self._store, self._namespace, self._thread))
-        return [record.content["entry"] for record in records if record.kind is Kind.ENTRY]
+        values = [record.content["entry"] for record in records if record.kind is Kind.ENTRY]
+        return entries_of(values, self._format)
 
     def extend(self, entries: Sequence[Any]) -> None:
         """Add entries at the end, all or none of them; they are on disk when it returns.
@@ -104,7 +107,7 @@ class StoredEntries:
             number, last = entries[-1]
             undo = Record(Kind.UNDO, self._clock(), {"to": number})
             if self._append(len(records), [undo]):
-                return last.content["entry"]
+                return entries_of([last.content["entry"]], self._format)[0]
 
     def clear(self) -> None:
         """Delete the thread; no byte of it stays."""
@@ -174,14 +177,14 @@ class StoredEntries:
         An entry that is not a message of the format is kept as it is: it is the caller's.
         """
         now = self._clock()
-        read = Entries(self._format)
+        read = Entries(self._format, is_stored=True)
         try:
             read.extend(entries, now)
         except InvalidMessageError:
-            values = [plain(entry, f"entry {index}") for index, entry in enumerate(entries)]
+            values = kept_entries(entries, "plain")
             counts = text_tokens([compact_json(value) for value in values])
         else:
-            values = [plain(read.at(index), f"entry {index}") for index in range(len(read))]
+            values = [plain(read.at(index)) for index in range(len(read))]
             counts = [read.stored_at(index).tokens for index in range(len(read))]
         return [
             Record(Kind.ENTRY, now, {"entry": value, "tokens": count})

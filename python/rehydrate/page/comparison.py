@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.compact.result import BlockReport, Compaction, UnitReport
 from rehydrate.compact.thinking import without_thinking
-from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, PieceKind, Unit
 from rehydrate.page.html import PAGE_MESSAGES, Gap, fair_share, render, with_gap
@@ -73,7 +72,7 @@ def rows(messages: Sequence[Any], compaction: Compaction[Any]) -> list[Row]:
         conversation, messages = without_thinking(conversation, tuple(messages))
     if replaced:
         conversation = conversation.without(replaced)
-    split = split_inputs(conversation, messages, ()).conversation
+    split = _engine.DivisibleTexts(conversation, messages).conversation
     parted = {message.index: message for message in split.messages}
     try:
         return [_row(*both, parted) for both in zip(units, conversation.units, strict=True)]

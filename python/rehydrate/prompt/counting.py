@@ -40,15 +40,10 @@ def fence(section: Section, content: str) -> tuple[str, str]:
     return tags(*_attributes(section), content)
 
 
-def fence_tokens(section: Section, counter: str) -> int:
-    """Return the cost of the section's tags."""
-    # Only the nonce depends on the content, and its length is always the same.
-    return _tag_tokens(_attributes(section), counter)
-
-
 @lru_cache(maxsize=65_536)
-def _tag_tokens(attributes: _Attributes, counter: str) -> int:
-    return sum(_engine.count(tag, counter) for tag in tags(*attributes, ""))
+def _tag_tokens(attributes: _Attributes) -> int:
+    # Only the nonce depends on the content, and its length is always the same.
+    return sum(text_tokens(tags(*attributes, "")))
 
 
 def _attributes(section: Section) -> _Attributes:
@@ -179,7 +174,7 @@ def section_tokens(section: Section) -> int:
     tokens = section.tokens or 0
     if section.is_system or section.native_to:
         return tokens
-    return tokens + fence_tokens(section, COUNTER)
+    return tokens + _tag_tokens(_attributes(section))
 
 
 def prompt_tokens(ir: PromptIR) -> int:

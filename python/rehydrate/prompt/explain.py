@@ -6,7 +6,6 @@ sections, tools, history, breakpoints and tokens.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     )
 
 
-_ENTRY = re.compile(r"history\[(\d{1,9})\]")
 _ID_WIDTH, _SOURCE_WIDTH, _BAR_WIDTH = 44, 12, 40
 
 
@@ -304,13 +302,12 @@ def _dropped(ir: PromptContent) -> Iterator[PromptRow]:
     kept_entries = frozenset(kept)
     run: list[tuple[int, DroppedSection]] = []
     for dropped in ir.meta.dropped:
-        match = _ENTRY.fullmatch(dropped.section)
-        index = int(match[1]) if match else -1
-        is_cut = dropped.section in kept_sections or (match is not None and index in kept_entries)
-        if run and (is_cut or not _continues(run[-1], index, dropped, kept)):
+        index = EntryId.index_of(dropped.section)
+        is_cut = dropped.section in kept_sections or index in kept_entries
+        if run and (is_cut or index is None or not _continues(run[-1], index, dropped, kept)):
             yield _dropped_run(run)
             run = []
-        if match and not is_cut:
+        if index is not None and not is_cut:
             run.append((index, dropped))
             continue
         yield PromptRow(

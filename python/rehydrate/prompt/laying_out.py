@@ -16,8 +16,6 @@ from typing import Any, Literal, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import cache_marks
-from rehydrate.formats._reading import compact_json
 from rehydrate.formats.rendering import (
     RENDERERS,
     Rendered,
@@ -25,12 +23,10 @@ from rehydrate.formats.rendering import (
     notes_on,
     render_history,
 )
-from rehydrate.formats.thinking import is_thinking
 from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Provider, normal_role
 from rehydrate.prompt.counting import entry_tokens, fenced, section_tokens, text_of
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Segment, Target
-from rehydrate.prompt.originals import text_digest
 from rehydrate.prompt.section import Section, Stability, ToolDef
 
 BEGINNING = "(Earlier messages are not shown.)"
@@ -62,8 +58,6 @@ class Layout(NamedTuple):
     """For each section in the history, the index of the message that it is before."""
     rows: RenderedRows
     messages: _Messages
-    places: dict[int, int]
-    """By the index of a message, the last index up to it where a section may be."""
     tool_parts: tuple[tuple[ToolDef, ...], list[_Part]]
     section_parts: dict[str, tuple[Section, list[_Part]]]
 
@@ -186,8 +180,7 @@ def lay_out(ir: PromptIR, target: Target) -> Layout:
     system = len(parts.values)
 
     messages = _messages(history, rows, provider, last)
-    places = {n: at for n, at in last.places.items() if n <= rows.kept} if last else {}
-    inserted = _inserted(layers[_Layer.DYNAMIC], history, messages, places, provider)
+    inserted = _inserted(layers[_Layer.DYNAMIC], history, messages, provider)
     static = [*layers[_Layer.NATIVE], *layers[_Layer.STATIC]]
     opening = [value for _, own in static for _, value in own[:1]] or messages.values[:1]
     if opening and (static or 0 not in inserted) and _lacks_user(opening[0], ir, provider):
@@ -226,7 +219,6 @@ def lay_out(ir: PromptIR, target: Target) -> Layout:
         [at for at in sorted(inserted) for _ in inserted[at]],
         rows,
         messages,
-        places,
         tool_parts,
         {section.id: (section, own) for layer in layers.values() for section, own in layer},
     )
@@ -386,8 +378,7 @@ def _part(
 ) -> _Part:
     content = value.get("content")
     is_listed = kind == "message" and isinstance(content, (list, tuple))
-    digest, may_be_marked = _digest_and_mark(value)
-    is_marked = may_be_marked and bool(cache_marks.marks_in(content if content else value))
+    digest, is_marked = _engine.sent_part(value)
     blocks = len(content) if is_listed else 1
     return Segment(name, kind, tokens, digest, str(stability), blocks, is_marked), value
 
@@ -396,13 +387,9 @@ def _inserted(
     dynamic: Sequence[tuple[Section, list[_Part]]],
     history: History,
     messages: _Messages,
-    places: dict[int, int],
     provider: Provider,
 ) -> dict[int, list[tuple[Section, list[_Part]]]]:
-    """Return the sections, with their parts, by the index of the message that they are before.
-
-    ``places`` are those known by the index of a message; new ones are added.
-    """
+    """Return the sections, with their parts, by the index of the message that they are before."""
     by_anchor: dict[int | None, list[tuple[Section, list[_Part]]]] = {}
     last_turn = history.rows.last_user_message() if dynamic else None
     default = None if last_turn is None else history.entry_index(last_turn.index)
@@ -412,88 +399,6 @@ def _inserted(
     inserted: dict[int, list[tuple[Section, list[_Part]]]] = {}
     for anchor, group in by_anchor.items():
         at = len(messages.values) if anchor is None else bisect_left(messages.highest, anchor)
-        if at not in places:
-            places[at] = _insertion_point(messages.values, at, provider)
-        inserted.setdefault(places[at], []).extend(group)
+        at = _engine.insertion_point(messages.values, at, provider)
+        inserted.setdefault(at, []).extend(group)
     return inserted
-
-
-def _insertion_point(messages: Sequence[Any], index: int, provider: Provider) -> int:
-    """Return this index, or the nearest one before it where a section may stand.
-
-    It may not be between a call and its results, nor after thinking that ends a message: then
-    it is before the call. Nor may it be after a system message amid Anthropic's, which the reply
-    must follow. Messages after the index do not count, because they were not there when the
-    section came in.
-    """
-    while index and (start := _inseparable_start(messages, index, provider)) is not None:
-        index = start
-    return index
-
-
-def _inseparable_start(messages: Sequence[Any], index: int, provider: Provider) -> int | None:
-    """Return the index of the message that must not be separated from what follows `index`.
-
-    It is a message with an open call, or one that ends in thinking, in the last turn before
-    `index`. None: there is no such message.
-    """
-    answered: set[str] = set()
-    has_spoken = False
-    for n in range(index - 1, -1, -1):
-        message = messages[n]
-        if provider in SYSTEM_APART and message.get("role") == "system":
-            if n == index - 1:
-                return n
-            continue
-        (parsed,) = formats.parse([message], provider).messages
-        if n == index - 1 and _ends_in_thinking(message):
-            return n
-        if (has_spoken or not parsed.answers) and parsed.role != "assistant":
-            return None  # a turn before the last that had calls, or the user's words
-        answered.update(parsed.answers)
-        if not answered.issuperset(parsed.calls):
-            return n
-        has_spoken = parsed.role == "assistant"
-    return None
-
-
-def _ends_in_thinking(message: Any) -> bool:
-    if message.get("type") == "reasoning":
-        return True
-    content = message.get("content")
-    last = content[-1] if isinstance(content, (list, tuple)) and content else None
-    return is_thinking(last)
-
-
-def digest_of(value: Any) -> str:
-    """Return 128 bits, hexadecimal, of a tool, a system block or a message as it is sent.
-
-    A cache mark does not change the digest, nor does the block around a single text that carries
-    one. The order of keys does: a model reads a tool's input in it.
-
-    >>> marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
-    >>> digest_of({"role": "user", "content": [marked]}) == digest_of(
-    ...     {"role": "user", "content": "hi"}
-    ... )
-    True
-    """
-    return _digest_and_mark(value)[0]
-
-
-def _digest_and_mark(value: Any) -> tuple[str, bool]:
-    """Return the digest, and whether the value contains the name of a cache mark."""
-    text = compact_json(_without_lone_block(value))
-    may_be_marked = any(name in text for name in cache_marks.CACHE_MARKS)
-    if may_be_marked:
-        text = compact_json(_without_lone_block(cache_marks.unmarked(value)))
-    return text_digest(text).hex(), may_be_marked
-
-
-def _without_lone_block(value: Any) -> Any:
-    """Write a message of one text block as a message of that text."""
-    content = value.get("content") if isinstance(value, Mapping) else None
-    if isinstance(content, (list, tuple)) and len(content) == 1:
-        (block,) = content
-        if isinstance(block, Mapping) and len(block) == 2 and block.get("type") == "text":
-            return {**value, "content": block.get("text")}
-    return value

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from rehydrate import _text
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
+from rehydrate.formats._reading import is_langchain_message
 from rehydrate.prompt.entries import History
 
 T = TypeVar("T")
@@ -158,7 +159,9 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(one, f"{path}[{number}]") for number, one in enumerate(value)]
     if hasattr(value, "model_dump"):
-        return _plain(value.model_dump(mode="json", exclude_none=True), path)
+        is_whole = is_langchain_message(value)  # it is read back, with what is None in it
+        how = {} if is_whole else {"mode": "json", "exclude_none": True}
+        return _plain(value.model_dump(**how), path)
     return _plain_scalar(value, path)
 
 

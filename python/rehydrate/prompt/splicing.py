@@ -28,17 +28,26 @@ _SHORT_NAME = 6
 
 
 class VisibleText(NamedTuple):
-    """Everything that the model sees, as one text."""
+    """The texts that the model sees; each is of one message or section."""
 
-    text: str
-    lines: frozenset[str]
-    """The different lines of the text, without their breaks."""
+    texts: tuple[str, ...] = ()
+    lines: frozenset[str] = frozenset()
+    """The different lines of the texts, without their breaks."""
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> VisibleText:
-        """Join the texts."""
-        text = "\n".join(texts)
-        return cls(text, frozenset(text.split("\n")))
+        """Take the texts."""
+        texts = tuple(texts)
+        return cls(texts, frozenset([line for text in texts for line in text.split("\n")]))
+
+    def followed_by(self, texts: Iterable[str]) -> VisibleText:
+        """Return these texts with others after them."""
+        more = VisibleText.of(texts)
+        return VisibleText(self.texts + more.texts, self.lines | more.lines)
+
+    def shows(self, part: str) -> bool:
+        """Whether one of the texts has all of this part, word for word."""
+        return any(part in text for text in self.texts)
 
 
 class Spliced(NamedTuple):
@@ -58,20 +67,19 @@ def splice(
     tool_call_id: str,
     budget_tokens: int,
     visible: frozenset[str] = frozenset(),
-    visible_text: str = "",
+    visible_text: VisibleText = VisibleText(),  # noqa: B008  a constant
     visible_sections: Sequence[Section] = (),
 ) -> Spliced:
     """Choose whole sections by priority, relevance and order, as many as fit the budget.
 
     ``tool_call_id`` is the call whose result will show them. ``visible`` are the items that the
-    model sees, by `Provenance.items`; ``visible_text`` is the text of the visible history, and
+    model sees, by `Provenance.items`; ``visible_text`` has the texts of the visible history, and
     ``visible_sections`` are the sections next to it. A section is visible too if its whole text
     is in one of these, or in another section that was found. A section with some new items
     keeps only those in its provenance.
     """
     texts = dict.fromkeys(str(section.content) for section in visible_sections)
-    visible_text = "\n".join([visible_text, *texts])
-    found_text = ""
+    found_texts = [*texts]
     new: list[Section] = []
     seen = set(visible)
     for section in found:
@@ -81,13 +89,15 @@ def splice(
         if (items and not fresh) or (is_known_by_text and str(section.content) in texts):
             continue
         quote = _quote(section)
-        if quote is not None and (quote in visible_text or quote in found_text):
+        if quote is not None and (
+            visible_text.shows(quote) or any(quote in text for text in found_texts)
+        ):
             continue
         seen.update(fresh)
         new.append(with_items(section, fresh))
         # A section that cannot fit must not make a part of it count as visible.
         if late_tokens(section) <= budget_tokens:
-            found_text += f"\n{section.content}"
+            found_texts.append(str(section.content))
     left = budget_tokens
     kept: list[int] = []  # ascending
     for index in sorted(range(len(new)), key=lambda n: (-new[n].priority, -new[n].relevance, n)):

@@ -40,18 +40,11 @@ impl Division {
     #[pyo3(signature = (text, kept, handle=""))]
     fn render<'py>(
         &self,
-        py: Python<'py>,
         text: Bound<'py, PyString>,
         kept: &Bound<'py, PyAny>,
         handle: &str,
     ) -> PyResult<Bound<'py, PyString>> {
-        let (kept, source) = (self.flags(kept)?, self.read(&text)?);
-        let shown = self.core.shown(source.as_str(), &kept, handle);
-        let parts = shown.iter().map(|shown| match shown {
-            Shown::Text(run) => self.part(&text, &source, run),
-            Shown::Mark(mark) => Ok(PyString::new(py, mark)),
-        });
-        joined(py, parts.collect::<PyResult<_>>()?)
+        self.shown(&text, &self.flags(kept)?, handle)
     }
 
     /// Each run of neighbours that are all kept or all left out: its text, what is shown of it, and whether it is kept.
@@ -76,6 +69,22 @@ impl Division {
 impl Division {
     pub fn of(core: Arc<excerpts::Division>) -> Self {
         Self { core }
+    }
+
+    /// The blocks of the text that are kept, and a mark on a line of its own for each gap.
+    pub fn shown<'py>(
+        &self,
+        text: &Bound<'py, PyString>,
+        kept: &[bool],
+        handle: &str,
+    ) -> PyResult<Bound<'py, PyString>> {
+        let (py, source) = (text.py(), self.read(text)?);
+        let shown = self.core.shown(source.as_str(), kept, handle);
+        let parts = shown.iter().map(|shown| match shown {
+            Shown::Text(run) => self.part(text, &source, run),
+            Shown::Mark(mark) => Ok(PyString::new(py, mark)),
+        });
+        joined(py, parts.collect::<PyResult<_>>()?)
     }
 
     /// Whether each block is kept: any list of one truth a block.

@@ -6,6 +6,7 @@ mod convert;
 mod decision;
 mod division;
 mod errors;
+mod excerpts;
 mod exit;
 mod fork;
 mod home;
@@ -44,6 +45,8 @@ mod _native {
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
+    use super::excerpts::{DivisibleTexts, Excerpts};
+    #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
@@ -67,9 +70,10 @@ mod _native {
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
         broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts, line_content,
-        line_is_seen, line_is_users, long_results, merged_lines, notice, other_format, read_entries, read_places,
-        readable_texts, result_texts, stale_thinking, transcript_branch, unit_text, with_texts, without_calls,
+        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts,
+        insertion_point, line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, notice,
+        other_format, read_entries, read_places, readable_texts, result_texts, sent_part, stale_thinking,
+        transcript_branch, unit_text, unmarked, with_texts, without_calls,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.excerpts import DivisibleTexts, Excerpt, Excerpts, HandleOf
+from rehydrate.compact.result import ChangedEntry
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import BUILTIN, Choice
-from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.counting import COUNTER, counted_sections, fence, section_tokens, text_of
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import CompositionMode, Section
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Keep = Callable[[str], "str | None"]
 """Stores the whole of a text, and returns its handle."""
 _PROFILE = Scoring.named("balanced")
+_count = partial(_engine.message_tokens, counter=COUNTER)
 _LEAST_WEIGHT = 0.5
 """The relevance is added to it. At 0.5 a section has the weight of a user message."""
 _CUTTABLE_MODES = (CompositionMode.ADDITIVE, CompositionMode.CONTEXTUAL)
@@ -42,7 +44,7 @@ class Packed(NamedTuple):
     units: frozenset[int] = frozenset()
     sections: Mapping[str, Section | None] = {}
     """By the id of each competing section: itself, a cut one, or None where it is left out."""
-    excerpts: Mapping[int, Excerpt] = {}
+    excerpts: Mapping[int, ChangedEntry] = {}
     """By its position in the history, what is kept of an entry that is kept in part."""
     degraded: tuple[str, ...] = ()
     """The failures of the embedder."""
@@ -77,7 +79,7 @@ class Packing:
         kept: Sequence[Section] = (),
         kept_units: Collection[int] = (),
         left_out: Collection[int] = (),
-        divisible: DivisibleTexts | None = None,
+        divisible: _engine.DivisibleTexts | None = None,
         embedder: Choice = BUILTIN,
     ) -> None:
         """Put the history and the sections in one order.
@@ -89,61 +91,49 @@ class Packing:
         self._competing, self._embedder = competing, embedder
         self._kept_anyway = {*kept_units, *(section.id for section in kept)}
         whole = history.conversation
-        texts = divisible or DivisibleTexts(whole, history.entries, {}, COUNTER, {})
-        turns = [message.index for message in whole.messages if message.is_user_turn]
-        last_turn = history.entry_index(turns[-1]) if turns else len(history.entries)
-        # A sort key, a message, its entry, and its owner.
-        rows: list[tuple[tuple[int, int, int], Message, Any, int | str]] = [
-            ((1, history.entry_index(index), 1), message, texts.entries[index], number)
-            for number, unit in enumerate(texts.conversation.units)
+        texts = divisible or _engine.DivisibleTexts(whole, history.entries, range(whole.unit_count))
+        turn = whole.last_user_message()
+        last_turn = history.entry_index(turn.index) if turn else len(history.entries)
+        # A sort key, a message's position in the history or a section, and the owner.
+        rows: list[tuple[tuple[int, int, int], int | Section, int | str]] = [
+            ((1, history.entry_index(position), 1), position, number)
+            for number, unit in enumerate(whole.units)
             if number not in left_out
-            for index, message in zip(unit.members, unit.messages, strict=True)
+            for position in unit.members
         ]
         for section in (*kept, *competing):
             anchor = last_turn if section.anchor is None else section.anchor
             key = (0, 0, 0) if section.is_static else (1, anchor, 0)
-            rows.append((key, _message(section, history.format), section, section.id))
+            rows.append((key, section, section.id))
         rows.sort(key=lambda row: row[0])
 
         self._owners = [owner for *_, owner in rows]
         """By the index of a message here, its owner."""
         self._positions = {
-            index: message.index
-            for index, (_, message, _, owner) in enumerate(rows)
-            if isinstance(owner, int)
+            here: each for here, (_, each, _) in enumerate(rows) if isinstance(each, int)
         }
         """By the index of a message here, its position in the history."""
-        here = {position: index for index, position in self._positions.items()}
-        places = {
-            (here[position], number): place
-            for (position, number), place in texts.places.items()
-            if position in here
-        }
         self._sections = {section.id: self._owners.index(section.id) for section in competing}
         """By the id of a competing section, the index of its message."""
-        for section in filter(is_divisible, competing):
-            index = self._sections[section.id]
-            places[index, len(rows[index][1].pieces) - 1] = ()
-        messages = [row[1]._replace(index=index) for index, row in enumerate(rows)]
-        members: dict[int | str, list[Message]] = {}
-        for owner, message in zip(self._owners, messages, strict=True):
-            members.setdefault(owner, []).append(message)
-        self._units = list(members)
-        reply = whole.answered_reply() if whole.messages else None
-        self._reply = self._units.index(reply) if reply in members else None
-        units = [Unit(tuple([each.index for each in own]), tuple(own)) for own in members.values()]
-        originals = {
-            here[position]: message._replace(index=here[position])
-            for position, message in texts.originals.items()
-            if position in here
+        may_be_cut = {self._sections[each.id] for each in competing if is_divisible(each)}
+        self._weights = {
+            _role(each): _LEAST_WEIGHT + each.relevance
+            for _, each, _ in rows
+            if isinstance(each, Section)
         }
-        self._texts = DivisibleTexts(
-            Conversation(whole.format, tuple(messages), tuple(units)),
-            [entry for _, _, entry, _ in rows],
-            places,
-            COUNTER,
-            originals,
+        self._units = list(dict.fromkeys(self._owners))
+        numbers = {owner: number for number, owner in enumerate(self._units)}
+        self._texts = texts.arranged(
+            [
+                (_message(each, history.format), each, here in may_be_cut)
+                if isinstance(each, Section)
+                else each
+                for here, (_, each, _) in enumerate(rows)
+            ],
+            [numbers[owner] for owner in self._owners],
         )
+        reply = whole.answered_reply() if whole.messages else None
+        self._reply = self._units.index(reply) if reply in self._units else None
 
     def pack(self, query: WeightedQuery | None, budget_tokens: int, keep: Keep | None) -> Packed:
         """Fill the budget with the candidates of most worth; what is kept anyway is not counted.
@@ -153,26 +143,35 @@ class Packing:
         prepared, tokens, selection, problems = self._select(
             query, budget_tokens, with_handles=keep is not None
         )
-        excerpts = _PackedExcerpts(
-            self._texts, prepared, selection, [*self._sections.values()], keep is not None
-        )
-        handles: dict[str, str] = {}  # `fit` may cut more texts, which have none
-        for message, text in excerpts.partial_texts() if keep else ():
-            if keep and message.index in self._positions:
+        handle_tokens = _HANDLE_TOKENS if keep else 0
+
+        def cut(section: Section, content: str) -> tuple[Section, int]:
+            made = _with_content(section, content)
+            return made, section_tokens(made) + handle_tokens
+
+        handles: dict[str, str] = {}
+
+        def handle_of(_: Message, text: str) -> str:
+            if keep and text not in handles:
                 handles[text] = keep(text) or ""
+            return handles.get(text, "")
+
+        places = [*self._sections.values()]
+        excerpts = _engine.Excerpts(self._texts, prepared, selection, _count, places, cut)
         kept = set(compress(self._units, selection.kept))
         counted = kept - self._kept_anyway
         owned = zip(self._owners, tokens, strict=True)
         kept_tokens = [count if owner in counted else 0 for owner, count in owned]
-        excerpts.fit(kept_tokens, budget_tokens, lambda _message, text: handles.get(text, ""))
+        excerpts.fit(kept_tokens, budget_tokens, handle_of)
+        cuts = excerpts.by_position
         sections: dict[str, Section | None] = {}
         for section in self._competing:
-            cut = excerpts.by_position.get(self._sections[section.id])
-            whole_or_cut = section if cut is None else cut.entry
+            found = cuts.get(self._sections[section.id])
+            whole_or_cut = section if found is None else found.entry
             sections[section.id] = whole_or_cut if section.id in kept else None
         entries = {
-            position: cut._replace(message=cut.message._replace(index=position))
-            for index, cut in excerpts.by_position.items()
+            position: each._replace(message=each.message._replace(index=position))
+            for index, each in cuts.items()
             if (position := self._positions.get(index)) is not None
         }
         units = frozenset([owner for owner in kept if isinstance(owner, int)])
@@ -186,12 +185,7 @@ class Packing:
         Returns what was prepared, each message's tokens, the selection, and the failures of the
         embedder.
         """
-        texts = self._texts
-        weights = {
-            _role(entry): _LEAST_WEIGHT + entry.relevance
-            for entry in texts.entries
-            if isinstance(entry, Section)
-        }
+        texts, weights = self._texts, self._weights
         prepared = _engine.prepare(
             texts.conversation,
             weight_of=lambda role: weights.get(role) or _PROFILE.weight_of(role),
@@ -201,9 +195,10 @@ class Packing:
             calibrated=True,
             coverage=True,
             asked=query is not None,
-            excerpting=texts.excerpting(with_handles=with_handles) if texts.places else None,
+            divisible=texts,
+            with_handles=with_handles,
         )
-        tokens = texts.message_tokens(prepared)
+        tokens = texts.message_tokens(prepared, _count)
         owned = zip(self._owners, tokens, strict=True)
         pinned_tokens = sum(count for owner, count in owned if owner in self._kept_anyway)
         embedded = Embedded()
@@ -242,39 +237,6 @@ def _message(section: Section, format: str) -> Message:  # noqa: A002  the field
     content = Piece(text_of(section, format), PieceKind.TEXT)
     tags = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
     return Message(0, _role(section), (*tags, content))
-
-
-class _PackedExcerpts(Excerpts):
-    """The same of a packing: sections come first, and no message is cut that was kept whole."""
-
-    def __init__(
-        self,
-        texts: DivisibleTexts,
-        prepared: _native.Prepared,
-        selection: _native.Selection,
-        sections: Sequence[int],
-        with_handles: bool,
-    ) -> None:
-        """``sections`` are the indices of the competing sections, in their order."""
-        super().__init__(texts, prepared, selection)
-        self._handle_tokens = _HANDLE_TOKENS if with_handles else 0
-        partial = self._partial()
-        first = [index for index in sections if index in partial]
-        self.texts_of = {index: self.texts_of[index] for index in dict.fromkeys((*first, *partial))}
-
-    def _rebuild(self, positions: Sequence[int], handle_of: HandleOf) -> list[Excerpt]:
-        entries = self._divisible.entries
-        rest = [index for index in positions if not isinstance(entries[index], Section)]
-        made = dict(zip(rest, super()._rebuild(rest, handle_of), strict=True))
-        return [made.get(index) or self._cut(index, entries[index]) for index in positions]
-
-    def _cut(self, index: int, section: Section) -> Excerpt:
-        """Return what is kept of a section; None as its entry where no block is kept."""
-        (text,) = self.texts_of[index]
-        if not any(self.kept_blocks[text]):
-            return Excerpt(None, 0, self._message(index))
-        cut = _with_content(section, self.render(index, text))
-        return Excerpt(cut, section_tokens(cut) + self._handle_tokens, self._message(index))
 
 
 def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rehydrate.compact.excerpts import DivisibleTexts
+from rehydrate import _engine
 from rehydrate.compact.outline import outline_tokens
 from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
@@ -13,7 +13,6 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Conversation
 from rehydrate.prompt.counting import (
-    COUNTER,
     check_hard_budget,
     prompt_tokens,
     room,
@@ -219,7 +218,7 @@ class _Pruning:
                 kept = minimum
             self._sections[section.id] = kept
 
-    def _divisible(self, free_units: list[int]) -> DivisibleTexts | None:
+    def _divisible(self, free_units: list[int]) -> _engine.DivisibleTexts | None:
         """Return the texts of the history that may be kept in part.
 
         What the model asked for stays whole.
@@ -233,8 +232,8 @@ class _Pruning:
             for message in self._units[number].messages
             if not calls.isdisjoint(message.answers)
         ]
-        whole = dict.fromkeys((*self._kept_units, *asked_for), "")
-        return DivisibleTexts.find(self._conversation, self._ir.history.entries, whole, COUNTER)
+        whole = {*self._kept_units, *asked_for}
+        return _engine.DivisibleTexts(self._conversation, self._ir.history.entries, whole)
 
     def _free_units(self) -> list[int]:
         """Return the units of the history that are not kept, or not yet."""

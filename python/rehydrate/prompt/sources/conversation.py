@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
 from rehydrate import _engine
@@ -20,7 +19,7 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compact.signals import Deadline, Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
-from rehydrate.messages import Conversation, PieceKind, Unit
+from rehydrate.messages import PieceKind, Unit
 from rehydrate.prompt.counting import counted_sections
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
@@ -65,11 +64,10 @@ own questions three quarters (MiniLM)."""
 
 
 def conversation(
-    hidden_entries: HiddenEntries,
+    hidden: Hidden,
     *,
     name: str = "conversation",
     limit: int = LIMIT,
-    lookup_tools: Collection[str] = (),
     max_tokens: int = MAX_TOKENS,
     embedder: Any = "auto",
     embedder_timeout: float | None = None,
@@ -83,45 +81,37 @@ def conversation(
     reach ``max_tokens``; each counts a quarter of it at most, since the caller may take a part of a
     longer one.
 
-    ``lookup_tools`` are tools that look up what is stored elsewhere. Their calls and results are
-    left out: the same content is found where it is stored, and would come twice. ``embedder`` is
-    that of `compact_context`; a model of the caller's embeds the best fifth, for at most
-    ``embedder_timeout`` seconds. ``place`` names an entry of another conversation by its index;
-    reading those may take a while.
+    ``embedder`` is that of `compact_context`; a model of the caller's embeds the best fifth, for at
+    most ``embedder_timeout`` seconds. ``place`` names an entry of another conversation by its
+    index; reading those may take a while.
     """
     choice = choice_of(embedder)
     priority = settings.setdefault("priority", Priority.NORMAL)
-    hidden = _Hidden(hidden_entries, lookup_tools)
-    last: _Searched | None = None
 
     def run(request: SourceRequest) -> Found:
-        nonlocal last
-        history, times, said = hidden.read()
+        read = hidden.read()
+        history, times, units = read.history, read.times, read.units
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
-        searched = last  # one read and one write: calls may come from several threads
-        if searched is None or searched.history is not history:
-            last = searched = _Searched(history, embed=choice.has_builtin)
-        units = searched.units
 
         def section_of(index: int) -> Section:
-            text = _engine.unit_text(said, index)
+            text = _engine.unit_text(read.said, index)
             return _section(units[index], text, history, times, name, priority, place)
 
         deadline = None
         if embedder_timeout is not None:
             deadline = Deadline.within(embedder_timeout)
-        of_units, problems = _relevances(searched, request.query, choice, deadline)
+        of_units, problems = _relevances(read, request.query, choice, deadline)
         if request.time_range is not None:
             of_units = _in_time_range(request.time_range, units, times, of_units)
         ranked = sorted(
-            (index for index in searched.candidates if of_units[index] > 0),
+            (index for index in read.candidates if of_units[index] > 0),
             key=lambda index: -of_units[index],
         )
-        chosen = sorted(_best_fitting(ranked[:limit], units, history, max_tokens))
+        chosen = sorted(_best_fitting(ranked[:limit], read, max_tokens))
         sections = [
             changed(section, relevance=min(max(of_units[index], 0.0), 1.0))
-            for index, section in zip(chosen, searched.sections(chosen, section_of), strict=True)
+            for index, section in zip(chosen, read.sections(name, chosen, section_of), strict=True)
             if section.content
         ]
         return Found(tuple(sections), degraded=problems)
@@ -146,49 +136,105 @@ def _in_time_range(
     return inside if any(inside) else [UNRELATED * is_in for is_in in is_inside]
 
 
-class _Searched:
-    """A history that is searched: the engine's analysis, and a section for each unit found so far.
+class Hidden:
+    """What a prompt does not show, without the calls of lookup tools and their results.
 
-    A prompt hides the same until the next compaction, so the calls of many turns search one
-    history. They may come from several threads; two that make a value at once make the same one.
+    A prompt hides the same until the next compaction, so it is read once and searched by many
+    calls. They may come from several threads; two that make a value at once make the same one.
     """
 
-    def __init__(self, history: History, *, embed: bool) -> None:
-        self.history = history
-        self.conversation = history.conversation
-        self.units = self.conversation.units
+    def __init__(self, entries: HiddenEntries, lookup_tools: Collection[str] = ()) -> None:
+        """Take a function that returns the entries, and the tools that look up what is stored
+        elsewhere: the same content is found where it is stored, and would come twice."""
+        self._entries = entries
+        self._tools = frozenset(lookup_tools)
+        self._last: _Read | None = None
+
+    def read(self) -> _Read:
+        """Return what is hidden now: the very same value as long as it is the same."""
+        given, times = self._entries()
+        last = self._last
+        if last is None or last.given is not given:
+            last = self._last = _Read(given, times, self._tools)
+        return last
+
+
+class _Read:
+    """The hidden entries, and what was found out about them."""
+
+    def __init__(
+        self, given: History, times: Sequence[datetime], lookup_tools: frozenset[str]
+    ) -> None:
+        self.given = self.history = given
+        self.times = times
+        self.said, gone = _engine.without_calls(given.conversation, lookup_tools)
+        """The messages without these calls; entries of lookups alone are gone."""
+        if gone:
+            kept = [n for n in range(len(given.entries)) if n not in set(gone)]
+            self.history, self.times = given.select(kept), [times[n] for n in kept]
+            self.said, _ = _engine.without_calls(self.history.conversation, lookup_tools)
+        self.units = self.history.conversation.units
         self.candidates = [n for n, unit in enumerate(self.units) if not unit.is_system]
         """The indices of the units that may be found."""
-        self._embed = embed
-        self._sections: dict[int, Section] = {}
+        self._prepared: dict[bool, _native.Prepared] = {}
+        self._sections: dict[tuple[str, int], Section] = {}
+        self._long_texts: dict[int, tuple[PartlyShown, ...]] = {}
 
-    @cached_property
-    def prepared(self) -> _native.Prepared:
-        """The analysis; it is made at the first query."""
-        return prepare(self.conversation, embed=self._embed)
+    def tokens(self, unit: Unit) -> int:
+        """Return the tokens of a unit."""
+        return sum(self.history.tokens[member] for member in unit.members)
 
-    def sections(self, units: Sequence[int], make: Callable[[int], Section]) -> list[Section]:
-        """Return the section of each unit, with its tokens; without content for lookups alone."""
-        new = [index for index in units if index not in self._sections]
+    def prepared(self, *, embed: bool) -> _native.Prepared:
+        """Return the engine's analysis; it is made at the first query."""
+        if embed not in self._prepared:
+            self._prepared[embed] = prepare(self.history.conversation, embed=embed)
+        return self._prepared[embed]
+
+    def sections(
+        self, name: str, units: Sequence[int], make: Callable[[int], Section]
+    ) -> list[Section]:
+        """Return a source's section of each unit, with its tokens; without content for lookups
+        alone."""
+        new = [index for index in units if (name, index) not in self._sections]
         made = counted_sections([make(index) for index in new])
-        self._sections.update(zip(new, made, strict=True))
-        return [self._sections[index] for index in units]
+        self._sections.update(zip([(name, index) for index in new], made, strict=True))
+        return [self._sections[name, index] for index in units]
+
+    def long_texts(self, whole_tokens: int) -> tuple[PartlyShown, ...]:
+        """Return the texts of units of more than so many tokens."""
+        if whole_tokens not in self._long_texts:
+            self._long_texts[whole_tokens] = tuple(self._texts_over(whole_tokens))
+        return self._long_texts[whole_tokens]
+
+    def _texts_over(self, whole_tokens: int) -> Iterator[PartlyShown]:
+        for unit in self.said.units:
+            if self.tokens(unit) <= whole_tokens or unit.is_system:
+                continue
+            for message in unit.messages:
+                index = self.history.entry_index(message.index)
+                for text, kind in message.pieces:
+                    if kind is not PieceKind.THINKING and text.strip():
+                        yield PartlyShown(
+                            str(index),
+                            text,
+                            item=EntryId.of(index),
+                            time=self.times[message.index],
+                            trust=TOOL_TRUST if message.answers else FULL_TRUST,
+                        )
 
 
 def _relevances(
-    searched: _Searched,
-    query: str,
-    embedder: Choice,
-    deadline: Deadline | None,
+    read: _Read, query: str, embedder: Choice, deadline: Deadline | None
 ) -> tuple[list[float], tuple[str, ...]]:
     """Return the relevance of each unit, and the problems with the caller's model.
 
     A unit has the relevance of its best message, lowered where the confidence is low. Without a
     query every unit has 1.0.
     """
-    if not query.strip() or not searched.units:
-        return [1.0] * len(searched.units), ()
-    conversation, prepared = searched.conversation, searched.prepared
+    if not query.strip() or not read.units:
+        return [1.0] * len(read.units), ()
+    conversation = read.history.conversation
+    prepared = read.prepared(embed=embedder.has_builtin)
     embedded = Embedded()
     if embedder.model is not None:
         embedded = model_vectors(
@@ -205,22 +251,19 @@ def _relevances(
     if vectors is not None and (cosine := vectors.query_similarity()) >= MIN_COSINE:
         confidence = max(confidence, cosine)  # found in other words
     if confidence < MIN_CONFIDENCE:
-        return [0.0] * len(searched.units), problems
+        return [0.0] * len(read.units), problems
     by_message = dict(zip(conversation.indices, of_messages, strict=True))
-    best = [max([by_message[member] for member in unit.members]) for unit in searched.units]
+    best = [max([by_message[member] for member in unit.members]) for unit in read.units]
     factor = min(1.0, 2 * confidence)
     return [each * factor if each >= MIN_RELEVANCE else 0.0 for each in best], problems
 
 
-def _best_fitting(
-    ranked: Sequence[int], units: Sequence[Unit], history: History, max_tokens: int
-) -> list[int]:
+def _best_fitting(ranked: Sequence[int], read: _Read, max_tokens: int) -> list[int]:
     """Return the first of the ranked units, until their tokens reach the maximum."""
     chosen, remaining = [], max_tokens
     for index in ranked:
         chosen.append(index)
-        tokens = sum(history.tokens[member] for member in units[index].members)
-        remaining -= min(tokens, max_tokens // 4)
+        remaining -= min(read.tokens(read.units[index]), max_tokens // 4)
         if remaining <= 0:
             break
     return chosen
@@ -251,34 +294,6 @@ def _section(
         priority=priority,
         title=f"{where}, {time:%Y-%m-%d %H:%M} UTC",
     )
-
-
-_Said: TypeAlias = tuple[History, Sequence[datetime], Conversation]
-
-
-class _Hidden:
-    """What the prompt does not show, without the calls of lookup tools and their results."""
-
-    def __init__(self, entries: HiddenEntries, lookup_tools: Collection[str]) -> None:
-        self._entries = entries
-        self._tools = frozenset(lookup_tools)
-        self._read: tuple[History, _Said] | None = None
-
-    def read(self) -> _Said:
-        """Return the entries, their times, and what they say; entries of lookups alone are gone."""
-        given, times = self._entries()
-        last = self._read
-        if last is None or last[0] is not given:  # cached: reading it takes longest
-            history, (said, gone) = given, self._without_calls(given)
-            if gone:
-                kept = [n for n in range(len(given.entries)) if n not in set(gone)]
-                history, times = given.select(kept), [times[n] for n in kept]
-                said, _ = self._without_calls(history)
-            last = self._read = given, (history, times, said)
-        return last[1]
-
-    def _without_calls(self, history: History) -> tuple[Conversation, list[int]]:
-        return _engine.without_calls(history.conversation, self._tools)
 
 
 NAME = "cut parts"
@@ -313,11 +328,10 @@ HandleOf = Callable[[PartlyShown], str | None]
 
 def cut_parts(
     partly_shown: Callable[[], Sequence[PartlyShown]],
-    hidden_entries: HiddenEntries,
+    hidden: Hidden,
     *,
     handle_of: HandleOf,
     visible_text: Callable[[], VisibleText],
-    lookup_tools: Collection[str] = (),
     max_tokens: int,
     whole_tokens: int,
     **settings: Unpack[SourceSettings],
@@ -330,17 +344,16 @@ def cut_parts(
     searched.
     """
     settings.setdefault("priority", Priority.NORMAL)
-    long_texts = _LongTexts(_Hidden(hidden_entries, lookup_tools), whole_tokens)
 
     def run(request: SourceRequest) -> Found:
-        texts = (*partly_shown(), *long_texts.read())
+        texts = (*partly_shown(), *hidden.read().long_texts(whole_tokens))
         if not texts:
             return Found(off="the prompt shows all texts of the conversation whole")
         matches_by_text: dict[int, list[Match]] = {}
-        for match in _passages(long_texts, texts).best(request.query):
+        for match in _passages(hidden, texts).best(request.query):
             if _is_in_time_range(texts[match.text], request.time_range):
                 matches_by_text.setdefault(match.text, []).append(match)
-        visible = visible_text() if matches_by_text else VisibleText.of(())
+        visible = visible_text() if matches_by_text else VisibleText()
         sections = [
             _part_section(texts[index], matches, handle_of(texts[index]), visible, max_tokens)
             for index, matches in list(matches_by_text.items())[:MAX_TEXTS]
@@ -366,7 +379,7 @@ def _part_section(
     max_tokens: int,
 ) -> Section | None:
     """Return the excerpt of a text as a section; None if the prompt shows all of it."""
-    new = [match for match in matches if text.text[slice(*match.span)].strip() not in visible.text]
+    new = [each for each in matches if not visible.shows(text.text[slice(*each.span)].strip())]
     content, spans = excerpt(text.text, new, max_tokens, visible.lines)
     if not spans:
         return None
@@ -386,40 +399,6 @@ def _part_section(
         handle=handle,
         metadata={"part_of": text.item} if text.item else {},
     )
-
-
-class _LongTexts:
-    """The texts of hidden entries that are too long for any answer."""
-
-    def __init__(self, hidden: _Hidden, whole_tokens: int) -> None:
-        self._hidden = hidden
-        self._whole_tokens = whole_tokens
-        self._last: tuple[History | None, tuple[PartlyShown, ...]] = (None, ())
-
-    def read(self) -> tuple[PartlyShown, ...]:
-        read = self._hidden.read()
-        if self._last[0] is not read[0]:
-            self._last = read[0], tuple(self._texts(*read))
-        return self._last[1]
-
-    def _texts(
-        self, history: History, times: Sequence[datetime], said: Conversation
-    ) -> Iterator[PartlyShown]:
-        for unit in said.units:
-            tokens = sum(history.tokens[member] for member in unit.members)
-            if tokens <= self._whole_tokens or unit.is_system:
-                continue
-            for message in unit.messages:
-                index = history.entry_index(message.index)
-                for text, kind in message.pieces:
-                    if kind is not PieceKind.THINKING and text.strip():
-                        yield PartlyShown(
-                            str(index),
-                            text,
-                            item=EntryId.of(index),
-                            time=times[message.index],
-                            trust=TOOL_TRUST if message.answers else FULL_TRUST,
-                        )
 
 
 _passages_of: WeakKeyDictionary[object, tuple[Sequence[PartlyShown], Passages]] = (

@@ -395,6 +395,18 @@ impl Body {
     }
 }
 
+/// A call as text: its name, a blank, its input as compact JSON.
+pub fn input_text<'py>(
+    py: Python<'py>,
+    name: Option<&Bound<'py, PyAny>>,
+    input: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Source> {
+    match common_input(name, input)? {
+        Some(text) => Ok(Source::Written(text.into())),
+        None => Source::of(python(py, "tool_input_text", (name, input))?.cast_into()?),
+    }
+}
+
 /// A call as text where its name and input have the usual shapes.
 fn common_input(name: Option<&Bound<'_, PyAny>>, input: Option<&Bound<'_, PyAny>>) -> PyResult<Option<String>> {
     let (Some(name), Some(input)) = (name, input) else { return Ok(None) };

@@ -81,6 +81,16 @@ impl Conversation {
         Self::of(Columns { of: draft, units }, Facts::default())
     }
 
+    /// Messages in units; nothing else is known of them.
+    pub fn in_units(columns: Columns) -> Self {
+        Self::of(columns, Facts::default())
+    }
+
+    /// The same conversation with other texts.
+    pub fn with_columns(&self, py: Python<'_>, columns: Columns) -> Self {
+        Self::of(columns, self.facts.clone_ref(py))
+    }
+
     fn by_themselves(&self, draft: Draft) -> Self {
         let units = Units::single(draft.len());
         let format = self.facts.format.clone();

@@ -64,6 +64,19 @@ pub fn write_json(out: &mut String, value: &Bound<'_, PyAny>, depth: usize) -> P
 fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
     let text = text.to_str().ok()?;
     out.push('"');
+    write_escaped(out, text);
+    out.push('"');
+    Some(())
+}
+
+/// A text as inside of a JSON string.
+pub fn in_json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    write_escaped(&mut out, text);
+    out
+}
+
+fn write_escaped(out: &mut String, text: &str) {
     let mut copied = 0;
     for (at, byte) in text.bytes().enumerate().filter(|&(_, byte)| byte < 0x20 || byte == b'"' || byte == b'\\') {
         out.push_str(&text[copied..at]);
@@ -80,6 +93,4 @@ fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
         }
     }
     out.push_str(&text[copied..]);
-    out.push('"');
-    Some(())
 }

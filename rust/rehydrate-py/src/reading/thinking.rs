@@ -82,6 +82,11 @@ pub fn rest_of<'py>(content: Option<&Bound<'py, PyAny>>, kinds: &[&str]) -> PyRe
     })
 }
 
+/// Whether a block of a content is a thought of Claude's, or Converse's reasoning.
+pub fn is_claudes_thinking(block: &Bound<'_, PyAny>) -> PyResult<bool> {
+    is_thinking(block, BLOCKS)
+}
+
 fn is_thinking(block: &Bound<'_, PyAny>, kinds: &[&str]) -> PyResult<bool> {
     let Some(fields) = Fields::of(block) else { return Ok(false) };
     Ok(kinds.contains(&fields.kind()?.name().as_ref()) || fields.has(interned!(block.py(), "reasoningContent"))?)

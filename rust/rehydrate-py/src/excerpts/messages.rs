@@ -1,0 +1,60 @@
+//! A message and its entry with other texts.
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use super::divisible::{DivisibleTexts, Place};
+use super::inputs::{Pieces, by_call, pieces_of};
+use crate::reading::{Fields, Source, is_list, python, with_texts};
+
+impl DivisibleTexts {
+    /// The message at a position as it came in, and whether it is among those whose inputs were divided.
+    pub fn original(&self, at: usize) -> (&Py<crate::reading::Conversation>, usize) {
+        match self.original_at.get(&at) {
+            Some(&original) => (&self.originals, original),
+            None => (&self.conversation, at),
+        }
+    }
+
+    /// The pieces of the message at a position, as it came in, and its entry, both with these texts: each by the number of its
+    /// piece here.
+    pub fn with_texts<'py>(
+        &self,
+        py: Python<'py>,
+        at: usize,
+        texts: &[(usize, Bound<'py, PyString>)],
+    ) -> PyResult<(Pieces, Bound<'py, PyAny>)> {
+        let here = &self.conversation.get().columns;
+        let row = &here.of.rows[at];
+        let first = row.pieces_end - here.pieces(at).len();
+        let (before, original) = self.original(at);
+        let mut pieces = pieces_of(py, &before.get().columns, original);
+        let entry = self.entries.bind(py).get_item(row.index)?;
+        let (values, mut in_inputs) = (PyDict::new(py), Vec::new());
+        for (number, text) in texts {
+            match self.places.get(&(first + number)) {
+                Some(Place::At(path)) => {
+                    pieces[*number].0 = Source::of(text.clone())?;
+                    values.set_item(path.bind(py), text)?;
+                }
+                Some(Place::In(input)) => in_inputs.push((input, text.clone())),
+                Some(Place::Whole) | None => {}
+            }
+        }
+        for (input, parts) in by_call(py, in_inputs.into_iter())? {
+            for path in input.paths.bind(py) {
+                values.set_item(&path, with_texts(&at_path(entry.clone(), path.cast()?)?, &parts)?)?;
+            }
+            pieces[input.piece].0 = input.text(py, &parts)?;
+        }
+        Ok((pieces, python(py, "replace_texts", (entry, values))?))
+    }
+}
+
+/// The value at a path of an entry.
+fn at_path<'py>(mut value: Bound<'py, PyAny>, path: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    for step in path {
+        let has_items = is_list(&value) || Fields::of(&value).is_some();
+        value = if has_items { value.get_item(step)? } else { value.getattr(step.str()?)? };
+    }
+    Ok(value)
+}

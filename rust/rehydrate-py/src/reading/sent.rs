@@ -1,0 +1,189 @@
+//! The parts of a prompt as they are sent: their digests, their cache marks, and where a section may be among the messages.
+use blake2b_simd::Params;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use rehydrate_core::conversation::Role;
+use rustc_hash::FxHashSet;
+
+use super::dicts::as_dicts;
+use super::fields::{Fields, is_list, listed, python, string_of, text_of};
+use super::json::{MAX_DEPTH, write_json};
+use super::strings::Id;
+use super::thinking::is_claudes_thinking;
+use super::{Conversation, read_entries};
+use crate::convert::bytes_of;
+use crate::interned::interned;
+
+/// The fields by which a client marks where a cached prefix ends. They move on in each request, and say nothing to the model.
+const CACHE_MARKS: [&str; 3] = ["cache_control", "prompt_cache_breakpoint", "cachePoint"];
+/// A mark is on a block, or on one in a tool's result. What is deeper may be nested as deep as Python can go.
+const DEEPEST_MARK: usize = 16;
+const DIGEST_BYTES: usize = 16;
+
+/// Of a tool, a system block or a message as it is sent: 128 bits, hexadecimal, that identify it, and whether it has a cache mark.
+///
+/// A cache mark does not change the digest, nor does the block around a single text that carries one. The order of keys does: a
+/// model reads a tool's input in it.
+#[pyfunction]
+pub fn sent_part(value: &Bound<'_, PyAny>) -> PyResult<(String, bool)> {
+    let mut text = compact_json(&without_lone_block(value)?)?;
+    let may_be_marked = CACHE_MARKS.iter().any(|name| memchr::memmem::find(&text, name.as_bytes()).is_some());
+    let mut is_marked = false;
+    if may_be_marked {
+        text = compact_json(&without_lone_block(&unmarked(value)?)?)?;
+        let content =
+            Fields::of(value).map(|fields| fields.get(interned!(value.py(), "content"))).transpose()?.flatten();
+        let content = content.filter(|content| content.is_truthy().unwrap_or(false));
+        is_marked = !marks_in(content.as_ref().unwrap_or(value))?.is_empty();
+    }
+    let digest = Params::new().hash_length(DIGEST_BYTES).hash(&text);
+    Ok((digest.to_hex().to_string(), is_marked))
+}
+
+/// A value as JSON without blanks.
+fn compact_json(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let mut out = String::new();
+    if write_json(&mut out, value, MAX_DEPTH)?.is_some() {
+        return Ok(out.into_bytes());
+    }
+    Ok(bytes_of(python(value.py(), "compact_json", (value,))?.cast()?)?.into_owned())
+}
+
+/// A message of one text block, written as a message of that text.
+fn without_lone_block<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let (py, Some(fields)) = (value.py(), Fields::of(value)) else { return Ok(value.clone()) };
+    let content = interned!(py, "content");
+    let blocks = listed(fields.get(content)?.as_ref())?;
+    let [block] = blocks.as_slice() else { return Ok(value.clone()) };
+    let Some(block) = Fields::of(block) else { return Ok(value.clone()) };
+    if block.len()? != 2 || block.kind()?.name() != "text" {
+        return Ok(value.clone());
+    }
+    let copy = PyDict::new(py);
+    for (key, value) in fields.items()? {
+        copy.set_item(key, value)?;
+    }
+    copy.set_item(content, block.get(interned!(py, "text"))?)?;
+    Ok(copy.into_any())
+}
+
+/// A tool, a block or a message of any provider's without cache marks.
+#[pyfunction]
+pub fn unmarked<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    unmarked_within(value, DEEPEST_MARK)
+}
+
+fn unmarked_within<'py>(value: &Bound<'py, PyAny>, levels: usize) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    if levels > 0 && is_list(value) {
+        let left = PyList::empty(py);
+        for each in value.try_iter()? {
+            let each = each?;
+            // Converse's mark is a block of its own.
+            if !Fields::of(&each).map_or(Ok(false), |block| block.has(interned!(py, "cachePoint")))? {
+                left.append(unmarked_within(&each, levels - 1)?)?;
+            }
+        }
+        return Ok(left.into_any());
+    }
+    let Some(fields) = Fields::of(value).filter(|_| levels > 0) else { return Ok(value.clone()) };
+    let left = PyDict::new(py);
+    for (name, each) in fields.items()? {
+        let shown = string_of(&name)?;
+        match text_of(&shown).as_ref() {
+            mark if CACHE_MARKS.contains(&mark) => {}
+            // A call's input is the model's own, whatever its fields are named.
+            "content" | "output" => left.set_item(name, unmarked_within(&each, levels - 1)?)?,
+            _ => left.set_item(name, each)?,
+        }
+    }
+    Ok(left.into_any())
+}
+
+/// The cache marks of a tool, a block or a content; Converse's points too.
+#[pyfunction]
+pub fn marks_in<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let (py, mut found) = (value.py(), Vec::new());
+    let Some(fields) = Fields::of(value) else {
+        for inner in listed(Some(value))? {
+            found.extend(marks_in(&inner)?);
+        }
+        return Ok(found);
+    };
+    if let Some(point) = fields.get(interned!(py, "cachePoint"))?.filter(|point| Fields::of(point).is_some()) {
+        return Ok(vec![point]);
+    }
+    found.extend(fields.get(interned!(py, "cache_control"))?);
+    if fields.kind()?.name() == "tool_result"
+        && let Some(content) = fields.get(interned!(py, "content"))?
+    {
+        found.extend(marks_in(&content)?);
+    }
+    Ok(found)
+}
+
+/// This index among a provider's messages, or the nearest one before it where a section may be.
+///
+/// It may not be between a call and its results, nor after thinking that ends a message: then it is before the call. Nor may it be
+/// after a system message amid Anthropic's, which the reply must follow. Messages after the index do not count, because they were
+/// not there when the section came in.
+#[pyfunction]
+pub fn insertion_point(messages: &Bound<'_, PyList>, mut index: usize, provider: &str) -> PyResult<usize> {
+    while index > 0
+        && let Some(start) = inseparable_start(messages, index, provider)?
+    {
+        index = start;
+    }
+    Ok(index)
+}
+
+/// The index of the message that must not be separated from what follows `index`: one with an open call, or one that ends in
+/// thinking, in the last turn before `index`.
+fn inseparable_start(messages: &Bound<'_, PyList>, index: usize, provider: &str) -> PyResult<Option<usize>> {
+    let py = messages.py();
+    let (mut answered, mut has_spoken): (FxHashSet<Vec<u8>>, bool) = (FxHashSet::default(), false);
+    let has_system_apart = matches!(provider, "anthropic" | "bedrock");
+    for n in (0..index).rev() {
+        let message = messages.get_item(n)?;
+        let role = Fields::of(&message).map(|fields| fields.text(interned!(py, "role"))).transpose()?.flatten();
+        if has_system_apart && role.is_some_and(|role| text_of(&role) == "system") {
+            if n + 1 == index {
+                return Ok(Some(n));
+            }
+            continue;
+        }
+        let read = read_one(message.clone(), provider)?;
+        if n + 1 == index && ends_in_thinking(&message)? {
+            return Ok(Some(n));
+        }
+        let of = &read.columns;
+        if of.of.rows.is_empty() {
+            return Ok(None);
+        }
+        let (is_reply, answers) = (of.role(0) == Role::Assistant, of.answers(0));
+        if (has_spoken || answers.is_empty()) && !is_reply {
+            return Ok(None); // a turn before the last that had calls, or the user's words
+        }
+        answered.extend(answers.iter().map(|id| id.as_bytes().to_vec()));
+        if !of.calls(0).iter().map(Id::as_bytes).all(|call| answered.contains(call)) {
+            return Ok(Some(n));
+        }
+        has_spoken = is_reply;
+    }
+    Ok(None)
+}
+
+/// One message, read; objects of an SDK in it as dicts.
+fn read_one(message: Bound<'_, PyAny>, provider: &str) -> PyResult<Conversation> {
+    let alone = PyTuple::new(message.py(), [message])?.into_any();
+    read_entries(provider, &alone).or_else(|_| read_entries(provider, &as_dicts(&alone)?))
+}
+
+fn ends_in_thinking(message: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, Some(fields)) = (message.py(), Fields::of(message)) else { return Ok(false) };
+    if fields.kind()?.name() == "reasoning" {
+        return Ok(true);
+    }
+    let content = fields.get(interned!(py, "content"))?;
+    listed(content.as_ref())?.last().map_or(Ok(false), is_claudes_thinking)
+}
