@@ -288,6 +288,36 @@ mod tests {
     }
 
     #[test]
+    fn many_matches_are_tried_together_and_shown_as_if_one_by_one() {
+        let text = code_points(&(0..4_000).map(|n| format!("line {n}\n")).collect::<String>());
+        let ends: Vec<usize> = (0..text.len()).filter(|&at| is_break(&text[at])).collect();
+        let breaks = &ends;
+        let matches: Vec<Span> = (0..900).map(|n| ends[n * 4 + n % 3] + 1..ends[n * 4 + n % 3 + 1] + 1).collect();
+        for room in [1, 60, 400, 2_000, 9_000, 1 << 20] {
+            let mut asked = 0;
+            let is_visible = |_: Span| Ok::<_, Infallible>(false);
+            let Ok((content, spans)) = excerpt(&text, &matches, 4, is_visible, |text| {
+                asked += 1;
+                Ok(text.len() <= room)
+            });
+            let mut one_by_one: Vec<Span> = Vec::new();
+            for span in &matches {
+                let fits = |wanted: &Vec<Span>| rendered(&text, breaks, wanted).len() <= room;
+                let wide = merged(&one_by_one, vec![with_context(&text, span)]);
+                let bare = merged(&one_by_one, vec![span.clone()]);
+                match [wide, bare].into_iter().find(|wanted| fits(wanted)) {
+                    Some(wanted) => one_by_one = wanted,
+                    None if one_by_one.is_empty() => one_by_one = vec![span.clone()],
+                    None => break,
+                }
+            }
+            assert_eq!(spans, one_by_one, "{room}");
+            assert_eq!(content, rendered(&text, breaks, &spans));
+            assert!(asked < 60, "{room}: {asked}");
+        }
+    }
+
+    #[test]
     fn visible_lines_at_the_ends_are_left_out() {
         let text = "seen before\nnew\nseen after\n";
         let (content, spans) = shown(text, &[(12, 16)], &["seen before", "seen after"], 200);

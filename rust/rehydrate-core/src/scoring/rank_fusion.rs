@@ -220,12 +220,15 @@ const STANDING_AMONG: usize = 32;
 const LEAST_WEIGHT: f32 = 1e-3;
 
 /// The best of a leg's values, and how far it stands out from those that come after it, 0 to 1: the share of it that the
-/// last of the best few lacks. None for a leg without an opinion.
+/// first after the best few lacks. None for a leg without an opinion.
 fn standing_out(mut values: Vec<f32>) -> Option<(f32, f32)> {
-    let last = STANDING_AMONG.min(values.len().checked_sub(1)?);
-    let (better, last, _) = values.select_nth_unstable_by(last, |a, b| b.total_cmp(a));
-    let best = better.iter().copied().fold(*last, f32::max);
-    (best > EPSILON).then(|| (best, (1.0 - last.max(0.0) / best).max(LEAST_WEIGHT)))
+    let best = largest(values.iter().copied());
+    let after = if values.len() > STANDING_AMONG {
+        values.select_nth_unstable_by(STANDING_AMONG, |a, b| b.total_cmp(a)).1.max(0.0)
+    } else {
+        0.0
+    };
+    (best > EPSILON).then(|| (best, (1.0 - after / best).max(LEAST_WEIGHT)))
 }
 
 /// Opinions scaled to 0..1 and averaged, each by how far its best stands out; sharpened, smoothed by neighbours; what was
@@ -277,8 +280,8 @@ mod tests {
     fn a_leg_weighs_by_how_far_its_best_stands_out() {
         let weight = |values: &[f32]| standing_out(values.to_vec()).map_or(0.0, |(_, weight)| weight);
         assert_eq!([weight(&[]), weight(&[0.0, 0.0])], [0.0; 2], "no opinion");
-        assert_eq!([weight(&[3.0]), weight(&[2.0; 50])], [LEAST_WEIGHT; 2], "one opinion on all");
-        assert_eq!(weight(&[1.0, 4.0, 0.0]), 1.0);
+        assert_eq!([weight(&[3.0]), weight(&[4.0, 3.0])], [1.0; 2], "few candidates say nothing of a leg");
+        assert_eq!(weight(&[2.0; 50]), LEAST_WEIGHT, "one opinion on all");
         let few = [vec![4.0], vec![2.0; STANDING_AMONG - 1], vec![1.0; 9]].concat();
         let many = [vec![4.0], vec![2.0; STANDING_AMONG], vec![1.0; 9]].concat();
         assert_eq!([weight(&few), weight(&many)], [0.75, 0.5], "what comes after the best few is not looked at");
