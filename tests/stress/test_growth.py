@@ -91,8 +91,7 @@ assert len(store.items()) == 60_000
 """,
     "excerpt": """
 from rehydrate.prompt.sources.passages import Match, excerpt
-lines = [f"line {n}\\n" for n in range(200_000)]
-text, size = "".join(lines), len("".join(lines[:10]))
+text = "".join([f"line {n}\\n" for n in range(200_000)])
 matches = [Match(0, (start, start + 7), 1.0) for start in range(0, len(text) - 7, 100)]
 content, spans = excerpt(text, matches, 10**8)
 assert len(spans) > 1 and len(content) > len(text) // 3
