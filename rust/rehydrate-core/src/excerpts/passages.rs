@@ -110,7 +110,9 @@ pub fn excerpt<E>(
         } else {
             together = 2 * tried;
         }
-        (content, chosen) = (shown, both);
+        if both != chosen {
+            (content, chosen) = (shown, both);
+        }
         rest = &rest[tried..];
     }
     Ok((content, chosen))
