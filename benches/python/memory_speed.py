@@ -126,7 +126,7 @@ class Grown:
     def _settle(self) -> None:
         """Build what the background would build, graphs too, and reopen."""
         for memory in (self.memory, self.own):
-            memory._store._native.flush()  # type: ignore[attr-defined]
+            memory._store.flush()  # type: ignore[attr-defined]
         self.memory.close()
         self.own.close()
         self.memory = Memory.open(self.file, namespace=NAMESPACE)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import _native
 from rehydrate._text import error_text
@@ -33,11 +32,14 @@ Division = _native.Division
 Echoes = _native.Echoes
 Excerpts = _native.Excerpts
 item_index = _native.ItemIndex
+LocalStore = _native.LocalStore
 NameIndex = _native.NameIndex
 Parted = _native.Parted
 SeenLines = _native.SeenLines
 ShortenedText = _native.ShortenedText
+cache_vectors = _native.cache_vectors
 cached_bytes = _native.cached_bytes
+cached_vectors = _native.cached_vectors
 cap_text = _native.cap_text
 capped_results = _native.capped_results
 chunks = _native.chunks
@@ -88,8 +90,8 @@ MEDIA_TOKENS = 1_600
 """Tokens counted for an image or a document: what Anthropic bills for its largest unscaled image,
 an upper bound for OpenAI's too. Their base64 payload is never counted as text."""
 
-CACHE_BYTES = 256 << 20
-"""Default bytes of a process's cache; `limit_cache` changes it."""
+CACHE_BYTES = 320 << 20
+"""Default bytes of a process's cache; `limit_cache` changes it. A fifth is for vectors."""
 
 CustomCounter = Callable[[str], int]
 
@@ -185,37 +187,6 @@ def embed(texts: Sequence[str]) -> Vectors:
 
     rows, dim = _native.embed(list(texts))
     return np.frombuffer(rows, dtype=np.float32).reshape(-1, dim)
-
-
-def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
-    """Open a memory's file, or create it; the options are those of ``_native.Store``."""
-    return cast("_native.Store", _TypedStore(_native.Store(path, **options)))
-
-
-class _TypedStore:
-    """The engine's store, whose one error that is not ours is made ours: no file can hold half of
-    a surrogate pair, in whatever name or filter it is."""
-
-    def __init__(self, store: _native.Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if not callable(found):
-            return found
-
-        @wraps(found)
-        def typed(*given: Any, **named: Any) -> Any:
-            try:
-                return found(*given, **named)
-            except UnicodeEncodeError as error:
-                raise InvalidArgumentError(
-                    f"a text for the store's {name} holds half of a surrogate pair at character "
-                    f"{error.start}, which UTF-8 cannot hold; leave it out"
-                ) from None
-
-        setattr(self, name, typed)
-        return typed
 
 
 def count(text: str, counter: str | CustomCounter) -> int:

@@ -1,5 +1,6 @@
 """Types of the Rust module; kept true by stubtest."""
 
+import builtins
 from collections.abc import (
     Callable,
     Collection,
@@ -10,7 +11,7 @@ from collections.abc import (
     Set as AbstractSet,
 )
 from os import PathLike
-from typing import Any, Literal, final
+from typing import Any, Literal, Unpack, final
 
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
@@ -18,6 +19,20 @@ from rehydrate.context.context_store.operations import Item, Operation, Span
 from rehydrate.context.context_store.proposals import Proposal
 from rehydrate.errors import Violation
 from rehydrate.formats.rendering import RenderedMessage
+from rehydrate.memory.items import (
+    Added,
+    Filters,
+    Fusion,
+    Hit,
+    MemoryItem,
+    MemoryLimits,
+    MemoryStats,
+    Recalled,
+    Tier,
+    Vectors,
+    VerifyReport,
+)
+from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
 
 __all__ = [
@@ -35,6 +50,8 @@ __all__ = [
     "Echoes",
     "Excerpts",
     "ItemIndex",
+    "LocalStore",
+    "LocalThreads",
     "NameIndex",
     "OnnxModel",
     "Parted",
@@ -43,7 +60,6 @@ __all__ = [
     "SeenLines",
     "Selection",
     "ShortenedText",
-    "Store",
     "__version__",
     "after_fork",
     "as_content",
@@ -52,7 +68,9 @@ __all__ = [
     "before_exit",
     "before_fork",
     "broken_rules",
+    "cache_vectors",
     "cached_bytes",
+    "cached_vectors",
     "cap_text",
     "capped_results",
     "chunks",
@@ -463,60 +481,6 @@ class OnnxModel:
     def dim(self) -> int: ...
     def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
 
-# What `add` takes of an item, in this order. Texts come back letter for letter, lone surrogates
-# too.
-_NewItem = tuple[
-    str,  # text
-    str,  # kind, "" where unsaid
-    int,  # tier: 0 hot, 1 warm, 2 cold
-    str,  # source, "" where unsaid
-    str,  # session, "" where unsaid
-    str,  # tool, "" where unsaid
-    str,  # principal, "" where unsaid
-    float,  # trust, 0 to 1
-    Sequence[str],  # parents: handles or any other ids
-    int,  # time, milliseconds since 1970
-    float,  # confidence, 0 to 1
-    int | None,  # expires, milliseconds since 1970
-    str | None,  # meta, JSON
-    str | None,  # redactions, JSON
-    Sequence[tuple[str, str]],  # links: relation, the other's handle
-]
-_Item = tuple[
-    str,  # handle: "mem_" and 26 characters
-    str,  # namespace
-    str,  # text
-    str,  # kind
-    int,  # tier
-    str,  # source
-    str,  # session
-    str,  # tool
-    str,  # principal
-    float,  # trust
-    tuple[str, ...],  # parents
-    int,  # time
-    int,  # when it was stored, milliseconds since 1970
-    float,  # confidence
-    int | None,  # expires
-    str | None,  # meta
-    str | None,  # redactions
-    tuple[
-        tuple[str, str, bool], ...
-    ],  # links: relation, the other's handle, whether it starts here
-    int,  # how often a search showed it
-]
-# An item, where its snippet begins and ends (in characters of its text), score, and the legs: text,
-# trigram, cosine (NaN where there is none).
-_Hit = tuple[_Item, int, int, float, float, float, float]
-
-_Hits = list[_Hit]
-_Near = list[list[tuple[str, float]]]
-_Strings = list[str]
-_ThreadRow = tuple[str, int, int, int, int]
-_Record = tuple[int, float, str]
-_Threads = list[_ThreadRow]
-_Records = list[_Record]
-
 @final
 class ContextStore:
     def __new__(cls) -> ContextStore: ...
@@ -552,133 +516,98 @@ class ContextStore:
         names: NameIndex | None,
     ) -> str: ...
 
+# The store of one file, for any number of threads and processes, as `MemoryStore` says; it never
+# waits for anybody where it is dropped. `busy_seconds` is how long it waits for other processes.
 @final
-class Store:
-    # Every method raises rehydrate.errors.InvalidArgumentError(message), or, made from (path,
-    # problem, remedy), one of StoreBusyError, StoreFullError, StoreReadOnlyError,
-    # StoreCorruptError, NotAStoreError, NewerStoreError, StoreClosedError, PurgeIncompleteError,
-    # StoreConflictError or plain StoreError, all of them subclasses of
-    # rehydrate.errors.StoreError. Dropping it waits for nobody and holds no lock of the
-    # interpreter.
+class LocalStore:
     def __new__(
         cls,
         path: str | PathLike[str],
         *,
+        limits: MemoryLimits,
         read_only: bool = False,
-        busy_seconds: float = 30.0,
-        max_items: int | None = None,
-        max_bytes: int | None = None,
-        max_age_ms: int | None = None,
         index_bytes: int = ...,
         vectors: str = "auto",
-    ) -> Store: ...
+        busy_seconds: float = 30.0,
+    ) -> LocalStore: ...
     @property
     def path(self) -> str: ...
     @property
-    def read_only(self) -> bool: ...
-    # Handle and whether it is new, per item; how many items the limits demoted to cold and how many
-    # they dropped. `vectors`: C-contiguous float32, a row an item, of the model named `space`; a
-    # row of zeros is no vector.
+    def threads(self) -> LocalThreads: ...
     def add(
-        self,
-        namespace: str,
-        items: Sequence[_NewItem],
-        *,
-        vectors: Any = None,
-        space: str | None = None,
-    ) -> tuple[list[tuple[str, bool]], int, int]: ...
-    def get(self, namespace: str, handles: Sequence[str]) -> list[_Item | None]: ...
-    # A page of items and the cursor of the next one, None at the end.
+        self, items: Sequence[MemoryItem], /, *, namespace: str, vectors: Vectors | None = None
+    ) -> builtins.list[Added]: ...
+    def get(self, handle: str, *, namespace: str) -> MemoryItem: ...
     def list(
         self,
-        namespace: str,
         *,
-        cursor: int | None = None,
-        limit: int = 100,
+        namespace: str,
+        limit: int | None = ...,
         newest_first: bool = True,
-        tiers: Sequence[int] | None = None,
-        kinds: Sequence[str] | None = None,
-        sources: Sequence[str] | None = None,
-        sessions: Sequence[str] | None = None,
-        after_ms: int | None = None,
-        before_ms: int | None = None,
-        min_trust: float = 0.0,
-    ) -> tuple[list[_Item], int | None]: ...
-    # `fusion`: "calibrated", "reciprocal_rank", or the weights of text, trigram and vector; None is
-    # the default.
+        **filters: Unpack[Filters],
+    ) -> builtins.list[MemoryItem]: ...
     def search(
         self,
-        namespace: str,
         query: str,
-        *,
         limit: int = 5,
-        vector: Any = None,
-        space: str | None = None,
-        fusion: str | tuple[float, float, float] | None = None,
-        tiers: Sequence[int] | None = None,
-        kinds: Sequence[str] | None = None,
-        sources: Sequence[str] | None = None,
-        sessions: Sequence[str] | None = None,
-        after_ms: int | None = None,
-        before_ms: int | None = None,
-        min_trust: float = 0.0,
-    ) -> _Hits: ...
-    # Per text (or per row of `vectors`, whose model is `space`) the nearest items and their
-    # cosines, best first; `centred` cosines leave out what all items have in common.
+        *,
+        namespace: str,
+        fusion: Fusion | None = None,
+        vectors: Vectors | None = None,
+        **filters: Unpack[Filters],
+    ) -> builtins.list[Hit]: ...
+    # Any two texts have a cosine above 0.5 in the built-in model: what all vectors of the namespace
+    # have in common is taken off, so that 0 means unrelated.
     def recall(
         self,
-        namespace: str,
         texts: Sequence[str],
-        *,
         k: int = 3,
-        vectors: Any = None,
-        space: str | None = None,
-        centred: bool = False,
-    ) -> _Near: ...
-    def forget(self, namespace: str, handles: Sequence[str]) -> int: ...
-    # `what`: "source" or "session", with its name, or "namespace".
-    def purge(self, namespace: str, what: str, name: str | None = None) -> int: ...
-    def set_tier(self, namespace: str, handles: Sequence[str], tier: int) -> int: ...
-    # Vectors for items that are there; how many were.
-    def set_vectors(
-        self, namespace: str, handles: Sequence[str], vectors: Any, space: str
+        *,
+        namespace: str,
+        vectors: Vectors | None = None,
+    ) -> builtins.list[builtins.list[Recalled]]: ...
+    def forget(self, handles: str | Sequence[str], *, namespace: str) -> int: ...
+    # PurgeIncompleteError where files that hold traces of it could not be removed.
+    def purge(
+        self,
+        *,
+        namespace: str,
+        source: str | None = None,
+        thread: str | None = None,
+        everything: bool = False,
     ) -> int: ...
-    # Whether the link is new.
-    # How many items had one; the namespace takes vectors of any model then.
-    def drop_vectors(self, namespace: str) -> int: ...
-    def link(self, namespace: str, source: str, target: str, relation: str) -> bool: ...
-    # items, bytes, hot, warm, cold, links, demoted, dropped, indexed, pending, segments,
-    # index_bytes, vectors, dim, space, max_items, max_bytes, max_age_ms, file_bytes
-    def stats(self, namespace: str) -> dict[str, Any]: ...
-    def namespaces(self) -> _Strings: ...
-    # Items checked, and what is wrong with the truth (empty: nothing); damaged indexes are thrown
-    # away and counted.
-    def verify(self) -> tuple[int, _Strings, int]: ...
-    # Make the indexes anew, of one namespace or of all; how many items they hold.
-    def rebuild(self, namespace: str | None = None) -> int: ...
+    def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int: ...
+    def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool: ...
+    def stats(self, *, namespace: str) -> MemoryStats: ...
+    def namespaces(self) -> builtins.list[str]: ...
+    def verify(self) -> VerifyReport: ...
+    def rebuild(self, *, namespace: str | None = None) -> int: ...
+    def set_vectors(self, handles: Sequence[str], vectors: Vectors, *, namespace: str) -> int: ...
+    # The namespace takes vectors of any model then.
+    def drop_vectors(self, *, namespace: str) -> int: ...
     # Write index files of all that no file holds yet, and wait for that.
     def flush(self) -> None: ...
-    # Threads: name, created, changed (milliseconds since 1970), records, bytes; None: none such.
-    def thread(self, namespace: str, name: str) -> _ThreadRow | None: ...
-    # The last changed first.
-    def threads(self, namespace: str) -> _Threads: ...
-    # Kind, seconds since 1970, body. StoreConflictError where the thread has another number of
-    # records than `expected`; with 0 it is made.
+    def close(self) -> None: ...
+
+# The threads in the file of a store, as `ThreadStore` says.
+@final
+class LocalThreads:
+    @property
+    def path(self) -> str: ...
+    def thread(self, namespace: str, name: str) -> ThreadRow | None: ...
+    def threads(self, namespace: str) -> list[ThreadRow]: ...
     def append_records(
-        self, namespace: str, name: str, expected: int, records: Sequence[_Record]
-    ) -> _ThreadRow: ...
+        self, namespace: str, name: str, expected: int, records: Sequence[tuple[int, float, str]]
+    ) -> ThreadRow: ...
     # StoreCorruptError for a record that is not as it was written.
     def records(
         self, namespace: str, name: str, *, start: int = 0, limit: int = ...
-    ) -> _Records: ...
-    # Other bodies for the records with these numbers; no byte of the old ones stays.
+    ) -> list[tuple[int, float, str]]: ...
+    # No byte of the old ones stays.
     def replace_records(
         self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
     ) -> None: ...
-    # To the last byte; how many records it had.
     def purge_thread(self, namespace: str, name: str) -> int: ...
-    def checkpoint(self) -> None: ...
-    def close(self) -> None: ...
 
 # Id, text, time, source, kind, thread (numbers for names), tier, trust in 255 steps, when it
 # expires.
@@ -726,7 +655,7 @@ class ItemIndex:
         allowed: Sequence[int] | None = None,
     ) -> list[list[tuple[int, float]]]: ...
 
-# The handles of (source, text) within a namespace, as `Store.add` gives them.
+# The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...
 
 # Where the part of each text that a query is about begins and ends, in characters.
@@ -1080,6 +1009,12 @@ def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], 
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...
 def set_cache_limit(limit_bytes: int) -> None: ...
+
+# The vectors of texts in the space of a model, float32; None where none was kept.
+def cached_vectors(space: str, texts: Sequence[str]) -> list[bytes | None]: ...
+
+# A row a text, C-contiguous float32; a row of zeros is no vector.
+def cache_vectors(space: str, texts: Sequence[str], rows: Any) -> None: ...
 def before_exit() -> None: ...
 def before_fork() -> None: ...
 def after_fork() -> None: ...

@@ -17,7 +17,6 @@ from rehydrate import _engine
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compact.api import compact_context
-from rehydrate.embedding.cache import DEFAULT_CAPACITY_BYTES as _VECTOR_BYTES, SHARED as _VECTORS
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ def _warm_memory(memory: Memory) -> None:
         memory.search("warm up", limit=1)
 
 
-DEFAULT_LIMIT_BYTES = _engine.CACHE_BYTES + _VECTOR_BYTES
+DEFAULT_LIMIT_BYTES = _engine.CACHE_BYTES
 """256 MiB for counts, words and the like; 64 MiB for vectors of models besides the built-in one."""
 MIN_LIMIT_BYTES = 1 << 20
 
@@ -244,10 +243,8 @@ def cache_limit(limit_bytes: int | None = None) -> int:
         raise InvalidArgumentError(
             f"limit_bytes is {limit_bytes!r}; pass a whole number from {MIN_LIMIT_BYTES} (1 MiB) up"
         )
-    vector_bytes = limit_bytes * _VECTOR_BYTES // DEFAULT_LIMIT_BYTES
     with _cache_lock:
-        _engine.limit_cache(limit_bytes - vector_bytes)
-        _VECTORS.limit(vector_bytes)
+        _engine.limit_cache(limit_bytes)
         _limit_bytes = limit_bytes
     return limit_bytes
 
@@ -258,15 +255,14 @@ def cached_bytes() -> int:
     >>> cached_bytes() <= cache_limit()
     True
     """
-    return _engine.cached_bytes() + _VECTORS.bytes_held
+    return _engine.cached_bytes()
 
 
 def clear_cache() -> None:
-    """Empty the cache of text analyses; they are computed again when needed.
+    """Empty the process's cache; what was in it is computed again when needed.
 
     >>> clear_cache()
     >>> cached_bytes()
     0
     """
     _engine.clear_cache()
-    _VECTORS.clear()

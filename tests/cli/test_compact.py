@@ -140,6 +140,7 @@ def test_input_that_breaks_provider_rules_is_warned_of_and_compacted(run, write)
         (["chat.json", "--ratio", "nan"], "'nan' is no share"),
         (["chat.json", "--ratio", "x%"], "'x%' is no share"),
         (["chat.json", "--budget", "-1"], "'-1' is no number of tokens"),
+        (["chat.json", "--budget", "0"], "'0' is no number of tokens"),
         (["chat.json", "--budget", "1", "--ratio", "1"], "not allowed with"),
         (["chat.json", "--scoring", "best"], "choose from"),
         (["chat.json", "--format", "gemini"], "choose from"),
@@ -192,13 +193,13 @@ def test_an_output_no_better_than_its_input_is_written(monkeypatch, chat, write,
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("20000", 20_000), ("20k", 20_000), ("1.5K", 1_500), ("1_000", 1_000), ("0", 0)],
+    [("20000", 20_000), ("20k", 20_000), ("1.5K", 1_500), ("1_000", 1_000), ("1", 1)],
 )
 def test_a_budget_is_read_as_people_write_it(text, tokens):
     assert number_of_tokens(text) == tokens
 
 
-@pytest.mark.parametrize("text", ["", "k", "1.5", "inf", "1e99k", "ten"])
+@pytest.mark.parametrize("text", ["", "k", "1.5", "inf", "1e99k", "ten", "0", "0k"])
 def test_what_is_no_budget_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError):
         number_of_tokens(text)

@@ -16,10 +16,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
-from rehydrate import Embedder, compact_context, formats, validate
+from rehydrate import Embedder, _engine, compact_context, formats, validate
 from rehydrate.compact import Archive
 from rehydrate.compact.signals import MIN_EMBEDDED_TEXTS
-from rehydrate.embedding.cache import SHARED
 from rehydrate.memory import Memory
 from rehydrate.messages import problems_of
 from tests.compact.cases import Case, FixedMemory, HashEmbedder, cases, talk
@@ -232,7 +231,8 @@ def test_many_threads_share_one_embedder():
 def test_vectors_go_to_the_shared_cache_under_the_models_space():
     model = Fixed({"one": [1.0, 0.0]})
     compact_context(talk("user: one"), embedder=model)
-    assert SHARED.get(model.space, ["one"])[0].tolist() == [1.0, 0.0]
+    (row,) = _engine.cached_vectors(model.space, ["one"])
+    assert np.frombuffer(row, np.float32).tolist() == [1.0, 0.0]
 
 
 # archive=: what is left out is in memory, under handles, as it was.

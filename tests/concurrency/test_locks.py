@@ -46,7 +46,6 @@ def test_a_lock_that_another_thread_holds_is_free_in_a_child_and_still_held_in_t
         "named_models._models_lock",
         "model._lock",
         "model._breaker._lock",
-        "cache.SHARED._lock",
         "embedder._state._lock",
         "embedder._state.breaker._lock",
         "own._functions_lock",
@@ -63,7 +62,7 @@ import os, signal, sys, threading
 import numpy as np
 import rehydrate
 from rehydrate._concurrency import loops
-from rehydrate.embedding import cache, embedder as own
+from rehydrate.embedding import embedder as own
 from rehydrate.embedding import onnx as named_models
 
 def embed(texts):
@@ -85,7 +84,7 @@ messages = [{"role": "user", "content": f"part_{n}.py failed"} for n in range(40
 
 def use():
     for asked in (embedder, embed, named_models.named_model("org/a-model").model()):
-        cache.SHARED.clear()
+        rehydrate.process.clear_cache()
         kept = rehydrate.compact_context(messages, "part_3", embedder=asked)
         assert kept.stats.embedding, kept.stats
 """

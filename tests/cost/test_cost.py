@@ -167,7 +167,26 @@ LONG = 10**5000
             lambda: Usage.billed({"prompt_tokens": 1, "prompt_tokens_details": 7}),
             "prompt_tokens_details is of type int",
         ),
+        (
+            lambda: Usage.billed(
+                {"prompt_tokens": 1_500, "prompt_tokens_details": {"cached_tokens": 2_000}}
+            ),
+            "2,000 tokens read from and written to the cache are more than the 1,500",
+        ),
+        (
+            lambda: Usage.billed(
+                {
+                    "cache_creation_input_tokens": 1,
+                    "cache_creation": {"ephemeral_1h_input_tokens": 2},
+                }
+            ),
+            "2 tokens written for an hour are more than the 1 ",
+        ),
+        (lambda: price_of("mine", {"mine": 3}), "prices: that of mine is of type int"),
+        (lambda: price_of("mine", {7: PRICE}), "prices: a name is of type int"),
         (lambda: Usage.total([3]), "usages: one is of type int"),
+        (lambda: Usage.total([Usage("x")]), "usage: read is 'x'; pass a number of tokens"),
+        (lambda: Usage.total([Usage(output=float("nan"))]), "usage: output is nan"),
         (lambda: cost(None, Price(1, 1)), "usage is of type NoneType"),
         (lambda: cost(Usage(1), 3), "price is of type int"),
         (lambda: cost(Usage(uncached=HUGE), Price(1, 1)), "uncached is 1000.*; pass a number of"),
@@ -175,6 +194,13 @@ LONG = 10**5000
         (lambda: worth_compacting(HUGE, 1, expected_turns=1, price=PRICE), "before_tokens is 1000"),
         (lambda: worth_compacting(9, 1, expected_turns=HUGE, price=PRICE), "expected_turns is 10"),
         (lambda: worth_compacting(9, 1, expected_turns=1, price=3), "price is of type int"),
+        (lambda: worth_compacting(9, 1, expected_turns=1, price=0), "price is of type int"),
+        (
+            lambda: worth_compacting(
+                9, 1, expected_turns=1, price=PRICE, compaction_cost=float("inf")
+            ),
+            "compaction_cost is inf; pass a number from 0 to 9,007",
+        ),
     ],
 )
 def test_what_nothing_costs_and_nobody_counts_is_refused_by_name(call, said):

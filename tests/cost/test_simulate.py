@@ -136,6 +136,12 @@ def test_a_fifth_breakpoint_is_refused_as_the_provider_does():
     [
         ({"gaps": [1, 2]}, "gaps has 2 numbers, expected 1"),
         ({"gaps": -1}, "gaps has -1"),
+        ({"gaps": None}, "gaps is of type NoneType; pass one number for all"),
+        ({"gaps": [10**400]}, "gaps has 1000"),
+        ({"output_tokens": float("inf")}, "output_tokens has inf"),
+        ({"output_tokens": "x"}, "output_tokens is of type str"),
+        ({"minimum_tokens": "x"}, "minimum_tokens is 'x'; pass a whole number"),
+        ({"price": 3}, "price is of type int"),
         ({"output_tokens": [1]}, "output_tokens has 1 numbers, expected 2"),
         ({"ttl": "1d"}, "ttl is '1d'"),
         ({"price": None}, "no price is known of model ''"),

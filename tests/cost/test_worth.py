@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
@@ -99,6 +100,21 @@ def test_what_is_saved_is_the_difference_of_the_two_replayed_jobs(sizes, turns, 
 def test_a_compaction_that_removes_nothing_never_pays():
     assert worth_compacting(10, 10, 5, expected_turns=99, price=PRICE).break_even_turns == math.inf
     assert not worth_compacting(10, 12, expected_turns=99, price=PRICE).pays
+
+
+def test_endless_turns_save_without_end_or_what_one_turn_would():
+    endless = partial(worth_compacting, expected_turns=math.inf, compaction_cost=0.5)
+    assert endless(100, 30, price=PRICE).saved == math.inf
+    assert endless(100, 130, price=PRICE).saved == -math.inf
+    for free in (Price(3, 15, read=0), Price(0, 0)):  # no turn saves anything
+        worth = endless(100, 30, price=free, warm=False)
+        assert (
+            worth.saved
+            == worth_compacting(
+                100, 30, expected_turns=1, compaction_cost=0.5, price=free, warm=False
+            ).saved
+        )
+    assert endless(100, 100, price=PRICE).saved == pytest.approx(-0.5 - 1.15 * 3e-4)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,17 +10,17 @@ import numpy as np
 import pytest
 
 from rehydrate import Embedder
-from rehydrate.embedding.cache import VectorCache
 from rehydrate.embedding.choice import ask
 from tests.embedding.doubles import Counting, lengths
+
+NUMBERS = itertools.count()
 
 
 class Fixed:
     """A model that answers with these rows."""
 
-    space = "fixed"
-
-    def __init__(self, rows: Any) -> None:
+    def __init__(self, rows: Any, space: str = "") -> None:
+        self.space = space or f"fixed {next(NUMBERS)}"
         self.rows = rows
         self.asked: list[list[str]] = []
 
@@ -31,36 +32,34 @@ class Fixed:
 
 
 def test_a_text_that_is_known_is_not_asked_for_again():
-    cache, asked = VectorCache(), Counting()
+    asked = Counting()
     embedder = Embedder(asked)
-    first = ask(embedder, ["a", "bb"], cache=cache)
-    second = ask(embedder, ["bb", "ccc", "a"], cache=cache)
+    first = ask(embedder, ["a", "bb"])
+    second = ask(embedder, ["bb", "ccc", "a"])
     assert asked.batches == [["a", "bb"], ["ccc"]]
     assert second.rows[2].tolist() == first.rows[0].tolist()
-    assert ask(embedder, ["a"], cache=cache, deadline=0.0).rows is not None
+    assert ask(embedder, ["a"], deadline=0.0).rows is not None
     assert len(asked.batches) == 2
 
 
 def test_embedders_of_one_named_space_share_what_is_known():
-    cache, asked = VectorCache(), Counting()
-    ask(Embedder(lengths, space="a model"), ["a"], cache=cache)
-    assert ask(Embedder(asked, space="a model"), ["a"], cache=cache).rows is not None
+    asked = Counting()
+    ask(Embedder(lengths, space="a model of test_ask"), ["a"])
+    assert ask(Embedder(asked, space="a model of test_ask"), ["a"]).rows is not None
     assert asked.batches == []
 
 
 def test_a_row_that_was_not_reached_is_asked_for_the_next_time():
-    cache = VectorCache()
     model = Fixed(np.array([[1.0, 0.0], [0.0, 0.0]]))
-    assert ask(model, ["a", "b"], cache=cache).rows.tolist() == [[1, 0], [0, 0]]
+    assert ask(model, ["a", "b"]).rows.tolist() == [[1, 0], [0, 0]]
     model.rows = np.array([[0.0, 1.0]])
-    assert ask(model, ["a", "b"], cache=cache).rows.tolist() == [[1, 0], [0, 1]]
+    assert ask(model, ["a", "b"]).rows.tolist() == [[1, 0], [0, 1]]
     assert model.asked == [["a", "b"], ["b"]]
 
 
 def test_rows_of_another_width_under_the_same_name_are_not_mixed():
-    cache = VectorCache()
-    ask(Fixed(np.ones((1, 2))), ["a"], cache=cache)
-    rows = ask(Fixed(np.ones((1, 3))), ["a", "b"], cache=cache).rows
+    ask(Fixed(np.ones((1, 2)), "two widths"), ["a"])
+    rows = ask(Fixed(np.ones((1, 3)), "two widths"), ["a", "b"]).rows
     assert rows.shape == (2, 3)
     assert rows.any(axis=1).tolist() == [False, True]
 
@@ -71,10 +70,10 @@ def test_rows_of_another_width_under_the_same_name_are_not_mixed():
     ids=["raises", "flat", "too few", "no numbers", "text"],
 )
 def test_a_model_that_fails_is_an_attempt_without_rows(rows: Any):
-    attempt = ask(Fixed(rows), ["a", "b"], cache=VectorCache())
+    attempt = ask(Fixed(rows), ["a", "b"])
     assert attempt.rows is None
     assert "Error" in attempt.troubles[0]
 
 
 def test_a_model_whose_every_row_is_zero_gave_nothing():
-    assert ask(Fixed(np.zeros((2, 3))), ["a", "b"], cache=VectorCache()).rows is None
+    assert ask(Fixed(np.zeros((2, 3))), ["a", "b"]).rows is None

@@ -86,7 +86,7 @@ def _fill(path: Path, first: int) -> None:
                 memory.link(added[1].handle, "supersedes", added[2].handle, namespace=space)
                 number += count
                 if count > 12:  # the last ones are in no file
-                    memory._store._native.flush()  # type: ignore[attr-defined]
+                    memory._store.flush()  # type: ignore[attr-defined]
     with _context(path) as context:
         for turn in range(6):
             context.prompt(f"Question {turn} about berth {turn % 5}?")

@@ -21,8 +21,8 @@ from rehydrate.cli.options import (
     naming_lines,
     option,
     output_of,
-    some_tokens,
     text_of,
+    tokens,
 )
 from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, show, write
 from rehydrate.errors import BudgetExceededError
@@ -92,7 +92,7 @@ examples:
 def add_parser(commands: Any) -> None:
     """Declare the two commands and their options."""
     file = option("FILE", "the session or prompt; - reads stdin")
-    hard = option("--hard N", "hard budget in tokens (default: 180k)", some_tokens)
+    hard = option("--hard N", "hard budget in tokens (default: 180k)", tokens)
     add_command(
         *(commands, "inspect", "show a prompt: what it holds, why, and what it costs", run_inspect),
         *(file, option("-o --output PAGE", "one HTML page that needs nothing")),
@@ -101,7 +101,7 @@ def add_parser(commands: Any) -> None:
             "the turn, of a conversation",
             *(option("--query TEXT", "what it is about"), *MEMORY),
             option("--knowledge PATH", "a document or folder; repeatable", action="append"),
-            option("--budget N", "soft budget (default: 50k)", some_tokens, dest="soft"),
+            option("--budget N", "soft budget (default: 50k)", tokens, dest="soft"),
             *(hard, option("--provider", "default: the conversation's own", PROVIDERS)),
             *(option("--model MODEL", "whose prompt it is"), FORMAT),
         ),
@@ -111,7 +111,7 @@ def add_parser(commands: Any) -> None:
         *(commands, "lint", "find what a session spends tokens on to no use", run_lint),
         *(file, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
         option("--rule NAME", "only this rule; repeatable", _RULES, [], action="append"),
-        option("--soft N", "soft budget in tokens (default: 50k)", some_tokens),
+        option("--soft N", "soft budget in tokens (default: 50k)", tokens),
         *(hard, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),
         option("--all", "every place, not the worst of a rule"),
         *(json_option("the findings"), COLOR),

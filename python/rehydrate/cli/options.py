@@ -127,9 +127,7 @@ def _count(text: str) -> int:
 
 
 _NO_COUNT = "is no number of tokens; pass a whole number such as 20000 or 20k"
-tokens = number(0, 1e15, _NO_COUNT, _count)
-"""Parses a number of tokens."""
-some_tokens = number(1, 1e15, _NO_COUNT, _count)
+tokens = number(1, 1e15, _NO_COUNT, _count)
 """Parses a number of tokens, from 1 up."""
 _share = number(
     *(math.ulp(0), 1, f"is no share of the tokens; pass {MIN_RATIO} to 1, such as 0.4 or 40%"),

@@ -18,7 +18,7 @@ from rehydrate.cli.options import (
     json_option,
     option,
     output_of,
-    some_tokens,
+    tokens,
     whole,
 )
 from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, pad, say, table, write
@@ -64,7 +64,7 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(parts, "store", "what a thread must not lose, as markdown", run_store),
         thread,
-        option("--tokens N", "the size of the markdown", some_tokens, 4_000),
+        option("--tokens N", "the size of the markdown", tokens, 4_000),
         option("-o --output PAGE", "one HTML page: each item with the message that it is from"),
         *(store.STORE, json_option("every item and what became of it,"), COLOR),
         epilog=_STORE_EXAMPLES,

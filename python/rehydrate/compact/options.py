@@ -10,7 +10,6 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
@@ -20,7 +19,7 @@ from rehydrate._engine import COUNTERS, check_counter
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.compact.scoring import PROFILES, Scoring
 from rehydrate.compact.signals import Deadline, Memory
-from rehydrate.embedding.choice import model_of
+from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.embedding.protocol import Model
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.formats import FORMATS
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from rehydrate._engine import CounterName
     from rehydrate.compact.archive import Archive
     from rehydrate.compact.scoring import ProfileName
-    from rehydrate.embedding.onnx import NamedModel
     from rehydrate.formats import FormatName
     from rehydrate.messages import Provider
 
@@ -172,6 +170,11 @@ def _memory(memory: Any) -> Any:
     return memory
 
 
+def _timeout(timeout: object) -> Deadline | None:
+    seconds = check_timeout("timeout", timeout)
+    return None if seconds is None else Deadline.within(seconds)
+
+
 def _archive(archive: object) -> Any:
     """Return an Archive; None for nothing."""
     if archive is False:
@@ -238,7 +241,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "embedder": Option(
         "auto",
-        model_of,
+        choice_of,
         {},
         "a callable, or which of the server's own models to use: the server's choice",
     ),
@@ -292,7 +295,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "timeout": Option(
         None,
-        partial(check_timeout, "timeout"),
+        _timeout,
         {"type": ["number", "null"], "minimum": 0},
         "Seconds after which the answer is made with the vectors there are.",
     ),
@@ -330,21 +333,19 @@ class Arguments(NamedTuple):
     """"" for no query; None for the last user turn."""
     target_ratio: float
     budget_tokens: int | None
-    scoring: Scoring
-    counter: str | _engine.CustomCounter
-    caller_model: Model | NamedModel | None
-    """The model in `embedder`; None for the built-in model, and for none."""
-    has_embedder: bool
     memory: Memory | None
-    archive: Archive | None
-    """What is written to `memory`; None for nothing."""
-    deadline: Deadline | None
+    scoring: Scoring
+    embedder: Choice
+    counter: str | _engine.CustomCounter
     format: str
-    divides_texts: bool
-    thinking: str
+    granularity: Granularity
+    thinking: ThinkingPolicy
     model: str
     provider: str | None
     pin: Iterable[Any]
+    timeout: Deadline | None
+    archive: Archive | None
+    """What is written to `memory`; None for nothing."""
     outline: OutlineSize
 
     def target_of(self, before_tokens: int) -> int:
@@ -370,28 +371,11 @@ def checked_arguments(**given: Any) -> Arguments:
     `format` and `pin` are checked later, against the messages.
     """
     checked = {name: OPTIONS[name].check(value) for name, value in given.items()}
-    scoring, seconds = checked["scoring"], checked["timeout"]
     if checked["archive"] is not None:
         _check_writable(checked["memory"], checked["archive"])
-    return Arguments(
-        query=checked["query"],
-        target_ratio=checked["target_ratio"],
-        budget_tokens=checked["budget_tokens"],
-        scoring=scoring,
-        counter=checked["counter"] or _engine.check_counter(scoring.counter),
-        caller_model=checked["embedder"],
-        has_embedder=given["embedder"] is not None,
-        memory=checked["memory"],
-        archive=checked["archive"],
-        deadline=None if seconds is None else Deadline.within(seconds),
-        format=checked["format"],
-        divides_texts=checked["granularity"] == "excerpt",
-        thinking=checked["thinking"],
-        model=checked["model"],
-        provider=checked["provider"],
-        pin=checked["pin"],
-        outline=checked["outline"],
-    )
+    if checked["counter"] is None:
+        checked["counter"] = check_counter(checked["scoring"].counter)
+    return Arguments(**checked)
 
 
 def pinned_units(

@@ -86,7 +86,7 @@ class _Run:
         # cannot.
         weighs = arguments.is_calibrated and arguments.packs_by_coverage
         self.parted: Parted | None = None
-        if weighs and not arguments.divides_texts:  # excerpts divide the results one by one
+        if weighs and arguments.granularity == "message":  # excerpts divide the results one by one
             self.parted = Parted.of(read, self.entries, pinned)
         if self.parted:
             read, self.entries = self.parted.read(), self.parted.entries
@@ -105,7 +105,7 @@ class _Run:
         thoughts = self.binding.needs_thoughts
         self.pins, by_caller = pinned_units(conversation, [*pinned], thoughts=thoughts)
         self.divisible: _engine.DivisibleTexts | None = None
-        if arguments.divides_texts:
+        if arguments.granularity == "excerpt":
             for_words = conversation.kept_for_words().difference(by_caller)
             self.divisible = _engine.DivisibleTexts(
                 conversation, self.stripped.entries, self.pins, for_words
@@ -122,8 +122,8 @@ class _Run:
             weight_of=arguments.scoring.weight_of,
             pinned=[unit in self.pins for unit in range(conversation.unit_count)],
             counter=counter,
-            embed=arguments.has_embedder
-            and (arguments.caller_model is None or (arguments.is_calibrated and has_query)),
+            embed=arguments.embedder.has_builtin
+            and (arguments.embedder.model is None or (arguments.is_calibrated and has_query)),
             calibrated=arguments.is_calibrated,
             coverage=arguments.packs_by_coverage,
             asked=has_query,
@@ -157,13 +157,13 @@ class _Run:
         """Ask the caller's model and memory."""
         divisible = self.divisible
         self.signals = external_signals(
-            self.arguments.caller_model,
+            self.arguments.embedder.model,
             self.arguments.memory,
             self.prepared.parts(divisible.conversation if divisible else self.conversation),
             self.prepared,
             self.query.text if self.query else None,
             calibrated=self.arguments.is_calibrated,
-            deadline=self.arguments.deadline,
+            deadline=self.arguments.timeout,
         )
         self.problems = [
             *problems_of(self.conversation.unknown),
@@ -327,7 +327,7 @@ class _Run:
         """Return the figures of a compaction that ends now, with the episode written."""
         conversation, selection = self.conversation, self.decision.selection
         before, after = self.before_tokens, self.after_tokens
-        is_builtin, writer = self.arguments.caller_model is None, self.writer
+        is_builtin, writer = self.arguments.embedder.model is None, self.writer
         covered = sum(
             tokens for _, tokens, share in self.decision.dropped_units() if share >= COVERED
         )

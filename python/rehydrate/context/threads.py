@@ -31,8 +31,13 @@ from rehydrate.context.records import (
 from rehydrate.context.stored import Stored, check_log
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
 from rehydrate.formats import FORMATS
-from rehydrate.memory.items import MemoryLimits, checked_namespace, resolve_namespace
-from rehydrate.memory.local import moment_of, open_store
+from rehydrate.memory.items import (
+    MemoryLimits,
+    checked_namespace,
+    moment_of,
+    resolve_namespace,
+)
+from rehydrate.memory.local import open_store
 from rehydrate.memory.store import verify_place
 from rehydrate.prompt.originals import handle_of_text
 

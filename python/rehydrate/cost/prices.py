@@ -171,7 +171,11 @@ def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
     3
     """
     table = PRICES if prices is None else prices
-    check_type("prices", table, Mapping, "pass a mapping of a model's name -> Price")
+    remedy = "pass a mapping of a model's name -> Price"
+    check_type("prices", table, Mapping, remedy)
+    for name, price in table.items():
+        check_type("prices: a name", name, str, remedy)
+        check_type(f"prices: that of {name}", price, Price, remedy)
     row = _row(model, table)
     if row is None:
         raise InvalidArgumentError(
@@ -235,6 +239,7 @@ class Usage(NamedTuple):
         every = list(usages)
         for usage in every:
             check_type("usages: one", usage, Usage, "pass a list of Usage")
+            _check_counts(usage)
         return cls(*map(sum, zip(cls(), *every, strict=True)))
 
     @classmethod
@@ -242,7 +247,7 @@ class Usage(NamedTuple):
         """Read the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses'.
 
         A count that is absent or None is 0. Raises InvalidArgumentError for one that is no whole
-        number.
+        number, and for a part that is more than the whole.
 
         >>> Usage.billed({"prompt_tokens": 1500, "completion_tokens": 9,
         ...               "prompt_tokens_details": {"cached_tokens": 1408}})
@@ -254,9 +259,11 @@ class Usage(NamedTuple):
             about = _part(usage, "prompt_tokens_details") or _part(usage, "input_tokens_details")
             read, written = _count(about, "cached_tokens"), _count(about, "cache_write_tokens")
             output = _count(usage, "completion_tokens") or _count(usage, "output_tokens")
+            _check_part("tokens read from and written to the cache", read + written, total)
             return cls(read, written, 0, total - read - written, output)
         written = _count(usage, "cache_creation_input_tokens")
         for_an_hour = _count(_part(usage, "cache_creation"), "ephemeral_1h_input_tokens")
+        _check_part("tokens written for an hour", for_an_hour, written)
         return cls(
             _count(usage, "cache_read_input_tokens"),
             written - for_an_hour,
@@ -284,6 +291,22 @@ def _count(values: Mapping[str, Any], key: str) -> int:
     return int(value)
 
 
+def _check_part(what: str, part: int, whole: int) -> None:
+    if part > whole:
+        raise InvalidArgumentError(
+            f"usage: {part:,} {what} are more than the {whole:,} that they are a part of; pass the "
+            "response's usage as it is"
+        )
+
+
+def _check_counts(usage: Usage) -> None:
+    for name, count in zip(usage._fields, usage, strict=True):
+        if not (isinstance(count, (int, float)) and abs(count) <= MAX_COUNT):
+            raise InvalidArgumentError(
+                f"usage: {name} is {shown(count)}; pass a number of tokens up to {MAX_COUNT:,}"
+            )
+
+
 def cost(usage: Usage, price: Price) -> float:
     """Return dollars of one request: ``p_in * (U + 1.25 W5m + 2 W1h + 0.1 R) + p_out * O``, both
     prices by those of a long one where it is.
@@ -293,11 +316,7 @@ def cost(usage: Usage, price: Price) -> float:
     """
     check_type("usage", usage, Usage, "pass a Usage")
     check_type("price", price, Price, "pass a Price(input=..., output=...)")
-    for name, count in zip(usage._fields, usage, strict=True):
-        if not (isinstance(count, (int, float)) and abs(count) <= MAX_COUNT):
-            raise InvalidArgumentError(
-                f"usage: {name} is {shown(count)}; pass a number of tokens up to {MAX_COUNT:,}"
-            )
+    _check_counts(usage)
     weighted = (
         usage.uncached
         + price.write * usage.written

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from rehydrate._check import check_list
+from rehydrate._check import check_list, check_type, check_whole, shown
 from rehydrate.cost.prefix import MAX_BREAKPOINTS, segments_of
 from rehydrate.cost.prices import (
+    MAX_COUNT,
     TTL_SECONDS,
     Price,
     Ttl,
@@ -104,7 +105,9 @@ def simulate(
     check_list("prompts", prompts, "pass a list of compiled prompts")
     prompts = list(prompts)
     model = model or next((p.model for p in prompts if isinstance(p, CompiledPrompt)), "")
-    price = price or price_of(model)
+    price = price_of(model) if price is None else price
+    check_type("price", price, Price, "pass a Price(input=..., output=...)")
+    check_whole("minimum_tokens", minimum_tokens, 0, or_none=True)
     minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
     check_ttl(ttl)
     cache = PromptCache(price, ttl, minimum)
@@ -205,13 +208,18 @@ class PromptCache:
 
 def _each(name: str, value: Any, length: int) -> Sequence[float]:
     """Return one number for each, from one for all or a sequence of that length."""
-    values = [value] * length if isinstance(value, (int, float)) else list(value)
+    if isinstance(value, (int, float)):
+        value = [value] * length
+    check_list(name, value, "pass one number for all, or one for each")
+    values = list(value)
     if len(values) != length:
         raise InvalidArgumentError(
             f"{name} has {len(values)} numbers, expected {length}; pass one number for all, or "
             f"{length} of them"
         )
-    wrong = [value for value in values if not (isinstance(value, (int, float)) and value >= 0)]
-    if wrong:
-        raise InvalidArgumentError(f"{name} has {wrong[0]!r}; pass numbers from 0 up")
+    for value in values:
+        if not (isinstance(value, (int, float)) and 0 <= value <= MAX_COUNT):
+            raise InvalidArgumentError(
+                f"{name} has {shown(value)}; pass numbers from 0 to {MAX_COUNT:,}"
+            )
     return values

@@ -57,7 +57,7 @@ def worth_compacting(
     >>> worth_compacting(100_000, 30_000, 10_000, expected_turns=10, price=Price(3, 15))
     Worth(pays=True, break_even_turns=3.2857142857142856, saved=0.141)
     """
-    price = price or price_of(model)
+    price = price_of(model) if price is None else price
     check_type("price", price, Price, "pass a Price(input=..., output=...)")
     _check(before_tokens, after_tokens, kept_tokens, expected_turns, compaction_cost)
     write, per_token = price.write_share(ttl), price.input / MILLION
@@ -67,7 +67,9 @@ def worth_compacting(
     once = (write - price.read) * rewritten * per_token + compaction_cost
     if not warm:  # the larger history would have been written too
         once = compaction_cost - (write - price.read) * removed * per_token
-    saved = expected_turns * each_turn - once if expected_turns > 0 else -compaction_cost
+    saved = -compaction_cost
+    if expected_turns > 0:  # endless turns of nothing save nothing
+        saved = (expected_turns * each_turn if each_turn else 0.0) - once
     if removed <= 0:
         turns = math.inf if once > 0 or removed < 0 else 0.0
     elif once <= 0 or (not warm and compaction_cost <= write * removed * per_token):
@@ -86,8 +88,9 @@ def _check(before: int, after: int, kept: int, turns: float, cost: float) -> Non
             "stays as it was is part of both"
         )
     for name, number in (("expected_turns", turns), ("compaction_cost", cost)):
-        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-        if not (is_number and (0 <= number <= MAX_COUNT or number == math.inf)):
+        check_type(name, number, (int, float), "pass a number")
+        is_endless = name == "expected_turns" and number == math.inf
+        if not (0 <= number <= MAX_COUNT or is_endless):
             raise InvalidArgumentError(
                 f"{name} is {shown(number)}; pass a number from 0 to {MAX_COUNT:,}"
             )

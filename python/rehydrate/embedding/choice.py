@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.embedding.cache import SHARED, VectorCache
+from rehydrate import _engine
 from rehydrate.embedding.protocol import Attempt, Model, unit_rows
 from rehydrate.errors import InvalidArgumentError
 
@@ -70,7 +70,6 @@ def ask(
     texts: Sequence[str],
     *,
     deadline: float | None = None,
-    cache: VectorCache = SHARED,
 ) -> Attempt:
     """Return the rows of `texts` from the cache and `model`, zeros where there is none.
 
@@ -85,7 +84,10 @@ def ask(
         if isinstance(model, NamedModel):
             model = model.model(deadline)
         space = model.space
-        cached = cache.get(space, texts)
+        cached = [
+            None if row is None else np.frombuffer(row, np.float32)
+            for row in _engine.cached_vectors(space, texts)
+        ]
         missing = [index for index, row in enumerate(cached) if row is None]
         fresh, troubles = _attempt(model, [texts[index] for index in missing], deadline)
     except Exception as error:
@@ -100,7 +102,7 @@ def ask(
             rows[index] = row
     if fresh is not None:
         rows[missing] = fresh
-        cache.put(space, [texts[index] for index in missing], fresh)
+        _engine.cache_vectors(space, [texts[index] for index in missing], fresh)
     return Attempt(rows if rows.any() else None, troubles)
 
 

@@ -15,11 +15,11 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from rehydrate import _engine
 from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import CancelledError
 from rehydrate._text import OwnMessageError, safe_error_text
-from rehydrate.embedding import cache
 from rehydrate.embedding.protocol import Attempt, RowsError, unit_rows
 from rehydrate.embedding.resilient import Breaker, BusyError, State, UnansweredError, call_within
 from rehydrate.errors import EmbedderError, InvalidArgumentError
@@ -96,7 +96,7 @@ class FunctionState:
         except BaseException as wrong:
             self.breaker.failed(short_message(wrong))
         else:  # not a success for the breaker: it may have been far too late
-            cache.SHARED.put(self.space, texts, rows)
+            _engine.cache_vectors(self.space, texts, rows)
 
 
 _at_work: ContextVar[tuple[Any, ...]] = ContextVar("rehydrate_embedders_at_work", default=())

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
@@ -21,6 +21,10 @@ NamedFusion = Literal["calibrated", "weighted", "reciprocal_rank"]
 Fusion = NamedFusion | tuple[float, float, float]
 """How the scores of words, trigrams and meaning are combined: a name, or three weights ("weighted"
 is 0.5, 0.3, 0.2)."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+"""Stores count the time in these from then on."""
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 FUSIONS: tuple[NamedFusion, ...] = get_args(NamedFusion)
@@ -265,6 +269,11 @@ class Vectors(NamedTuple):
     space: str
     """The model's vector space; vectors of two spaces are never compared."""
     rows: Any
+
+
+def moment_of(milliseconds: int) -> datetime:
+    """Return a time of the store, in milliseconds since 1970."""
+    return EPOCH + milliseconds * MILLISECOND
 
 
 def to_millisecond(name: str, moment: object) -> datetime | None:

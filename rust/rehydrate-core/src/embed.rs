@@ -6,6 +6,9 @@ pub(crate) mod int_products;
 pub mod onnx;
 pub mod wordpiece;
 
+use std::sync::Arc;
+
+use crate::cache::{Cached, ContentHash, bytes_hash};
 use crate::error::{Error, Result};
 
 /// Anything that turns texts into vectors of one space.
@@ -22,6 +25,24 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// Errors of the model behind it; the caller goes on without vectors.
     fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()>;
+}
+
+/// A vector of a text, as the cache of a process holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CachedVector(pub Arc<[f32]>);
+
+impl CachedVector {
+    /// Texts of two spaces never meet.
+    #[must_use]
+    pub fn key(space: &[u8], text: &[u8]) -> ContentHash {
+        bytes_hash(text, bytes_hash(space, 0) as u64)
+    }
+}
+
+impl Cached for CachedVector {
+    fn held_bytes(&self) -> usize {
+        size_of_val(&*self.0) + 2 * size_of::<usize>()
+    }
 }
 
 /// Components that a vector may have: rows are compared in whole numbers, whose sums stay below 2^31 up to here.

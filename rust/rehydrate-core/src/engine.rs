@@ -10,18 +10,20 @@ use crate::conversation::message_parts::{CachedDivision, DividedText, Excerpting
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::{Needs, TextAnalysis, Wanted};
 use crate::conversation::unit::{Conversation, Message, Piece, PieceKind};
-use crate::embed::is_present;
+use crate::embed::{CachedVector, is_present};
 use crate::error::Result;
 use crate::excerpts::blocks::Division;
 use crate::interrupt::{Pace, checkpoint, with_helper};
 use crate::tokens::Counter;
 
 /// Bytes of derived data a process keeps unless told otherwise.
-pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
+pub const DEFAULT_CACHE_BYTES: usize = 320 << 20;
 static SHARED_CACHE_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_CACHE_BYTES);
-/// The part of the cache that holds where long texts are divided: a few dozen bytes for each of their blocks.
+/// The part of the cache that holds vectors of other models than the built-in one; the rest is for what is read in texts.
+const VECTORS_SHARE: usize = 5;
+/// The part of the rest that holds where long texts are divided: a few dozen bytes for each of their blocks.
 const DIVISIONS_SHARE: usize = 8;
-/// The part of the cache that holds what is shown of long tool results.
+/// The part of the rest that holds what is shown of long tool results.
 const SHOWN_SHARE: usize = 16;
 
 /// From so many bytes of new texts on a second thread helps: reading them takes twenty times as long as starting it.
@@ -47,17 +49,36 @@ pub struct Engine {
     cache: ContentCache<TextAnalysis>,
     divisions: ContentCache<CachedDivision>,
     shown: ContentCache<CachedShown>,
+    vectors: ContentCache<CachedVector>,
+}
+
+/// The bytes of each cache, of so many in all.
+struct Shares {
+    cache: usize,
+    divisions: usize,
+    shown: usize,
+    vectors: usize,
+}
+
+impl Shares {
+    fn of(cache_bytes: usize) -> Self {
+        let vectors = cache_bytes / VECTORS_SHARE;
+        let rest = cache_bytes - vectors;
+        let (divisions, shown) = (rest / DIVISIONS_SHARE, rest / SHOWN_SHARE);
+        Self { cache: rest - divisions - shown, divisions, shown, vectors }
+    }
 }
 
 impl Engine {
     /// An engine whose cache holds about `cache_bytes`.
     #[must_use]
     pub fn new(cache_bytes: usize) -> Self {
-        let (divisions, shown) = (cache_bytes / DIVISIONS_SHARE, cache_bytes / SHOWN_SHARE);
+        let shares = Shares::of(cache_bytes);
         Self {
-            cache: ContentCache::new(cache_bytes - divisions - shown),
-            divisions: ContentCache::new(divisions),
-            shown: ContentCache::new(shown),
+            cache: ContentCache::new(shares.cache),
+            divisions: ContentCache::new(shares.divisions),
+            shown: ContentCache::new(shares.shown),
+            vectors: ContentCache::new(shares.vectors),
         }
     }
 
@@ -233,10 +254,11 @@ impl Engine {
     /// Have the shared engine, and those of children forked later, hold about so many bytes.
     pub fn limit_shared(cache_bytes: usize) {
         SHARED_CACHE_BYTES.store(cache_bytes, Ordering::Relaxed);
-        let (shared, divisions, shown) = (Self::shared(), cache_bytes / DIVISIONS_SHARE, cache_bytes / SHOWN_SHARE);
-        shared.cache.set_capacity(cache_bytes - divisions - shown);
-        shared.divisions.set_capacity(divisions);
-        shared.shown.set_capacity(shown);
+        let (shared, shares) = (Self::shared(), Shares::of(cache_bytes));
+        shared.cache.set_capacity(shares.cache);
+        shared.divisions.set_capacity(shares.divisions);
+        shared.shown.set_capacity(shares.shown);
+        shared.vectors.set_capacity(shares.vectors);
     }
 
     /// Forget everything derived from texts so far.
@@ -244,12 +266,28 @@ impl Engine {
         self.cache.clear();
         self.divisions.clear();
         self.shown.clear();
+        self.vectors.clear();
     }
 
     /// Bytes of derived data held, by the cache's account.
     #[must_use]
     pub fn cached_bytes(&self) -> usize {
-        self.cache.held_bytes() + self.divisions.held_bytes() + self.shown.held_bytes()
+        let texts = self.cache.held_bytes() + self.divisions.held_bytes() + self.shown.held_bytes();
+        texts + self.vectors.held_bytes()
+    }
+
+    /// The vector of a text in the space of a model, where it was kept.
+    #[must_use]
+    pub fn vector(&self, space: &[u8], text: &[u8]) -> Option<Arc<[f32]>> {
+        self.vectors.find(CachedVector::key(space, text), |_| true).map(|found| found.0)
+    }
+
+    /// Keep the vector of a text; zeros are none, and are not kept.
+    pub fn keep_vector(&self, space: &[u8], text: &[u8], vector: &[f32]) {
+        if vector.iter().any(|&x| x != 0.0) {
+            let kept = CachedVector(vector.into());
+            self.vectors.get_or_grow(CachedVector::key(space, text), |there| *there == kept, |_| kept.clone());
+        }
     }
 
     /// The blocks of a text, if it is long enough to be divided.

@@ -6,8 +6,8 @@ use rehydrate_core::store;
 
 use crate::convert::{Text, floats};
 use crate::errors::detached;
-use crate::store::dim_of;
-use crate::store::rows::{FusionArgument, RawText};
+use crate::store::values::dim_of;
+use crate::store::values::{FusionArgument, RawText};
 
 /// Id, text, time, source, kind, thread (numbers for names), tier, trust in 255 steps, when it expires.
 type EntryRow = (u64, Text, i64, u32, u32, u32, u8, u8, Option<i64>);

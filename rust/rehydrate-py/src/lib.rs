@@ -78,11 +78,13 @@ mod _native {
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
     #[pymodule_export]
-    use super::store::Store;
+    use super::store::LocalStore;
+    #[pymodule_export]
+    use super::store::threads::LocalThreads;
     #[pymodule_export]
     use super::times::read_time;
     #[pymodule_export]
-    use super::tokens::{cached_bytes, clear_cache, count, counts, set_cache_limit};
+    use super::tokens::{cache_vectors, cached_bytes, cached_vectors, clear_cache, count, counts, set_cache_limit};
     #[pymodule_export]
     use super::writing::{langchain_to_openai, own_entry, render_entries};
 

@@ -1,53 +1,67 @@
-//! The store for Python: items as tuples in, as tuples out.
+//! The store of a file for Python: what the protocol `MemoryStore` asks for.
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{IntoPyDict, PyDict};
 use rehydrate_core::error::Error;
 use rehydrate_core::index::{Fusion, VectorIndex};
-use rehydrate_core::store::{
-    self, DEFAULT_INDEX_BYTES, Filter, Limits, NewItem, Options, Paging, Purge, Record, SearchRequest, ThreadInfo, Tier,
-};
+use rehydrate_core::store::{self, DEFAULT_INDEX_BYTES, Limits, Options, Paging, Purge, SearchRequest};
 
-pub(crate) mod rows;
+pub(crate) mod threads;
+pub(crate) mod values;
 
-use self::rows::{FilterArguments, FusionArgument, HitRow, NewItemRow, hit_row, item_row};
-use crate::convert::{Text, floats};
+use self::threads::LocalThreads;
+use self::values::{FusionArgument, Handles, Matrix, Name, Values, tier_of, unknown};
+use crate::convert::Text;
 use crate::errors::{detached, to_py};
+use crate::exit::running_python;
 
-/// Handle and whether it is new per item; how many the limits demoted and dropped.
-type Additions = (Vec<(String, bool)>, usize, usize);
+/// Items that are read in one transaction.
+const PAGE: usize = 1_000;
+const MS_A_DAY: f64 = 86_400_000.0;
 
-/// Name, when it was made and last changed (milliseconds since 1970), records, bytes.
-type ThreadRow = (String, i64, i64, u64, u64);
-
-fn thread_row(info: ThreadInfo) -> ThreadRow {
-    (info.name, info.created_ms, info.changed_ms, info.records, info.bytes)
-}
-
-/// An open store.
-#[pyclass(frozen, module = "rehydrate._native")]
-pub struct Store {
+/// A store, as long as anything of Python's goes to it.
+pub struct Open {
     core: store::Store,
 }
 
+impl Drop for Open {
+    /// Wherever the last reference goes, also amid a garbage collection: the interpreter goes on meanwhile.
+    fn drop(&mut self) {
+        // While the interpreter exits there is nobody else.
+        Python::try_attach(|py| py.detach(|| self.core.abandon())).unwrap_or_else(|| self.core.abandon());
+    }
+}
+
+/// The store of one file, for any number of threads and processes.
+#[pyclass(frozen, module = "rehydrate._native")]
+pub struct LocalStore {
+    open: Arc<Open>,
+    /// `MemoryLimits`, as they were given.
+    limits: Py<PyAny>,
+}
+
+impl LocalStore {
+    fn core(&self) -> &store::Store {
+        &self.open.core
+    }
+}
+
 #[pymethods]
-impl Store {
+impl LocalStore {
     #[new]
-    #[pyo3(signature = (path, *, read_only = false, busy_seconds = 30.0, max_items = None, max_bytes = None, max_age_ms = None, index_bytes = DEFAULT_INDEX_BYTES, vectors = "auto"))]
-    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
+    #[pyo3(signature = (path, *, limits, read_only = false, index_bytes = DEFAULT_INDEX_BYTES, vectors = "auto", busy_seconds = 30.0))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
+        limits: Bound<'_, PyAny>,
         read_only: bool,
-        busy_seconds: f64,
-        max_items: Option<u64>,
-        max_bytes: Option<u64>,
-        max_age_ms: Option<i64>,
         index_bytes: u64,
         vectors: &str,
+        busy_seconds: f64,
     ) -> PyResult<Self> {
         let vectors = match vectors {
             "auto" => VectorIndex::Auto,
@@ -58,336 +72,287 @@ impl Store {
                 return Err(to_py(py, &Error::Argument(message)));
             }
         };
+        let whole = |name: &str| {
+            let limit = limits.getattr(name)?;
+            // More than a number of the file's says is more than it can hold.
+            Ok::<_, PyErr>((!limit.is_none()).then(|| limit.extract::<u64>().unwrap_or(i64::MAX as u64)))
+        };
+        let age: Option<f64> = limits.getattr("max_age_days")?.extract()?;
         let options = Options {
             is_read_only: read_only,
             // A duration too long to say is a year.
             busy: Duration::try_from_secs_f64(busy_seconds.clamp(0.0, 3.2e7)).unwrap_or(Duration::from_secs(30)),
-            limits: Limits { items: max_items, bytes: max_bytes, age_ms: max_age_ms },
+            limits: Limits {
+                items: whole("max_items")?,
+                bytes: whole("max_bytes")?,
+                age_ms: age.map(|days| (days * MS_A_DAY).ceil() as i64),
+            },
             index_bytes,
             vectors,
             ..Options::default()
         };
-        Ok(Self { core: detached(py, || store::Store::open(&path, options))? })
+        let core = detached(py, || store::Store::open(&path, options))?;
+        Ok(Self { open: Arc::new(Open { core }), limits: limits.unbind() })
     }
 
     /// The file, as an absolute path.
     #[getter]
     fn path(&self) -> OsString {
-        self.core.path().as_os_str().to_owned()
+        self.core().path().as_os_str().to_owned()
     }
 
-    /// Whether nothing can be written through it.
+    /// The threads in the same file; closing the store closes them.
     #[getter]
-    fn read_only(&self) -> bool {
-        self.core.is_read_only()
+    fn threads(&self) -> LocalThreads {
+        LocalThreads { open: Arc::clone(&self.open) }
     }
 
-    /// Add items: handle and whether it is new per item, then how many the limits demoted and dropped.
-    #[pyo3(signature = (namespace, items, *, vectors = None, space = None))]
-    fn add(
+    /// Add all of the items or none, in one transaction.
+    #[pyo3(signature = (items, /, *, namespace, vectors = None))]
+    fn add<'py>(
         &self,
-        py: Python<'_>,
-        namespace: &str,
-        items: Vec<NewItemRow>,
-        vectors: Option<Bound<'_, PyAny>>,
-        space: Option<&str>,
-    ) -> PyResult<Additions> {
-        let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
+        py: Python<'py>,
+        items: Vec<Bound<'py, PyAny>>,
+        namespace: Name,
+        vectors: Option<Matrix>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let values = Values::of(py)?;
+        let now_ms = self.core().now_ms();
+        let mut rows = running_python(py, || {
+            items.iter().map(|item| values.new_item(item, now_ms)).collect::<PyResult<Vec<_>>>()
+        })?;
+        let count = rows.len();
+        let mut has_vector = vec![true; count];
         let report = detached(py, || {
-            let mut items: Vec<NewItem> = items.into_iter().map(|NewItemRow(item)| item).collect();
-            if let Some(rows) = rows {
-                let dim = dim_of(&rows, items.len())?;
-                for (item, vector) in items.iter_mut().zip(rows.chunks_exact(dim.max(1))) {
+            if let Some(vectors) = &vectors {
+                for ((item, has), vector) in rows.iter_mut().zip(&mut has_vector).zip(vectors.rows(count)?) {
+                    *has = vector.iter().any(|x| *x != 0.0);
                     item.vector = Some(vector.to_vec());
                 }
             }
-            self.core.add(namespace, &items, space)
+            self.core().add(&namespace.0, &rows, vectors.as_ref().map(|vectors| vectors.space.as_str()))
         })?;
-        let added = report.added.into_iter().map(|added| (added.handle, added.is_new)).collect();
-        Ok((added, report.demoted, report.dropped))
+        running_python(py, || {
+            let class = values.class("Added")?;
+            let added = items.iter().zip(report.added).zip(has_vector);
+            let one = |((item, added), has): ((&Bound<'py, PyAny>, store::Added), bool)| {
+                class.call1((added.handle, added.is_new, item.getattr("redactions")?, has))
+            };
+            added.map(one).collect()
+        })
     }
 
-    /// The items that handles name, None where there is none.
-    fn get<'py>(
-        &self,
-        py: Python<'py>,
-        namespace: &str,
-        handles: Vec<String>,
-    ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
-        let found = detached(py, || self.core.get(namespace, &handles))?;
-        found.iter().map(|item| item.as_ref().map(|item| item_row(py, item)).transpose()).collect()
+    /// The item; UnknownHandleError where there is none.
+    #[pyo3(signature = (handle, *, namespace))]
+    fn get<'py>(&self, py: Python<'py>, handle: Name, namespace: Name) -> PyResult<Bound<'py, PyAny>> {
+        let handles = [handle.0];
+        let found = detached(py, || self.core().get(&namespace.0, &handles))?;
+        let Some(Some(item)) = found.first() else { return Err(unknown(py, &handles[0], &namespace.0)) };
+        running_python(py, || Values::of(py)?.item(item, self.core().path()))
     }
 
-    /// A page of items, and the cursor of the next one.
-    #[pyo3(signature = (namespace, *, cursor = None, limit = 100, newest_first = true, tiers = None, kinds = None, sources = None, sessions = None, after_ms = None, before_ms = None, min_trust = 0.0))]
-    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
+    /// Items in the order in which they were added.
+    #[pyo3(signature = (*, namespace, limit = Some(100), newest_first = true, **filters))]
     fn list<'py>(
         &self,
         py: Python<'py>,
-        namespace: &str,
-        cursor: Option<i64>,
-        limit: usize,
+        namespace: Name,
+        limit: Option<i64>,
         newest_first: bool,
-        tiers: Option<Vec<u8>>,
-        kinds: Option<Vec<String>>,
-        sources: Option<Vec<String>>,
-        sessions: Option<Vec<String>>,
-        after_ms: Option<i64>,
-        before_ms: Option<i64>,
-        min_trust: f64,
-    ) -> PyResult<(Vec<Bound<'py, PyTuple>>, Option<i64>)> {
-        let arguments = FilterArguments { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
-        let page = detached(py, || {
-            self.core.list(namespace, &Filter::try_from(arguments)?, Paging { cursor, limit, newest_first })
-        })?;
-        Ok((page.items.iter().map(|item| item_row(py, item)).collect::<PyResult<_>>()?, page.cursor))
+        filters: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let values = Values::of(py)?;
+        let filter = values.filter(filters)?;
+        let mut left = limit.map_or(usize::MAX, |limit| limit.max(0) as usize);
+        let (mut listed, mut cursor) = (Vec::new(), None);
+        while left > 0 {
+            let paging = Paging { cursor, limit: left.min(PAGE), newest_first };
+            let page = detached(py, || self.core().list(&namespace.0, &filter, paging))?;
+            let items = page.items.iter().map(|item| values.item(item, self.core().path()));
+            listed.extend(running_python(py, || items.collect::<PyResult<Vec<_>>>())?);
+            cursor = page.cursor;
+            left = if cursor.is_some() { left - page.items.len() } else { 0 };
+        }
+        Ok(listed)
     }
 
-    /// The items most relevant to a query, best first.
-    #[pyo3(signature = (namespace, query, *, limit = 5, vector = None, space = None, fusion = None, tiers = None, kinds = None, sources = None, sessions = None, after_ms = None, before_ms = None, min_trust = 0.0))]
+    /// The best matches, best first.
+    #[pyo3(signature = (query, limit = 5, *, namespace, fusion = None, vectors = None, **filters))]
     #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
     fn search<'py>(
         &self,
         py: Python<'py>,
-        namespace: &str,
         query: Text,
         limit: usize,
-        vector: Option<Bound<'py, PyAny>>,
-        space: Option<&str>,
+        namespace: Name,
         fusion: Option<FusionArgument>,
-        tiers: Option<Vec<u8>>,
-        kinds: Option<Vec<String>>,
-        sources: Option<Vec<String>>,
-        sessions: Option<Vec<String>>,
-        after_ms: Option<i64>,
-        before_ms: Option<i64>,
-        min_trust: f64,
-    ) -> PyResult<Vec<HitRow<'py>>> {
-        let arguments = FilterArguments { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
-        let vector = vector.map(|vector| floats(py, &vector)).transpose()?;
+        vectors: Option<Matrix>,
+        filters: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let values = Values::of(py)?;
+        let filter = values.filter(filters)?;
         let hits = detached(py, || {
             let request = SearchRequest {
                 query: query.as_str(),
-                vector: vector.as_deref().map(|vector| Ok((vector, named(space)?))).transpose()?,
+                vector: vectors.as_ref().map(|vectors| (vectors.numbers.as_slice(), vectors.space.as_str())),
                 limit,
                 fusion: fusion.map_or(Ok(Fusion::default()), Fusion::try_from)?,
-                filter: Filter::try_from(arguments)?,
+                filter,
             };
-            self.core.search(namespace, &request)
+            self.core().search(&namespace.0, &request)
         })?;
-        hits.iter().map(|hit| hit_row(py, hit)).collect()
+        running_python(py, || hits.iter().map(|hit| values.hit(hit, self.core().path())).collect())
     }
 
-    /// Per text, or per row of `vectors`, the items most like it and their cosines, nearest first.
-    #[pyo3(signature = (namespace, texts, *, k = 3, vectors = None, space = None, centred = false))]
-    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
-    fn recall(
+    /// The k nearest items of each text or row, nearest first.
+    ///
+    /// Any two texts have a cosine above 0.5 in the built-in model. The part common to all of the namespace's vectors is
+    /// removed, so that 0 means unrelated and 1 means the same.
+    #[pyo3(signature = (texts, k = 3, *, namespace, vectors = None))]
+    fn recall<'py>(
         &self,
-        py: Python<'_>,
-        namespace: &str,
+        py: Python<'py>,
         texts: Vec<Text>,
         k: usize,
-        vectors: Option<Bound<'_, PyAny>>,
-        space: Option<&str>,
-        centred: bool,
-    ) -> PyResult<Vec<Vec<store::Near>>> {
-        let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
-        detached(py, || match rows {
-            None => {
-                let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
-                self.core.recall(namespace, &texts, k, centred)
+        namespace: Name,
+        vectors: Option<Matrix>,
+    ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
+        let found = detached(py, || {
+            let as_is = |(handle, cosine)| (handle, f64::from(cosine));
+            // A single item has nothing in common with others.
+            let alone = |(handle, cosine)| (handle, 2.0 * f64::from(cosine) - 1.0);
+            let each = |rows: Vec<Vec<store::Near>>, one: fn(store::Near) -> (String, f64)| {
+                Ok(rows.into_iter().map(|row| row.into_iter().map(one).collect()).collect())
+            };
+            if let Some(vectors) = vectors {
+                // With rows only, the texts may be left out.
+                let count = if texts.is_empty() { vectors.rows } else { texts.len() };
+                let rows: Vec<&[f32]> = vectors.rows(count)?.collect();
+                return each(self.core().recall_vectors(&namespace.0, &rows, &vectors.space, k, false)?, as_is);
             }
-            Some(rows) => {
-                let rows: Vec<&[f32]> = rows.chunks_exact(dim_of(&rows, texts.len())?.max(1)).collect();
-                self.core.recall_vectors(namespace, &rows, named(space)?, k, centred)
+            let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
+            let found = self.core().recall(&namespace.0, &texts, k.max(2), true)?;
+            if found.iter().any(|row| row.len() >= 2) {
+                return each(found, as_is);
             }
-        })
+            each(self.core().recall(&namespace.0, &texts, 1, false)?, alone)
+        })?;
+        Values::of(py)?.recalled(found, k)
     }
 
-    /// Delete items; how many were there.
-    fn forget(&self, py: Python<'_>, namespace: &str, handles: Vec<String>) -> PyResult<usize> {
-        detached(py, || self.core.forget(namespace, &handles))
+    /// Remove items; how many there were.
+    #[pyo3(signature = (handles, *, namespace))]
+    fn forget(&self, py: Python<'_>, handles: Handles, namespace: Name) -> PyResult<usize> {
+        let handles = handles.into_strings();
+        detached(py, || self.core().forget(&namespace.0, &handles))
     }
 
-    /// Delete a source, a session or a namespace, to the last byte; how many items that were.
-    #[pyo3(signature = (namespace, what, name = None))]
-    fn purge(&self, py: Python<'_>, namespace: &str, what: &str, name: Option<String>) -> PyResult<usize> {
-        let what = match (what, name) {
-            ("source", Some(name)) => Purge::Source(name),
-            ("session", Some(name)) => Purge::Session(name),
-            ("namespace", None) => Purge::Namespace,
-            (what, _) => {
-                let problem =
-                    format!("what is {what:?}; choose \"source\" or \"session\" and a name, or \"namespace\"");
-                return Err(to_py(py, &Error::Argument(problem)));
-            }
-        };
-        detached(py, || self.core.purge(namespace, &what))
-    }
-
-    /// Give items a tier; how many had another one.
-    fn set_tier(&self, py: Python<'_>, namespace: &str, handles: Vec<String>, tier: u8) -> PyResult<usize> {
-        detached(py, || self.core.set_tier(namespace, &handles, Tier::try_from(tier)?))
-    }
-
-    /// Give items vectors of the model `space`; how many of the items are there.
-    fn set_vectors(
+    /// Remove all of a source, of a thread, or of the namespace, to the last byte; how many items that were.
+    #[pyo3(signature = (*, namespace, source = None, thread = None, everything = false))]
+    fn purge(
         &self,
         py: Python<'_>,
-        namespace: &str,
-        handles: Vec<String>,
-        vectors: Bound<'_, PyAny>,
-        space: &str,
+        namespace: Name,
+        source: Option<Name>,
+        thread: Option<Name>,
+        everything: bool,
     ) -> PyResult<usize> {
-        let rows = floats(py, &vectors)?;
-        detached(py, || self.core.set_vectors(namespace, &handles, &rows, space))
+        let what = match (source, thread) {
+            _ if everything => Purge::Namespace,
+            (Some(source), _) => Purge::Source(source.0),
+            (None, Some(thread)) => Purge::Session(thread.0),
+            (None, None) => {
+                let problem = "purge removes one thing; pass source=, thread=, or everything=True for the namespace";
+                return Err(to_py(py, &Error::Argument(problem.into())));
+            }
+        };
+        detached(py, || self.core().purge(&namespace.0, &what))
     }
 
-    /// Take away the vectors of a namespace and its model; how many items had one.
-    fn drop_vectors(&self, py: Python<'_>, namespace: &str) -> PyResult<usize> {
-        detached(py, || self.core.drop_vectors(namespace))
+    /// Move items to a tier; how many moved.
+    #[pyo3(signature = (handles, tier, *, namespace))]
+    fn set_tier(&self, py: Python<'_>, handles: Handles, tier: &str, namespace: Name) -> PyResult<usize> {
+        let (handles, tier) = (handles.into_strings(), tier_of(py, tier)?);
+        detached(py, || self.core().set_tier(&namespace.0, &handles, tier))
     }
 
-    /// Link two items; whether the link is new.
-    fn link(&self, py: Python<'_>, namespace: &str, source: &str, target: &str, relation: &str) -> PyResult<bool> {
-        detached(py, || self.core.link(namespace, source, target, relation))
+    /// Link an item to another; whether the link is new. UnknownHandleError where one of them is not there.
+    #[pyo3(signature = (handle, relation, other, *, namespace))]
+    fn link(&self, py: Python<'_>, handle: Name, relation: Name, other: Name, namespace: Name) -> PyResult<bool> {
+        let ends = [handle.0, other.0];
+        let found = detached(py, || self.core().get(&namespace.0, &ends))?;
+        if let Some(missing) = found.iter().position(Option::is_none) {
+            return Err(unknown(py, &ends[missing], &namespace.0));
+        }
+        detached(py, || self.core().link(&namespace.0, &ends[0], &ends[1], &relation.0))
     }
 
-    /// Counts of a namespace.
-    fn stats<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyDict>> {
-        let stats = detached(py, || self.core.stats(namespace))?;
-        let limits = self.core.limits();
-        let found = PyDict::new(py);
-        for (key, number) in [
+    /// Figures of the namespace.
+    #[pyo3(signature = (*, namespace))]
+    fn stats<'py>(&self, py: Python<'py>, namespace: Name) -> PyResult<Bound<'py, PyAny>> {
+        let stats = detached(py, || self.core().stats(&namespace.0))?;
+        let figures = [
             ("items", stats.items),
-            ("bytes", stats.bytes),
             ("hot", stats.hot),
             ("warm", stats.warm),
             ("cold", stats.cold),
+            ("held_bytes", stats.bytes),
             ("links", stats.links),
             ("demoted", stats.demoted),
             ("dropped", stats.dropped),
+            ("vectors", stats.vectors),
             ("indexed", stats.indexed),
             ("pending", stats.pending),
-            ("segments", stats.segments),
             ("index_bytes", stats.index_bytes),
-            ("vectors", stats.vectors),
-            ("dim", stats.dim),
-            ("file_bytes", stats.file_bytes),
-        ] {
-            found.set_item(key, number)?;
-        }
-        found.set_item("space", stats.space)?;
-        found.set_item("max_items", limits.items)?;
-        found.set_item("max_bytes", limits.bytes)?;
-        found.set_item("max_age_ms", limits.age_ms)?;
-        Ok(found)
+            ("store_bytes", stats.file_bytes),
+        ]
+        .into_py_dict(py)?;
+        figures.set_item("namespace", namespace.0)?;
+        figures.set_item("vector_space", stats.space)?;
+        figures.set_item("limits", &self.limits)?;
+        running_python(py, || Values::of(py)?.class("MemoryStats")?.call((), Some(&figures)))
     }
 
-    /// Items checked, what is wrong with the truth, and how many index files were damaged.
-    fn verify(&self, py: Python<'_>) -> PyResult<(u64, Vec<String>, u64)> {
-        let report = detached(py, || self.core.verify())?;
-        Ok((report.items, report.problems, report.damaged))
+    /// The namespaces that were added to and not purged, in alphabetical order.
+    fn namespaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let mut names = detached(py, || self.core().namespaces())?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Check everything that is stored.
+    fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report = detached(py, || self.core().verify())?;
+        let problems = pyo3::types::PyTuple::new(py, report.problems)?;
+        running_python(py, || Values::of(py)?.class("VerifyReport")?.call1((report.items, problems, report.damaged)))
     }
 
     /// Make the indexes anew, of one namespace or of all; how many items they hold.
-    #[pyo3(signature = (namespace = None))]
-    fn rebuild(&self, py: Python<'_>, namespace: Option<&str>) -> PyResult<u64> {
-        detached(py, || self.core.rebuild(namespace))
+    #[pyo3(signature = (*, namespace = None))]
+    fn rebuild(&self, py: Python<'_>, namespace: Option<Name>) -> PyResult<u64> {
+        detached(py, || self.core().rebuild(namespace.as_ref().map(|name| name.0.as_str())))
     }
 
-    /// Write index files of all that no file holds yet.
+    /// Set vectors of another model on items; how many of the items are there.
+    #[pyo3(signature = (handles, vectors, *, namespace))]
+    fn set_vectors(&self, py: Python<'_>, handles: Vec<Name>, vectors: Matrix, namespace: Name) -> PyResult<usize> {
+        let handles = values::strings(handles);
+        detached(py, || self.core().set_vectors(&namespace.0, &handles, &vectors.numbers, &vectors.space))
+    }
+
+    /// Remove all vectors and the name of their model; how many items had one.
+    #[pyo3(signature = (*, namespace))]
+    fn drop_vectors(&self, py: Python<'_>, namespace: Name) -> PyResult<usize> {
+        detached(py, || self.core().drop_vectors(&namespace.0))
+    }
+
+    /// Write index files of all that no file holds yet, and wait for that.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.core.flush())
+        detached(py, || self.core().flush())
     }
 
-    /// All namespaces, by name.
-    fn namespaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || self.core.namespaces())
-    }
-
-    /// What a thread of a namespace is; None where there is none of that name.
-    fn thread(&self, py: Python<'_>, namespace: &str, name: &str) -> PyResult<Option<ThreadRow>> {
-        Ok(detached(py, || self.core.thread(namespace, name))?.map(thread_row))
-    }
-
-    /// The threads of a namespace, the last changed first.
-    fn threads(&self, py: Python<'_>, namespace: &str) -> PyResult<Vec<ThreadRow>> {
-        Ok(detached(py, || self.core.threads(namespace))?.into_iter().map(thread_row).collect())
-    }
-
-    /// Append records to a thread that has `expected` of them; with 0 it is made. What it is then.
-    fn append_records(
-        &self,
-        py: Python<'_>,
-        namespace: &str,
-        name: &str,
-        expected: u64,
-        records: Vec<(u8, f64, String)>,
-    ) -> PyResult<ThreadRow> {
-        let records: Vec<Record> = records.into_iter().map(|(kind, time, body)| Record { kind, time, body }).collect();
-        Ok(thread_row(detached(py, || self.core.append_records(namespace, name, expected, &records))?))
-    }
-
-    /// At most `limit` records of a thread from a number on.
-    #[pyo3(signature = (namespace, name, *, start = 0, limit = usize::MAX))]
-    fn records(
-        &self,
-        py: Python<'_>,
-        namespace: &str,
-        name: &str,
-        start: u64,
-        limit: usize,
-    ) -> PyResult<Vec<(u8, f64, String)>> {
-        let found = detached(py, || self.core.records(namespace, name, start, limit))?;
-        Ok(found.into_iter().map(|record| (record.kind, record.time, record.body)).collect())
-    }
-
-    /// Put other bodies in the place of some records of a thread that has `expected` of them.
-    fn replace_records(
-        &self,
-        py: Python<'_>,
-        namespace: &str,
-        name: &str,
-        expected: u64,
-        bodies: Vec<(u64, String)>,
-    ) -> PyResult<()> {
-        detached(py, || self.core.replace_records(namespace, name, expected, &bodies))
-    }
-
-    /// Delete a thread, to the last byte; how many records it had.
-    fn purge_thread(&self, py: Python<'_>, namespace: &str, name: &str) -> PyResult<u64> {
-        detached(py, || self.core.purge_thread(namespace, name))
-    }
-
-    /// Copy SQLite's log into the file and empty it.
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.core.checkpoint())
-    }
-
-    /// Close it.
+    /// Wait for running writes, then close the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.core.close())
+        detached(py, || self.core().close())
     }
-}
-
-impl Drop for Store {
-    /// Wherever the last reference goes, also amid a garbage collection: the interpreter goes on meanwhile.
-    fn drop(&mut self) {
-        // While the interpreter exits there is nobody else.
-        Python::try_attach(|py| py.detach(|| self.core.abandon())).unwrap_or_else(|| self.core.abandon());
-    }
-}
-
-fn named(space: Option<&str>) -> Result<&str, Error> {
-    space.ok_or_else(|| Error::Argument("vectors without a space; name the model that they come from".into()))
-}
-
-/// Components of a row where `rows` has one for each of `count` items.
-pub(crate) fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
-    let dim = rows.len().checked_div(count).unwrap_or(0);
-    if dim * count == rows.len() && (dim > 0 || rows.is_empty()) {
-        return Ok(dim);
-    }
-    Err(Error::Argument(format!("vectors hold {} numbers for {count} texts; give a row for each", rows.len())))
 }

@@ -138,7 +138,7 @@ def make_store(path: Path) -> None:
                 memory.set_tier([one.handle for one in added[::7]], "cold", namespace=space)
                 serial += count
                 if count > 30:  # the last ones are in no file
-                    memory._store._native.flush()  # type: ignore[attr-defined]
+                    memory._store.flush()  # type: ignore[attr-defined]
         files = [*Path(f"{path}-index").glob("*.segment")]
         assert len(files) >= 2 * len(SPACES), f"{len(files)} index files are too few to damage"
 

@@ -233,7 +233,7 @@ def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path:
         memory = Memory.open(sys.argv[1], namespace="a", redact=False)
         written, seconds = 20_000, 0.05  # long before its end
         texts = [f"item {n} about penguins and ledger {n * 7919 % 100003}" for n in range(written)]
-        store, closed = memory._store._native, []
+        store, closed = memory._store, []
 
         class Watched:
             def __getattr__(self, name):
@@ -251,7 +251,7 @@ def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path:
             memory.close()
             closed.append("within")
 
-        memory._store._native = Watched()
+        memory._store = Watched()
         signal.signal(signal.SIGTERM, close)
         added = memory.add(texts)
         print(len(added), closed)
@@ -273,15 +273,15 @@ def test_a_memory_that_is_dropped_does_not_wait_for_another_process(path: Path):
     ended = run_python(
         """
         import gc, subprocess, sys
-        from rehydrate import _native
+        from rehydrate.memory import MemoryItem, MemoryLimits
+        from rehydrate.memory.local import LocalStore
 
         def opened():
-            return _native.Store(sys.argv[1], busy_seconds=1e6)
+            return LocalStore(sys.argv[1], limits=MemoryLimits(), busy_seconds=1e6)
 
-        item = ("alpha one, a note", "note", 1, *[""] * 4, 1.0, (), 0, 1.0, *[None] * 3, ())
         store = opened()
-        store.add("n", [item])
-        assert len(store.search("n", "alpha note")) == 1  # counted with the next write
+        store.add([MemoryItem("alpha one, a note")], namespace="n")
+        assert len(store.search("alpha note", namespace="n")) == 1  # counted with the next write
         program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);" \
             " c.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
         holder = subprocess.Popen(
@@ -292,7 +292,7 @@ def test_a_memory_that_is_dropped_does_not_wait_for_another_process(path: Path):
         del store
         gc.collect()
         store = opened()
-        assert len(store.search("n", "alpha note")) == 1
+        assert len(store.search("alpha note", namespace="n")) == 1
         store.close()
         assert holder.poll() is None
         holder.communicate("")

@@ -10,22 +10,23 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import (
+    EPOCH,
+    MILLISECOND,
     TIERS,
     Filters,
     Link,
     MemoryItem,
     MemoryLimits,
     Redaction,
+    moment_of,
 )
 from rehydrate.memory.postgres.failures import Cursor, decoded, encoded
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
 MAX_NAME_BYTES = 4_096
 MAX_NAMESPACE_BYTES = 1_024
@@ -69,17 +70,12 @@ class ItemRow(NamedTuple):
 
 def milliseconds(moment: datetime) -> int:
     """Return a time as the store keeps it, in milliseconds since 1970."""
-    return (moment - _EPOCH) // _MILLISECOND
+    return (moment - EPOCH) // MILLISECOND
 
 
 def now_ms() -> int:
     """Return the time now."""
     return milliseconds(datetime.now(UTC))
-
-
-def moment_of(stored: int) -> datetime:
-    """Return a stored time."""
-    return _EPOCH + timedelta(milliseconds=stored)
 
 
 def verify_namespace(namespace: str) -> str:

@@ -124,6 +124,12 @@ impl Store {
         self.options.limits
     }
 
+    /// The time that the store goes by, in milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        (self.options.clock)()
+    }
+
     /// Add items, all of them or none. An item is there already where its namespace has the same text from the same
     /// source; `space` names the model of the vectors.
     ///

@@ -1,0 +1,346 @@
+//! What a store takes and answers, as Python has it: the classes of `rehydrate.memory.items`.
+use std::path::Path;
+
+use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyUnicodeEncodeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use rehydrate_core::error::{Error, StoreProblem};
+use rehydrate_core::index::Fusion;
+use rehydrate_core::store::{Filter, Hit, Item, NewItem, Tier};
+
+use crate::convert::{NamedTuple, floats};
+use crate::errors::{raise, to_py};
+
+const TIERS: [(&str, Tier); 3] = [("hot", Tier::Hot), ("warm", Tier::Warm), ("cold", Tier::Cold)];
+
+/// The bytes of a string: UTF-8, in which lone surrogates are written like other characters and so come back.
+pub struct RawText(pub Vec<u8>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for RawText {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let text = value.cast::<PyString>()?;
+        match PyBackedStr::try_from(text.to_owned()) {
+            Ok(text) => Ok(Self(text.as_bytes().to_vec())),
+            Err(_) => Ok(Self(text.call_method1("encode", ("utf-8", "surrogatepass"))?.extract()?)),
+        }
+    }
+}
+
+/// A name that a file can hold.
+pub struct Name(pub String);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Name {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let py = value.py();
+        value.extract().map(Self).map_err(|error: PyErr| {
+            if !error.is_instance_of::<PyUnicodeEncodeError>(py) {
+                return error;
+            }
+            let start = error.value(py).getattr("start").map_or_else(|_| "?".into(), |start| start.to_string());
+            to_py(
+                py,
+                &Error::Argument(format!(
+                    "a text for the store holds half of a surrogate pair at character {start}, which UTF-8 cannot hold; \
+                     leave it out"
+                )),
+            )
+        })
+    }
+}
+
+/// One handle or several.
+#[derive(FromPyObject)]
+pub enum Handles {
+    One(Name),
+    Several(Vec<Name>),
+}
+
+impl Handles {
+    pub fn into_strings(self) -> Vec<String> {
+        match self {
+            Self::One(handle) => vec![handle.0],
+            Self::Several(handles) => strings(handles),
+        }
+    }
+}
+
+pub fn strings(names: Vec<Name>) -> Vec<String> {
+    names.into_iter().map(|name| name.0).collect()
+}
+
+/// The tier of this name.
+pub fn tier_of(py: Python<'_>, name: &str) -> PyResult<Tier> {
+    let found = TIERS.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, tier)| tier).ok_or_else(|| {
+        to_py(py, &Error::Argument(format!("tier is {name:?}; choose one of \"hot\", \"warm\", \"cold\"")))
+    })
+}
+
+/// Rows of one model: `Vectors`.
+pub struct Matrix {
+    pub space: String,
+    pub numbers: Vec<f32>,
+    pub rows: usize,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let rows = value.getattr("rows")?;
+        let space = value.getattr("space")?.extract::<Name>()?.0;
+        Ok(Self { space, numbers: floats(value.py(), &rows)?, rows: rows.len()? })
+    }
+}
+
+impl Matrix {
+    /// The rows, of which there must be this many.
+    pub fn rows(&self, count: usize) -> Result<impl Iterator<Item = &[f32]>, Error> {
+        Ok(self.numbers.chunks_exact(dim_of(&self.numbers, count)?.max(1)))
+    }
+}
+
+/// Components of a row where `rows` has one for each of `count` items.
+pub fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
+    let dim = rows.len().checked_div(count).unwrap_or(0);
+    if dim * count == rows.len() && (dim > 0 || rows.is_empty()) {
+        return Ok(dim);
+    }
+    Err(Error::Argument(format!("vectors hold {} numbers for {count} texts; give a row for each", rows.len())))
+}
+
+/// How the legs of a search are to come together: a name, or the weights of text, trigram and vector.
+#[derive(FromPyObject)]
+pub enum FusionArgument {
+    Named(String),
+    Weights(f32, f32, f32),
+}
+
+impl TryFrom<FusionArgument> for Fusion {
+    type Error = Error;
+
+    fn try_from(argument: FusionArgument) -> Result<Self, Error> {
+        match argument {
+            FusionArgument::Named(name) if name == "calibrated" => Ok(Self::Calibrated),
+            FusionArgument::Named(name) if name == "reciprocal_rank" => Ok(Self::ReciprocalRank),
+            FusionArgument::Named(name) if name == "weighted" => {
+                Ok(Self::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 })
+            }
+            FusionArgument::Named(name) => Err(Error::Argument(format!(
+                "fusion is {name:?}; choose \"calibrated\", \"weighted\", \"reciprocal_rank\" or three weights"
+            ))),
+            FusionArgument::Weights(text, trigram, vector)
+                if [text, trigram, vector].iter().all(|x| x.is_finite() && *x >= 0.0) =>
+            {
+                Ok(Self::Weighted { text, trigram, vector })
+            }
+            FusionArgument::Weights(..) => {
+                Err(Error::Argument("fusion has a weight that is no positive number".into()))
+            }
+        }
+    }
+}
+
+/// Makes Python's values of the store's, and reads them.
+pub struct Values<'py> {
+    py: Python<'py>,
+    items: Bound<'py, PyModule>,
+    json: Bound<'py, PyModule>,
+    epoch: Bound<'py, PyAny>,
+    millisecond: Bound<'py, PyAny>,
+    new_object: Bound<'py, PyAny>,
+}
+
+impl<'py> Values<'py> {
+    pub fn of(py: Python<'py>) -> PyResult<Self> {
+        let items = py.import("rehydrate.memory.items")?;
+        Ok(Self {
+            py,
+            epoch: items.getattr("EPOCH")?,
+            millisecond: items.getattr("MILLISECOND")?,
+            new_object: py.get_type::<PyAny>().getattr("__new__")?,
+            json: py.import("json")?,
+            items,
+        })
+    }
+
+    /// A class of `rehydrate.memory.items`.
+    pub fn class(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.items.getattr(name)
+    }
+
+    fn milliseconds(&self, moment: &Bound<'py, PyAny>) -> PyResult<i64> {
+        moment.sub(&self.epoch)?.floor_div(&self.millisecond)?.extract()
+    }
+
+    fn moment(&self, milliseconds: i64) -> PyResult<Bound<'py, PyAny>> {
+        self.epoch.add(self.millisecond.mul(milliseconds)?)
+    }
+
+    /// What is to be stored of a `MemoryItem`.
+    pub fn new_item(&self, item: &Bound<'py, PyAny>, now_ms: i64) -> PyResult<NewItem> {
+        let name = |field: &str| item.getattr(field)?.extract::<Name>().map(|name| name.0);
+        let moment = |field: &str| {
+            let moment = item.getattr(field)?;
+            if moment.is_none() { Ok(None) } else { self.milliseconds(&moment).map(Some) }
+        };
+        let json = |field: &str, write: Bound<'py, PyAny>| {
+            let value = item.getattr(field)?;
+            let is_empty = !value.is_truthy()?;
+            if is_empty { Ok(None) } else { write.call1((value,))?.extract::<Name>().map(|json| Some(json.0)) }
+        };
+        let links = item.getattr("links")?.extract::<Vec<(Name, Name)>>()?;
+        Ok(NewItem {
+            text: item.getattr("text")?.extract::<RawText>()?.0,
+            kind: name("kind")?,
+            tier: tier_of(self.py, &name("tier")?)?,
+            source: name("source")?,
+            session: name("thread")?,
+            tool: name("tool")?,
+            principal: name("principal")?,
+            trust: item.getattr("trust")?.extract()?,
+            parents: strings(item.getattr("parents")?.extract()?),
+            time_ms: moment("time")?.unwrap_or(now_ms),
+            confidence: item.getattr("confidence")?.extract()?,
+            expires_ms: moment("expires")?,
+            meta_json: json("metadata", self.class("as_json")?)?,
+            redactions_json: json("redactions", self.json.getattr("dumps")?)?,
+            vector: None,
+            links: links.into_iter().map(|(relation, handle)| (relation.0, handle.0)).collect(),
+        })
+    }
+
+    /// A stored item as a `MemoryItem`: it passed the checks when it was added. What no call wrote is a damaged file.
+    pub fn item(&self, item: &Item, path: &Path) -> PyResult<Bound<'py, PyAny>> {
+        self.read_item(item).map_err(|error| {
+            let is_damage = error.is_instance_of::<PyValueError>(self.py)
+                || error.is_instance_of::<PyTypeError>(self.py)
+                || error.is_instance_of::<PyOverflowError>(self.py)
+                || error.is_instance_of::<PyRecursionError>(self.py);
+            if !is_damage {
+                return error;
+            }
+            let problem =
+                format!("the notes of {} are not as they were written ({})", item.handle, error.value(self.py));
+            let remedy = "restore the file from a copy or an export".into();
+            let path = path.display().to_string();
+            to_py(self.py, &Error::Store { kind: StoreProblem::Corrupt, path, problem, remedy })
+        })
+    }
+
+    fn read_item(&self, item: &Item) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        let text = |value: &str| PyString::new(py, value).into_any();
+        let metadata = match &item.meta_json {
+            Some(json) if !json.is_empty() => {
+                py.get_type::<PyDict>().call1((self.json.call_method1("loads", (json,))?,))?
+            }
+            _ => PyDict::new(py).into_any(),
+        };
+        let mut redactions = Vec::new();
+        if let Some(json) = item.redactions_json.as_deref().filter(|json| !json.is_empty()) {
+            let class = self.class("Redaction")?;
+            for span in self.json.call_method1("loads", (json,))?.try_iter()? {
+                redactions.push(class.call1(span?.cast::<PyList>()?.to_tuple())?);
+            }
+        }
+        let (mut links, mut linked_from) = (Vec::new(), Vec::new());
+        for link in &item.links {
+            let made = self.class("Link")?.call1((&link.relation, &link.handle))?;
+            if link.is_outgoing { &mut links } else { &mut linked_from }.push(made);
+        }
+        let tier = TIERS.iter().find(|(_, tier)| *tier == item.tier).map_or("", |(name, _)| name);
+        // In the order of the class's fields.
+        let state = PyTuple::new(
+            py,
+            [
+                to_text(py, &item.text)?,
+                text(&item.kind),
+                text(tier),
+                text(&item.source),
+                text(&item.session),
+                text(&item.tool),
+                text(&item.principal),
+                item.trust.into_pyobject(py)?.into_any(),
+                item.confidence.into_pyobject(py)?.into_any(),
+                PyTuple::new(py, &item.parents)?.into_any(),
+                self.moment(item.time_ms)?,
+                item.expires_ms.map(|moment| self.moment(moment)).transpose()?.into_pyobject(py)?.into_any(),
+                metadata,
+                PyTuple::new(py, links)?.into_any(),
+                text(&item.handle),
+                text(&item.namespace),
+                self.moment(item.created_ms)?,
+                PyTuple::new(py, linked_from)?.into_any(),
+                PyTuple::new(py, redactions)?.into_any(),
+                item.uses.into_pyobject(py)?.into_any(),
+            ],
+        )?;
+        let made = self.new_object.call1((self.class("MemoryItem")?,))?;
+        made.call_method1("__setstate__", (state,))?;
+        Ok(made)
+    }
+
+    /// A `Hit`.
+    pub fn hit(&self, hit: &Hit, path: &Path) -> PyResult<Bound<'py, PyAny>> {
+        let item = self.item(&hit.item, path)?;
+        let snippet = to_text(self.py, &hit.item.text[hit.snippet.clone()])?;
+        let cosine = Some(hit.cosine).filter(|cosine| !cosine.is_nan());
+        self.class("Hit")?.call1((item, snippet, hit.score, hit.text, hit.trigram, cosine))
+    }
+
+    /// Rows of `Recalled`.
+    pub fn recalled(&self, rows: Vec<Vec<(String, f64)>>, k: usize) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
+        let class = NamedTuple::of(self.py, "rehydrate.memory.items", "Recalled")?;
+        let one = |(handle, cosine): (String, f64)| {
+            let handle = PyString::new(self.py, &handle).into_any();
+            class.make([handle, cosine.into_pyobject(self.py)?.into_any()])
+        };
+        rows.into_iter().map(|row| row.into_iter().take(k).map(one).collect()).collect()
+    }
+
+    /// Which items `Filters` are about.
+    pub fn filter(&self, given: Option<&Bound<'py, PyDict>>) -> PyResult<Filter> {
+        let mut filter = Filter::default();
+        let Some(given) = given else { return Ok(filter) };
+        for (name, value) in given.iter().filter(|(_, value)| !value.is_none()) {
+            let names = || value.extract::<Vec<Name>>().map(strings);
+            match name.extract::<PyBackedStr>()?.as_ref() {
+                "tiers" => {
+                    filter.tiers = Some(names()?.iter().map(|name| tier_of(self.py, name)).collect::<PyResult<_>>()?);
+                }
+                "kinds" => filter.kinds = Some(names()?),
+                "sources" => filter.sources = Some(names()?),
+                "threads" => filter.sessions = Some(names()?),
+                "after" => filter.after_ms = Some(self.milliseconds(&value)?),
+                "before" => filter.before_ms = Some(self.milliseconds(&value)?),
+                "min_trust" => filter.min_trust = value.extract()?,
+                other => return Err(PyTypeError::new_err(format!("there is no filter {other:?}"))),
+            }
+        }
+        Ok(filter)
+    }
+}
+
+/// The string of bytes that were one.
+fn to_text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(PyString::new(py, text).into_any()),
+        Err(_) => {
+            let bytes = PyBytes::new(py, bytes);
+            let decoded = bytes.call_method1("decode", ("utf-8", "surrogatepass"));
+            // Neither, so not what Python stored: damaged, as `verify` will say.
+            decoded.or_else(|_| bytes.call_method1("decode", ("utf-8", "replace")))
+        }
+    }
+}
+
+/// The exception for a handle that a namespace does not hold.
+pub fn unknown(py: Python<'_>, handle: &str, namespace: &str) -> PyErr {
+    raise(py, "UnknownHandleError", (handle, namespace))
+}
