@@ -224,6 +224,8 @@ class CompiledPrompt:
     ``request`` holds the arguments of the provider's SDK: ``client.messages.create(model=...,
     max_tokens=..., **compiled.request)`` for Anthropic, ``client.chat.completions.create(...)`` and
     ``client.responses.create(...)`` for OpenAI, ``client.converse(modelId=..., ...)`` for Bedrock.
+    For Gemini it is the body of ``generateContent``: google-genai takes its ``contents`` as such,
+    and the other fields as ``config``.
     """
 
     provider: Provider
@@ -240,7 +242,7 @@ class CompiledPrompt:
 
     @property
     def messages(self) -> list[Any]:
-        """The messages, or OpenAI Responses' input items."""
+        """The messages, OpenAI Responses' input items, or Gemini's contents."""
         messages: list[Any] = self.request[MESSAGES_KEY.get(self.provider, "messages")]
         return messages
 

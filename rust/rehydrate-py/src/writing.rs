@@ -4,7 +4,9 @@ mod bedrock;
 mod chat;
 mod contents;
 mod from_bedrock;
+mod from_gemini;
 mod from_langchain;
+mod gemini;
 mod histories;
 mod neutral;
 mod normal;
@@ -68,6 +70,7 @@ pub fn render_entries<'py>(
     let Rendered { system, messages, lost } = match provider {
         "anthropic" => system_apart::of_anthropic(py, sent)?,
         "bedrock" => system_apart::of_bedrock(py, sent)?,
+        "gemini" => gemini::without_system(py, sent)?,
         _ => Rendered { system: Vec::new(), messages: sent, lost: Lost::default() },
     };
     let noted = PyDict::new(py);
@@ -114,6 +117,7 @@ pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bou
     match provider {
         "anthropic" => anthropic::own(entry),
         "bedrock" => bedrock::own(entry),
+        "gemini" => gemini::own(entry),
         "openai_responses" => responses::own(entry),
         // Providers that use the chat format have keys of their own.
         _ => Ok(entry.clone()),
@@ -126,14 +130,15 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
     let reader = Reader::new(py);
     let mut messages = normal::normalized(py, histories::messages_of(&reader, format, entries, first)?)?;
     let mut system = Vec::new();
-    if matches!(provider, "anthropic" | "bedrock") && first == 0 {
+    if matches!(provider, "anthropic" | "bedrock" | "gemini") && first == 0 {
         let leading = messages.iter().take_while(|each| each.role == Role::System).count();
         let rest = messages.split_off(leading);
         for each in &messages {
             let text = each.text(py)?;
             // No provider takes a blank one.
             if !is_blank(&text_of(&text)) {
-                let block = if provider == "bedrock" { dict!(py, "text": text) } else { anthropic::text_block(&text)? };
+                let has_type = provider == "anthropic";
+                let block = if has_type { anthropic::text_block(&text)? } else { dict!(py, "text": text) };
                 system.push(Sent::new(block, &each.sources));
             }
         }
@@ -142,6 +147,7 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
     let sent = match provider {
         "anthropic" => anthropic::write(py, &messages)?,
         "bedrock" => bedrock::write(py, &messages)?,
+        "gemini" => gemini::write(py, &messages)?,
         "openai_chat" => chat::write(py, &messages)?,
         "openai_responses" => responses::write(py, &messages)?,
         _ => return Err(PyValueError::new_err(format!("no writer of {provider}"))),

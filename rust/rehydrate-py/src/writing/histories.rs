@@ -8,11 +8,14 @@ use rehydrate_core::conversation::Role;
 
 use super::contents::{NO_THINKING, Reader, arguments_of, parts_of, shown, text_in};
 use super::from_bedrock::as_anthropic;
+use super::from_gemini;
 use super::from_langchain::langchain_to_openai;
 use super::neutral::{Call, Key, Media, Message, Part, joined, key_of};
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
-use crate::reading::{Fields, codex_items, function_id, is_by_server, listed, merged_lines, text_of, usual_role};
+use crate::reading::{
+    Fields, codex_items, function_id, gemini, is_by_server, listed, merged_lines, text_of, usual_role,
+};
 
 /// What each entry is, and its index.
 type Numbered<'py> = Vec<(usize, Bound<'py, PyAny>)>;
@@ -52,6 +55,14 @@ pub fn messages_of<'py>(
         "bedrock" => {
             let read = numbered()?.into_iter().map(|(at, entry)| Ok((as_anthropic(&entry)?.into_any(), [at].into())));
             blocks(reader, read.collect::<PyResult<Vec<_>>>()?.into_iter())
+        }
+        "gemini" => {
+            let mut waiting = gemini::Waiting::default();
+            let mut read = Vec::new();
+            for (at, entry) in numbered()? {
+                read.push((from_gemini::as_anthropic(&entry, at, &mut waiting)?.into_any(), vec![at]));
+            }
+            blocks(reader, read.into_iter())
         }
         "claude_code" => {
             let lines = merged_lines(entries)?.into_iter();
