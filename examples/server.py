@@ -1,4 +1,4 @@
-"""An agent server: conversations by id, one Context each, one memory, plain or streamed replies.
+"""An agent server: stored conversations by id, one memory, plain or streamed replies.
 
     pip install fastapi uvicorn
     python examples/server.py
@@ -32,11 +32,13 @@ from pydantic import BaseModel, Field
 import rehydrate
 from rehydrate import Budget, CompiledPrompt, Context, Memory
 from rehydrate.agent import Interpreter, Model, TurnLimits
+from rehydrate.context import Threads
+from rehydrate.errors import UnknownThreadError
 from rehydrate.testing import ScriptedModel, call
 
 SYSTEM = "You are the harbour's assistant."
 MOST_CONVERSATIONS = 1_000
-"""So many are kept; the one that was used longest ago goes first."""
+"""So many are held open; the one that was used longest ago goes first, and stays on disk."""
 IDLE_SECONDS = 3_600
 CACHE_BYTES = 128 << 20
 
@@ -69,12 +71,13 @@ def scripted() -> ScriptedModel:
 class Conversation:
     """One conversation: its context, and who may speak in it now."""
 
-    def __init__(self, id_: str, memory: Memory) -> None:
-        """A new one; nothing is asked yet."""
+    def __init__(self, id_: str, memory: Memory, threads: Threads) -> None:
+        """It goes on where it was left, perhaps by another process; else it begins."""
         self.context = Context(
             memory.within(id_),
             provider="anthropic",
             system=SYSTEM,
+            threads=threads,
             thread=id_,
             budget=Budget(soft_tokens=30_000),
         )
@@ -83,32 +86,37 @@ class Conversation:
 
 
 class Conversations:
-    """The conversations of this process, those longest unused given up first."""
+    """The conversations that are open in this process; all others are on disk."""
 
-    def __init__(self, memory: Memory, most: int = MOST_CONVERSATIONS) -> None:
-        """Take the memory they share, and how many are kept."""
-        self._memory, self._most = memory, most
+    def __init__(self, memory: Memory, threads: Threads, most: int = MOST_CONVERSATIONS) -> None:
+        """Take the memory they share, their store, and how many are held open."""
+        self._memory, self._threads, self._most = memory, threads, most
         self._kept: OrderedDict[str, Conversation] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """How many are open."""
         return len(self._kept)
 
     def get(self, id_: str) -> Conversation | None:
-        """The conversation, if it is kept."""
+        """The conversation, if it is open."""
         return self._kept.get(id_)
 
-    def open(self, id_: str) -> Conversation:
-        """The conversation; a new one where there is none."""
-        found = self._kept.setdefault(id_, Conversation(id_, self._memory))
+    async def open(self, id_: str) -> Conversation:
+        """The conversation, from disk or a new one where it is not open yet."""
+        if id_ not in self._kept:  # a thread reads the file; another request may be faster
+            read = await anyio.to_thread.run_sync(Conversation, id_, self._memory, self._threads)
+            self._kept.setdefault(id_, read)
+        found = self._kept[id_]
         found.used = time.monotonic()
         self._kept.move_to_end(id_)
         self._give_up()
         return found
 
-    def close(self, id_: str) -> bool:
-        """Whether there was one; a turn that runs goes on to its end."""
-        return self._kept.pop(id_, None) is not None
+    async def delete(self, id_: str) -> bool:
+        """Whether there was one; after a turn that runs, no byte of it is left on disk."""
+        kept = self._kept.pop(id_, None)
+        async with kept.turn if kept else anyio.Lock():
+            return await self._threads.apurge(id_) > 0
 
     def _give_up(self) -> None:
         for id_, kept in list(self._kept.items()):
@@ -129,12 +137,13 @@ class Said(BaseModel):
 
 
 def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
-    """The server; a model of your own, and where its memory is."""
+    """The server; a model of your own, and where memory and conversations are kept."""
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         with tempfile.TemporaryDirectory() as scratch:
             memory = Memory.open(Path(folder or scratch) / "memory.db")
+            threads = Threads.open(Path(folder or scratch) / "threads.db", namespace="server")
             answering = scripted() if model is None else model
             rehydrate.process.cache_limit(CACHE_BYTES)
             # Before the first request: imports, tables, the SDK, this loop's client.
@@ -142,20 +151,21 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
             app.state.agent = Interpreter(
                 answering, [free_berths], limits=TurnLimits(steps=10, timeout=120)
             )
-            app.state.conversations = Conversations(memory)
-            app.state.memory = memory
+            app.state.conversations = Conversations(memory, threads)
+            app.state.memory, app.state.threads = memory, threads
             try:
                 yield
             finally:  # requests are over or cancelled by now: each history is valid
                 if hasattr(answering, "aclose"):
                     await answering.aclose()
                 await memory.aclose()
+                threads.close()
 
     app = FastAPI(lifespan=life)
 
     @app.post("/conversations/{id_}/messages")
     async def say(id_: str, said: Said) -> Any:
-        conversation = app.state.conversations.open(id_)
+        conversation = await app.state.conversations.open(id_)
         if said.remember:
             await app.state.memory.within(id_).aadd([said.text], source="user")
         if said.stream:
@@ -182,15 +192,18 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
     @app.get("/conversations/{id_}")
     async def about(id_: str) -> dict[str, Any]:
         conversation = app.state.conversations.get(id_)
-        if conversation is None:
-            raise HTTPException(404)
-        # Both are there at once, also while a turn of it runs.
-        usage = conversation.context.usage._asdict()
-        return {"history": conversation.context.history, "usage": usage}
+        if conversation is not None:  # both are there at once, also while a turn of it runs
+            usage = conversation.context.usage._asdict()
+            return {"history": conversation.context.history, "usage": usage}
+        try:
+            stored = await app.state.threads.ahistory(id_)
+        except UnknownThreadError as error:
+            raise HTTPException(404) from error
+        return {"history": [entry for _, entry in stored]}
 
     @app.delete("/conversations/{id_}")
-    async def close(id_: str) -> dict[str, bool]:
-        return {"closed": app.state.conversations.close(id_)}
+    async def delete(id_: str) -> dict[str, bool]:
+        return {"deleted": await app.state.conversations.delete(id_)}
 
     @app.get("/health")
     async def health() -> dict[str, Any]:

@@ -88,6 +88,23 @@ def test_a_conversation_goes_on_from_request_to_request(at: str):
         assert about["usage"]["prompts"] == 3
 
 
+def test_a_conversation_goes_on_after_a_restart_until_it_is_deleted(
+    example: ModuleType, tmp_path: Path
+):
+    def ask(text: str) -> Any:
+        with served(example.make_app(folder=str(tmp_path))) as at, client(at) as http:
+            return http.post("/conversations/a/messages", json=says(text)).json()["answer"]
+
+    assert ask("We draw 7.5 m.") == "Noted."
+    assert ask("Find us a berth.") == "You can have berth 4."
+    with served(example.make_app(folder=str(tmp_path))) as at, client(at) as http:
+        assert len(http.get("/conversations/a").json()["history"]) == 6
+        assert http.delete("/conversations/a").json() == {"deleted": True}
+        assert http.delete("/conversations/a").json() == {"deleted": False}
+        assert http.get("/conversations/a").status_code == 404
+    assert ask("Find us a berth.") == "What do you draw?"
+
+
 def test_a_reply_can_be_streamed(at: str):
     with client(at) as http:
         http.post("/conversations/a/messages", json=says("We draw 5 m."))
@@ -108,7 +125,7 @@ def test_what_is_remembered_is_found_by_the_next_conversation_of_that_id_and_no_
     with client(at) as http:
         told = says("Our mast is 24.5 m high, we draw 7.5 m.", remember=True)
         http.post("/conversations/a/messages", json=told)
-        assert http.delete("/conversations/a").json() == {"closed": True}
+        assert http.delete("/conversations/a").json() == {"deleted": True}
         assert http.get("/conversations/a").status_code == 404
         asked = says("Which berth is deep enough for what we draw, with our mast?")
         answers = [
@@ -201,14 +218,17 @@ def test_only_so_many_conversations_are_kept_and_none_that_speaks_is_given_up(
     example: ModuleType, tmp_path: Path
 ):
     async def main() -> None:
-        with example.Memory.open(tmp_path / "memory.db") as memory:
-            kept = example.Conversations(memory, most=3)
-            async with kept.open("speaks").turn:
+        with (
+            example.Memory.open(tmp_path / "memory.db") as memory,
+            example.Threads.open(tmp_path / "threads.db", namespace="server") as threads,
+        ):
+            kept = example.Conversations(memory, threads, most=3)
+            async with (await kept.open("speaks")).turn:
                 for number in range(10):
-                    kept.open(str(number))
+                    await kept.open(str(number))
                 assert kept.get("speaks") is not None
                 assert len(kept) == 3
-            kept.open("last")
+            await kept.open("last")
             assert kept.get("speaks") is None
 
     anyio.run(main)
