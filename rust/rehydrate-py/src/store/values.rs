@@ -1,11 +1,10 @@
 //! What a store takes and answers, as Python has it: the classes of `rehydrate.memory.items`.
 use std::path::Path;
 
+use once_cell::race::OnceBox;
 use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyUnicodeEncodeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::error::{Error, StoreProblem};
 use rehydrate_core::index::Fusion;
@@ -13,6 +12,7 @@ use rehydrate_core::store::{Filter, Hit, Item, NewItem, Tier};
 
 use crate::convert::{NamedTuple, floats};
 use crate::errors::{raise, to_py};
+use crate::interned::interned;
 
 const TIERS: [(&str, Tier); 3] = [("hot", Tier::Hot), ("warm", Tier::Warm), ("cold", Tier::Cold)];
 
@@ -166,7 +166,7 @@ struct Found {
     read_json: Py<PyAny>,
 }
 
-static FOUND: PyOnceLock<Found> = PyOnceLock::new();
+static FOUND: OnceBox<Found> = OnceBox::new();
 
 impl Found {
     fn look_up(py: Python<'_>) -> PyResult<Self> {
@@ -186,7 +186,7 @@ impl Found {
 
 impl<'py> Values<'py> {
     pub fn of(py: Python<'py>) -> PyResult<Self> {
-        Ok(Self { py, of: FOUND.get_or_try_init(py, || Found::look_up(py))? })
+        Ok(Self { py, of: FOUND.get_or_try_init(|| Found::look_up(py).map(Box::new))? })
     }
 
     /// A class of `rehydrate.memory.items`.
@@ -216,22 +216,22 @@ impl<'py> Values<'py> {
             let is_empty = !value.is_truthy()?;
             if is_empty { Ok(None) } else { write.call1((value,))?.extract::<Name>().map(|json| Some(json.0)) }
         };
-        let links = item.getattr(intern!(py, "links"))?.extract::<Vec<(Name, Name)>>()?;
+        let links = item.getattr(interned!(py, "links"))?.extract::<Vec<(Name, Name)>>()?;
         Ok(NewItem {
-            text: item.getattr(intern!(py, "text"))?.extract::<RawText>()?.0,
-            kind: name(intern!(py, "kind"))?,
-            tier: tier_of(py, &name(intern!(py, "tier"))?)?,
-            source: name(intern!(py, "source"))?,
-            session: name(intern!(py, "thread"))?,
-            tool: name(intern!(py, "tool"))?,
-            principal: name(intern!(py, "principal"))?,
-            trust: item.getattr(intern!(py, "trust"))?.extract()?,
-            parents: names(intern!(py, "parents"))?,
-            time_ms: moment(intern!(py, "time"))?.unwrap_or(now_ms),
-            confidence: item.getattr(intern!(py, "confidence"))?.extract()?,
-            expires_ms: moment(intern!(py, "expires"))?,
-            meta_json: json(intern!(py, "metadata"), &self.class("as_json")?)?,
-            redactions_json: json(intern!(py, "redactions"), self.of.write_json.bind(py))?,
+            text: item.getattr(interned!(py, "text"))?.extract::<RawText>()?.0,
+            kind: name(interned!(py, "kind"))?,
+            tier: tier_of(py, &name(interned!(py, "tier"))?)?,
+            source: name(interned!(py, "source"))?,
+            session: name(interned!(py, "thread"))?,
+            tool: name(interned!(py, "tool"))?,
+            principal: name(interned!(py, "principal"))?,
+            trust: item.getattr(interned!(py, "trust"))?.extract()?,
+            parents: names(interned!(py, "parents"))?,
+            time_ms: moment(interned!(py, "time"))?.unwrap_or(now_ms),
+            confidence: item.getattr(interned!(py, "confidence"))?.extract()?,
+            expires_ms: moment(interned!(py, "expires"))?,
+            meta_json: json(interned!(py, "metadata"), &self.class("as_json")?)?,
+            redactions_json: json(interned!(py, "redactions"), self.of.write_json.bind(py))?,
             vector: None,
             links: links.into_iter().map(|(relation, handle)| (relation.0, handle.0)).collect(),
         })
@@ -278,29 +278,29 @@ impl<'py> Values<'py> {
         }
         let tier = TIERS.iter().find(|(_, tier)| *tier == item.tier).map_or("", |(name, _)| name);
         let fields = [
-            (intern!(py, "text"), to_text(py, &item.text)?),
-            (intern!(py, "kind"), text(&item.kind)),
-            (intern!(py, "tier"), text(tier)),
-            (intern!(py, "source"), text(&item.source)),
-            (intern!(py, "thread"), text(&item.session)),
-            (intern!(py, "tool"), text(&item.tool)),
-            (intern!(py, "principal"), text(&item.principal)),
-            (intern!(py, "trust"), item.trust.into_pyobject(py)?.into_any()),
-            (intern!(py, "confidence"), item.confidence.into_pyobject(py)?.into_any()),
-            (intern!(py, "parents"), PyTuple::new(py, &item.parents)?.into_any()),
-            (intern!(py, "time"), self.moment(item.time_ms)?),
+            (interned!(py, "text"), to_text(py, &item.text)?),
+            (interned!(py, "kind"), text(&item.kind)),
+            (interned!(py, "tier"), text(tier)),
+            (interned!(py, "source"), text(&item.source)),
+            (interned!(py, "thread"), text(&item.session)),
+            (interned!(py, "tool"), text(&item.tool)),
+            (interned!(py, "principal"), text(&item.principal)),
+            (interned!(py, "trust"), item.trust.into_pyobject(py)?.into_any()),
+            (interned!(py, "confidence"), item.confidence.into_pyobject(py)?.into_any()),
+            (interned!(py, "parents"), PyTuple::new(py, &item.parents)?.into_any()),
+            (interned!(py, "time"), self.moment(item.time_ms)?),
             (
-                intern!(py, "expires"),
+                interned!(py, "expires"),
                 item.expires_ms.map(|moment| self.moment(moment)).transpose()?.into_pyobject(py)?.into_any(),
             ),
-            (intern!(py, "metadata"), metadata),
-            (intern!(py, "links"), PyTuple::new(py, links)?.into_any()),
-            (intern!(py, "handle"), text(&item.handle)),
-            (intern!(py, "namespace"), text(&item.namespace)),
-            (intern!(py, "created"), self.moment(item.created_ms)?),
-            (intern!(py, "linked_from"), PyTuple::new(py, linked_from)?.into_any()),
-            (intern!(py, "redactions"), PyTuple::new(py, redactions)?.into_any()),
-            (intern!(py, "uses"), item.uses.into_pyobject(py)?.into_any()),
+            (interned!(py, "metadata"), metadata),
+            (interned!(py, "links"), PyTuple::new(py, links)?.into_any()),
+            (interned!(py, "handle"), text(&item.handle)),
+            (interned!(py, "namespace"), text(&item.namespace)),
+            (interned!(py, "created"), self.moment(item.created_ms)?),
+            (interned!(py, "linked_from"), PyTuple::new(py, linked_from)?.into_any()),
+            (interned!(py, "redactions"), PyTuple::new(py, redactions)?.into_any()),
+            (interned!(py, "uses"), item.uses.into_pyobject(py)?.into_any()),
         ];
         let made = self.of.new_object.bind(py).call1((&self.of.item,))?;
         let set = self.of.set_attribute.bind(py);
