@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -56,3 +60,20 @@ def test_after_three_days_the_first_rule_is_there():
     said = printed("three_days.py")
     assert said.count("True; the decision too: True") == 3 and "False" not in said
     assert "day 3: 725 entries" in said and " 0 summaries" not in said
+
+
+def test_the_notebook_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(EXAMPLES)
+    cells = json.loads((EXAMPLES / "first_minute.ipynb").read_text(encoding="utf-8"))["cells"]
+    names: dict[str, object] = {}
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            continue
+        body = ast.parse("".join(cell["source"])).body
+        last = body.pop() if isinstance(body[-1], ast.Expr) else None
+        with redirect_stdout(StringIO()) as out:
+            exec(compile(ast.Module(body, []), "cell", "exec"), names)
+            shown = last and eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        said = [out.getvalue()] * bool(out.getvalue()) + [repr(shown)] * (shown is not None)
+        stored = [o["text"] if "text" in o else o["data"]["text/plain"] for o in cell["outputs"]]
+        assert said == ["".join(lines) for lines in stored]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import _native
@@ -94,10 +94,6 @@ CACHE_BYTES = 320 << 20
 """Default bytes of a process's cache; `limit_cache` changes it. A fifth is for vectors."""
 
 CustomCounter = Callable[[str], int]
-
-DividedTexts = tuple[_native.Prepared, Conversation, Sequence[bytes], Mapping[int, str]]
-"""The conversation that was prepared with excerpts; for each divided text a byte for each block, 1
-where it is kept; and the handle of each whole text in memory."""
 
 atexit.register(_native.before_exit)
 if hasattr(os, "register_at_fork"):  # Windows does not fork

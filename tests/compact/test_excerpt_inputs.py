@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import rehydrate
 from rehydrate import compact_context, formats, validate
 from rehydrate._engine import DivisibleTexts
-from rehydrate.formats.calls import at_path, input_texts
+from rehydrate._native import entry_inputs, entry_is_signed, input_texts
 from rehydrate.memory import Memory
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases, words
@@ -21,6 +21,29 @@ from tests.memory.plain import PlainStore
 from tests.strategies import BY_FORMAT, Draw, Entry
 
 FORMATS = sorted(set(BY_FORMAT) - {"plain"})
+
+
+class Input(NamedTuple):
+    """The input of one call, as `entry_inputs` reads it."""
+
+    call: str | None
+    name: object
+    value: object
+    paths: tuple[tuple[str | int, ...], ...]
+    is_text: bool
+
+
+def inputs_of(entry: Any, name: str) -> list[Input]:
+    """The inputs of the calls that may be divided."""
+    return [Input(*each) for each in entry_inputs(name, entry) if each is not None]
+
+
+def at_path(entry: Any, path: tuple[str | int, ...]) -> Any:
+    """The value at a path of an entry, which may be an object of LangChain's."""
+    for step in path:
+        is_object = not isinstance(entry, (dict, list, tuple))
+        entry = getattr(entry, str(step)) if is_object else entry[step]
+    return entry
 
 
 def with_content(value: Any, text: str, *, is_text: bool) -> Any:
@@ -40,8 +63,8 @@ def written(draw: Draw, only: str | None = None) -> Case:
     format_ = formats.FORMATS[conversation.format]
     entries = list(case.entries)
     for message in conversation.messages:
-        for each in format_.inputs(entries[message.index]):
-            if each is not None and draw(st.integers(0, 3)):
+        for each in inputs_of(entries[message.index], format_.name):
+            if draw(st.integers(0, 3)):
                 text = LONG_TEXTS[draw(st.sampled_from(sorted(LONG_TEXTS)))]
                 texts = {
                     path: with_content(
@@ -60,15 +83,14 @@ def written(draw: Draw, only: str | None = None) -> Case:
 
 def values(entry: Any, name: str) -> list[Any]:
     """What its calls say."""
-    found = formats.FORMATS[name].inputs(entry)
-    return [at_path(entry, path) for each in found if each is not None for path in each.paths]
+    return [at_path(entry, path) for each in inputs_of(entry, name) for path in each.paths]
 
 
 def emptied(entry: Any, name: str) -> Any:
     """The entry without its texts and without what its calls say."""
     format_ = formats.FORMATS[name]
     paths = [path for path in format_.places(entry, 0) if path is not None]
-    paths += [path for each in format_.inputs(entry) if each is not None for path in each.paths]
+    paths += [path for each in inputs_of(entry, name) for path in each.paths]
     return format_.replace(entry, dict.fromkeys(paths, "")) if paths else entry
 
 
@@ -129,7 +151,6 @@ def the_budget_holds_with_inputs_cut(case: Case, compaction: rehydrate.Compactio
 def what_is_pinned_or_signed_keeps_its_inputs(case: Case, compaction: rehydrate.Compaction):
     conversation = case.read()
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
-    format_ = formats.FORMATS[case.format]
     for number, unit in enumerate(conversation.units):
         stays = number in case.pins()
         unit_messages = [
@@ -137,7 +158,9 @@ def what_is_pinned_or_signed_keeps_its_inputs(case: Case, compaction: rehydrate.
         ]
         for message in unit_messages:
             has_thought = any(piece.kind is PieceKind.THINKING for piece in message.pieces)
-            stays = stays or has_thought or format_.signed(case.entries[message.index])
+            stays = (
+                stays or has_thought or entry_is_signed(case.format, case.entries[message.index])
+            )
         for index in unit.members if stays else ():
             if index in kept:
                 assert values(kept[index], case.format) == values(case.entries[index], case.format)

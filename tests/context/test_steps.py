@@ -32,12 +32,11 @@ from rehydrate.prompt import (
     Section,
     compile as compile_ir,
 )
-from rehydrate.prompt.caps import cap_tool_results
+from rehydrate.prompt.caps import cap_tool_results, remove_echoes
 from rehydrate.prompt.compiler import compile_for
 from rehydrate.prompt.counting import counted
 from rehydrate.prompt.ir import RenderCache, Target
 from rehydrate.prompt.laying_out import Layout
-from rehydrate.prompt.passes.echo import remove_echoes
 from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
 from tests.sizes import sized

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from rehydrate import _engine, formats, validate
 from rehydrate.errors import UnknownHandleError
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, RemoveEchoes
-from rehydrate.prompt.passes.echo import remove_echoes
+from rehydrate.prompt.caps import remove_echoes
 from tests.prompt.long_texts import (
     Target,
     answered,

@@ -14,8 +14,6 @@ from rehydrate._native import (
     broken_rules,
     entries_of,
     entries_without_thinking,
-    entry_inputs,
-    entry_is_signed,
     format_of,
     read_entries,
     read_places,
@@ -24,7 +22,6 @@ from rehydrate._native import (
 from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
 from rehydrate.formats import _foreign
 from rehydrate.formats._reading import Path, Places, as_sequence, replace_texts
-from rehydrate.formats.calls import Input, Inputs
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
 from rehydrate.formats.transcripts import (
@@ -69,14 +66,6 @@ class Format(NamedTuple):
     def replace(self, entry: Any, texts: Mapping[Path, Any]) -> Any:
         """Return a new entry with these texts at their paths; the entry itself is never changed."""
         return replace_texts(entry, texts)
-
-    def inputs(self, entry: Any) -> Inputs:
-        """Return the input of each piece of kind TOOL_INPUT; None where it must not change."""
-        return [found and Input(*found) for found in entry_inputs(self.name, entry)]
-
-    def signed(self, entry: Any) -> bool:
-        """Return whether the entry holds a thought or a signature; these stay with its calls."""
-        return entry_is_signed(self.name, entry)
 
     def without_thinking(self, entries: Sequence[Any]) -> list[Any]:
         """Return each entry without thinking: itself, a copy, or None where nothing is left."""

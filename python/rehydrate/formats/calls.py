@@ -7,18 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from rehydrate._check import check_choice
-from rehydrate._native import input_texts, with_texts
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._reading import Path
-
-__all__ = [
-    "Input",
-    "Inputs",
-    "at_path",
-    "input_texts",
-    "with_texts",
-]
-
 
 CallFormat = Literal["anthropic", "openai_chat", "openai_responses", "bedrock", "langchain"]
 
@@ -162,30 +151,3 @@ def _is_block(result: Any) -> bool:
     return isinstance(result, Mapping) and (
         result.get("type") == "tool_result" or "toolResult" in result
     )
-
-
-class Input(NamedTuple):
-    """The input of one call."""
-
-    call: str | None
-    """The call's id, which its result repeats."""
-    name: object
-    value: object
-    paths: tuple[Path, ...]
-    """Its paths in the entry: some messages hold one call in several fields."""
-    is_text: bool = False
-    """Whether it is free text for the tool, not JSON."""
-
-
-Inputs = list[Input | None]
-"""The input of each piece of kind TOOL_INPUT; None where it must not change."""
-
-
-def at_path(entry: Any, path: Path) -> Any:
-    """Return the value at this path of an entry."""
-    for step in path:
-        if isinstance(entry, (Mapping, list, tuple)):
-            entry = entry[step]  # type: ignore[index]
-        else:
-            entry = getattr(entry, str(step))
-    return entry

@@ -151,16 +151,12 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
         yield from value if isinstance(value, list) else [value]
 
 
-def _no_mark(_message: Any) -> None:
-    """Return None: OpenAI caches prefixes without marks."""
-
-
 RENDERERS: Mapping[Provider, Renderer] = {
     each.provider: each
     for each in (
         Renderer("anthropic", "text", cache_marks.of_anthropic, _anthropic_request),
-        Renderer("openai_chat", None, _no_mark, _chat_request),
-        Renderer("openai_responses", None, _no_mark, _responses_request),
+        Renderer("openai_chat", None, cache_marks.of_chat, _chat_request),
+        Renderer("openai_responses", None, cache_marks.of_responses, _responses_request),
         Renderer("bedrock", "", cache_marks.of_bedrock, _bedrock_request),
     )
 }

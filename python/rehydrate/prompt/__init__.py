@@ -11,16 +11,19 @@ if TYPE_CHECKING:
     from rehydrate.prompt.caps import (
         Caps as Caps,
         CapToolResults as CapToolResults,
+        RemoveEchoes as RemoveEchoes,
     )
     from rehydrate.prompt.compiler import (
         DEFAULT_PASSES as DEFAULT_PASSES,
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
     )
-    from rehydrate.prompt.entries import History as History
-    from rehydrate.prompt.explain import (
+    from rehydrate.prompt.diff import (
         Change as Change,
         IRDiff as IRDiff,
+    )
+    from rehydrate.prompt.entries import History as History
+    from rehydrate.prompt.explain import (
         PromptExplanation as PromptExplanation,
         PromptRow as PromptRow,
         Why as Why,
@@ -52,9 +55,7 @@ if TYPE_CHECKING:
         MemoryOriginals as MemoryOriginals,
         Originals as Originals,
     )
-    from rehydrate.prompt.passes.echo import (
-        RemoveEchoes as RemoveEchoes,
-    )
+    from rehydrate.prompt.policy import ProviderPolicy as ProviderPolicy
     from rehydrate.prompt.request import (
         Budget as Budget,
         ContextRequest as ContextRequest,

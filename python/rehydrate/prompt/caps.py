@@ -1,8 +1,9 @@
-"""Tool results in a history: their texts, and their caps by kind: JSON, log, diff, code, text.
+"""Tool results shown in part: long ones by their caps, and those that repeat what is above.
 
-The engine finds the kind of a long text and cuts it. `cap_tool_results` is the pass that shows long
-results in part, and stores the whole of each under a handle. `TextChanges` are what a pass puts in
-the place of texts.
+The engine finds the kind of a long text (JSON, log, diff, code, text) and cuts it; it finds the
+runs of lines that an earlier entry has (`_engine.Echoes`), and holds the texts of the history, not
+copies of them. `cap_tool_results` and `remove_echoes` are the passes: they store the whole of each
+text under a handle. `TextChanges` are what a pass puts in the place of texts.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message
-from rehydrate.prompt.counting import COUNTER
+from rehydrate.prompt.counting import COUNTER, prompt_tokens, upper_bound
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.originals import About, Originals
 
@@ -262,3 +264,68 @@ class TextChanges:
         ids = [history.entry_id(position) for position in self._texts]
         after = ir.replace(history=history, meta=meta)
         return traced(self._pass_name, ir, after, ids, (*notes, *self._notes, *self._degraded))
+
+
+ECHOES = "remove_echoes"
+LEAST_CHARACTERS = 1_000
+"""A shorter repetition stays, since a reference costs tokens too."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveEchoes:
+    """The pass that removes from tool results what their call or an earlier entry has already.
+
+    One line replaces a run of lines that is above, in a tool's input, a result or a message. It
+    says where the run is, and has the handle of the whole result, so the text can be read back
+    even if that entry is left out later. Two lines are equal if they differ only in the number that
+    a tool put before them. A reference never leads to a text that an earlier pass has cut, nor to
+    another reference. Without originals nothing is removed. Nothing is removed from results that
+    the model asked for by `request_context`.
+
+    The pass runs before `prune` and after it. If a prompt must be pruned even without its echoes,
+    it is pruned with them: otherwise a name could be lost together with the entry that a reference
+    leads to. The second run then removes the echoes from what is kept.
+    """
+
+    least_characters: int = LEAST_CHARACTERS
+    name: str = ECHOES
+    _echoes: _engine.Echoes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Start without a conversation."""
+        object.__setattr__(self, "_echoes", _engine.Echoes(self.least_characters))
+
+    def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
+        """Return the IR without echoes, and a trace of it."""
+        prune_traces = [trace for trace in ir.meta.trace if trace.name == "prune"]
+        if prune_traces and not any(trace.changed for trace in prune_traces):
+            return ir  # the first run has removed them
+        after = self._without_echoes(ir, target)
+        tokens = upper_bound(prompt_tokens(after), target.provider)
+        if prune_traces or after.history is ir.history or tokens <= ir.budget.soft_tokens:
+            return after
+        return traced(self.name, ir, ir, (), ["left to what is kept: the prompt is pruned first"])
+
+    def _without_echoes(self, ir: PromptIR, target: Target) -> PromptIR:
+        changes = TextChanges(self.name, ir, target)
+        history = ir.history
+        if target.originals is None:
+            return changes.applied("nothing is removed: there is no place to keep the originals")
+        if not history.entries:
+            return changes.applied()
+        changed_ids = {name for trace in ir.meta.trace for name in trace.changed}
+        indices = enumerate(history.indices) if changed_ids else ()
+        changed = {n for n, index in indices if EntryId.of(index) in changed_ids}
+        settled, known = (0, None) if changed_ids else target.settled_rows(self, ir)
+        places = formats.FORMATS[history.rows.format].places
+        rest = history.entries, places, changed, history.is_by_row
+        hashes, echoes = self._echoes.find(history.rows_from(settled), settled, known, *rest)
+        if hashes is None:
+            hashes, echoes = self._echoes.find(history.rows_from(0), 0, None, *rest)
+        changes.shorten(echoes)
+        same = min(changes.first_position(), min(changed, default=len(history.entries)))
+        target.note_settled(self, ir, same, hashes)
+        return changes.applied()
+
+
+remove_echoes = RemoveEchoes()

@@ -18,10 +18,12 @@ from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.errors import Violation
 from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider
-from rehydrate.prompt import explain, laws, serialize
+from rehydrate.prompt import diff, explain, laws, serialize
+from rehydrate.prompt.diff import IRDiff
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.explain import IRDiff, PromptExplanation
+from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.originals import Originals
+from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy, edit_betas
 from rehydrate.prompt.section import (
     CompositionMode,
     Priority,
@@ -77,7 +79,7 @@ class PromptIR(PromptContent):
         0 -> 4 tokens
           + notes added: +4 tokens
         """
-        return explain.diff(self, other)
+        return diff.diff(self, other)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the IR as JSON values; message objects become dicts.
@@ -246,9 +248,10 @@ class CompiledPrompt:
     def betas(self) -> tuple[str, ...]:
         """The betas of Anthropic's API that it needs: ``client.beta.messages.create(betas=...)``.
 
-        Empty, unless it begins with a summary that the API wrote (docs/background.md).
+        Empty, unless it begins with a summary that the API wrote (docs/background.md), or its
+        policy has the API shorten it.
         """
-        return betas_of(self.provider, self.messages)
+        return (*betas_of(self.provider, self.messages), *edit_betas(self.request))
 
     def explain(self) -> PromptExplanation:
         """Return the table of its IR."""
@@ -346,6 +349,8 @@ class Target:
     """The model that compares entries and sections with the turn's query."""
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
     """What is known of the last prompt's rows."""
+    policy: ProviderPolicy = NO_POLICY
+    """What the provider is told about its cache and about shortening."""
     waits: bool = True
     """Whether prune waits for the end of a turn whose open tool loop the model may refuse after any
     cut."""
@@ -357,6 +362,7 @@ class Target:
         check_choice("thinking", self.thinking, ("auto", "keep"))
         check_choice("granularity", self.granularity, GRANULARITIES)
         check_outline(self.outline)
+        check_type("policy", self.policy, ProviderPolicy, "pass a ProviderPolicy()")
 
     def keep(self, text: str) -> str | None:
         """Store a text that is left out, and return its handle; None where it is not stored.

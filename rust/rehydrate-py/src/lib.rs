@@ -73,7 +73,7 @@ mod _native {
         entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts,
         insertion_point, line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, notice,
         other_format, read_entries, read_places, readable_texts, result_texts, sent_part, stale_thinking,
-        transcript_branch, unit_text, unmarked, with_texts, without_calls,
+        transcript_branch, unit_text, unmarked, without_calls,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};

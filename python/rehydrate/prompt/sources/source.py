@@ -6,7 +6,7 @@ sections, hits of a memory, messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
@@ -92,6 +92,55 @@ class Found(NamedTuple):
     """The problems: each says what failed, and what was used instead."""
     off: str = ""
     """Why the source did not search at all, such as a missing time range; "" if it did."""
+
+
+def fit_to_budget(found: Found, request: SourceRequest) -> Found:
+    """Return the sections that are new and fit the budget; the others become `dropped`.
+
+    Sections are taken by priority, then relevance, then order; one that does not fit is skipped.
+    Those that must stay whole are kept, whatever the budget: the compiler decides if they fit.
+    """
+    dropped = list(found.dropped)
+    new = []
+    for section in found.sections:
+        items = section.provenance.items
+        # A static section is visible because it is in every prompt: it must be there again.
+        if items and not section.is_static and request.visible.issuperset(items):
+            dropped.append(DroppedSection.of(section, "the model sees it already", request.source))
+        else:
+            new.append(section)
+    kept = _fitting_ids(new, request.budget_tokens)
+    reason = f"source {request.source!r} may take {request.budget_tokens or 0:,} tokens"
+    dropped += [
+        DroppedSection.of(section, reason, request.source)
+        for section in new
+        if section.id not in kept
+    ]
+    degraded = found.degraded
+    if new and not kept:
+        degraded += (f"{request.source}: left out: nothing of what it found fits, {reason}",)
+    return found._replace(
+        sections=tuple([section for section in new if section.id in kept]),
+        dropped=tuple(dropped),
+        degraded=degraded,
+    )
+
+
+def _fitting_ids(sections: list[Section], budget_tokens: int | None) -> AbstractSet[str]:
+    if budget_tokens is None:
+        return {section.id for section in sections}
+    remaining = budget_tokens
+    kept = set()
+    ranked = sorted(
+        sections,
+        key=lambda section: (-section.must_stay_whole, -section.priority, -section.relevance),
+    )
+    for section in ranked:
+        tokens = section.tokens or 0
+        if section.must_stay_whole or tokens <= remaining:
+            kept.add(section.id)
+            remaining -= tokens
+    return kept
 
 
 Run = Callable[[SourceRequest], Any]

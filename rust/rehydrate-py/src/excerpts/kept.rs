@@ -52,6 +52,17 @@ struct Excerpt {
     handle: Option<Py<PyString>>,
 }
 
+impl Excerpt {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self {
+            entry: self.entry.clone_ref(py),
+            tokens: self.tokens,
+            message: self.message.clone_ref(py),
+            handle: self.handle.as_ref().map(|handle| handle.clone_ref(py)),
+        }
+    }
+}
+
 impl State {
     fn is_partial(&self, text: usize) -> bool {
         self.kept[text].contains(&false)
@@ -158,18 +169,16 @@ impl Excerpts {
     /// By position, a `ChangedEntry` of each message that `fit` cut.
     #[getter]
     fn by_position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (found, excerpt) = (PyDict::new(py), NamedTuple::of(py, "rehydrate.compact.result", "ChangedEntry")?);
-        for (position, made) in &self.state().made {
-            let handle = made.handle.as_ref().map(|handle| handle.bind(py));
-            found.set_item(
-                position,
-                excerpt.make([
-                    made.entry.bind(py).clone(),
-                    made.tokens.into_pyobject(py)?.into_any(),
-                    made.message.bind(py).clone(),
-                    handle.into_pyobject(py)?.into_any(),
-                ])?,
-            )?;
+        let (found, entry) = (PyDict::new(py), NamedTuple::of(py, "rehydrate.compact.result", "ChangedEntry")?);
+        let made: Vec<_> = self.state().made.iter().map(|(at, made)| (*at, made.clone_ref(py))).collect();
+        for (position, made) in made {
+            let values = [
+                made.entry.into_bound(py),
+                made.tokens.into_pyobject(py)?.into_any(),
+                made.message.into_bound(py),
+                made.handle.into_pyobject(py)?.into_any(),
+            ];
+            found.set_item(position, entry.make(values)?)?;
         }
         Ok(found)
     }
@@ -177,12 +186,17 @@ impl Excerpts {
     /// The divided texts, for the report: what was prepared, the conversation, for each text 1 for each block that is kept, and the
     /// handle of each whole text.
     fn divided_texts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let (state, handles) = (self.state(), PyDict::new(py));
-        let flags = |kept: &Vec<bool>| PyBytes::new(py, &kept.iter().copied().map(u8::from).collect::<Vec<_>>());
-        for (text, handle) in &state.handles {
+        let (kept, known) = {
+            let state = self.state();
+            let known: Vec<_> = state.handles.iter().map(|(text, handle)| (*text, handle.clone_ref(py))).collect();
+            (state.kept.clone(), known)
+        };
+        let handles = PyDict::new(py);
+        for (text, handle) in known {
             handles.set_item(text, handle)?;
         }
-        let kept: Vec<_> = state.kept.iter().map(flags).collect();
+        let flags = |kept: Vec<bool>| PyBytes::new(py, &kept.into_iter().map(u8::from).collect::<Vec<_>>());
+        let kept: Vec<_> = kept.into_iter().map(flags).collect();
         (&self.prepared, &self.texts.get().conversation, kept, handles).into_pyobject(py)
     }
 }

@@ -68,7 +68,6 @@ pub fn input_texts<'py>(value: &Bound<'py, PyAny>, is_text: bool) -> PyResult<Ve
 
 /// The input with the strings that are keys of `texts` replaced. Unchanged parts are the same objects, or keep their
 /// spelling.
-#[pyfunction]
 pub fn with_texts<'py>(value: &Bound<'py, PyAny>, texts: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     let Ok(source) = value.cast::<PyString>() else { return with_strings(value, texts, 0) };
