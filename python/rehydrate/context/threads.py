@@ -37,8 +37,7 @@ from rehydrate.memory.items import (
     moment_of,
     resolve_namespace,
 )
-from rehydrate.memory.local import open_store
-from rehydrate.memory.store import verify_place
+from rehydrate.memory.store import open_store, verify_place
 from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
