@@ -101,8 +101,8 @@ def simulate(
     caches only what ends at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
     tools and the system text already; its storage is not billed here. Above ``compact_at``
     Anthropic reads the prompt once more and writes a summary of `SUMMARY_TOKENS`, which later
-    prompts have in place of what it is of. Above ``clear_tool_uses_at`` it leaves the results of old calls out; that needs
-    compiled prompts, in which they can be seen.
+    prompts have in place of what it is of. Above ``clear_tool_uses_at`` it leaves the results of
+    old calls out; that needs compiled prompts, in which they can be seen.
 
     Unknowns are assumed at their best: no entry is lost to load, and every breakpoint in a prompt
     counts as used.
