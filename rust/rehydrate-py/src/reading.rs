@@ -62,7 +62,7 @@ pub use draft::{Draft, Row, kind_of, role_named};
 pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
-pub use fields::{Fields, is_list, listed, python, refusal, text_of};
+pub use fields::{Fields, is_list, listed, python, refusal, string_of, text_of};
 pub use grouping::Units;
 pub use inputs::{input_texts, is_signed, with_texts};
 pub use json::in_json;

@@ -26,7 +26,7 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
-use neutral::{Media, Message, Sent, Sources, dict};
+use neutral::{Media, Message, Part, Sent, Sources, dict, joined};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]
@@ -129,6 +129,16 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
     let py = entries.py();
     let reader = Reader::new(py);
     let mut messages = normal::normalized(py, histories::messages_of(&reader, format, entries, first)?)?;
+    let takes_media = !matches!(provider, "openai_chat" | "openai_responses");
+    for each in &mut messages {
+        if each.role == Role::System || (each.role == Role::Assistant && !takes_media) {
+            for part in &mut each.parts {
+                if let Part::Media(media) = part {
+                    *part = Part::Text(left_out(media)?);
+                }
+            }
+        }
+    }
     let mut system = Vec::new();
     if matches!(provider, "anthropic" | "bedrock" | "gemini") && first == 0 {
         let leading = messages.iter().take_while(|each| each.role == Role::System).count();
@@ -209,6 +219,18 @@ fn one_or_all<'py>(parts: &Bound<'py, PyList>, kind: &str) -> PyResult<Bound<'py
         }
     }
     Ok(parts.clone().into_any())
+}
+
+/// The words for a medium where the provider takes none.
+fn left_out<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyString>> {
+    let py = media.url.py();
+    let url = text_of(&media.url);
+    let what = match url.strip_prefix("data:") {
+        Some(data) => PyString::new(py, data.split([';', ',']).next().unwrap_or_default()),
+        None => media.url.clone(),
+    };
+    let kind = PyString::new(py, if media.is_image { "[image left out: " } else { "[file left out: " });
+    joined(&PyString::new(py, ""), vec![kind, what, PyString::new(py, "]")])
 }
 
 /// The name of a file; one without a name is taken for a PDF.

@@ -159,7 +159,21 @@ fn chat<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mess
             continue;
         }
         let mut message = reader.message(entry, &role, [index].into())?;
-        let more = beside_content(reader, entry, index)?;
+        let mut more = beside_content(reader, entry, index)?;
+        if message.role != Role::Assistant {
+            // Only the assistant's calls are taken: others become a message of the assistant's behind it.
+            let is_call = |part: &Part<'_>| matches!(part, Part::Call(_));
+            let (calls, rest): (Vec<_>, Vec<_>) = more.into_iter().partition(is_call);
+            if calls.is_empty() {
+                more = rest;
+            } else {
+                message.parts.extend(rest);
+                message.entry = None;
+                messages.push(message);
+                message = Message::new(Role::Assistant, Vec::new(), [index].into());
+                more = calls;
+            }
+        }
         if !more.is_empty() {
             message.parts.extend(more);
             message.entry = None;
@@ -240,7 +254,7 @@ fn chat_call<'py>(raw: &Bound<'py, PyAny>, id_if_none: &str) -> PyResult<Option<
         Some(about) if about.is_set(interned!(py, "name"))? => about.get(interned!(py, "name"))?,
         _ => call.kind()?.0.filter(|kind| !kind.is_empty().unwrap_or(true)).map(Bound::into_any),
     };
-    let name = name.unwrap_or_else(|| PyString::new(py, "tool").into_any()).str()?.into_any();
+    let name = shown(py, Some(name.unwrap_or_else(|| PyString::new(py, "tool").into_any())))?.into_any();
     let input = about.map_or(Ok(None), |about| about.get(interned!(py, "input")))?;
     Ok(Some(Call { id, name, input: input.unwrap_or_else(|| py.None().into_bound(py)) }))
 }
@@ -319,7 +333,7 @@ fn responses<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec
         {
             let own = entry.get(interned!(py, "name"))?.filter(|name| name.is_truthy().unwrap_or(true));
             let name = match own {
-                Some(own) => own.str()?.into_any(),
+                Some(own) => crate::reading::string_of(&own)?.into_any(),
                 None => PyString::new(py, kind.strip_suffix("_call").unwrap_or(&kind)).into_any(),
             };
             let input = arguments_of(py, entry.get(input.get(py))?)?;
