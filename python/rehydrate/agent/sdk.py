@@ -15,7 +15,7 @@ import anyio
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate._text import unicode_inside
+from rehydrate._text import unicode_inside, warn_once
 from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for
 from rehydrate.agent.sdk_answers import (
     EventStream,
@@ -313,12 +313,21 @@ class SdkModel(ABC):
             tuple(entries),
             text,
             read_calls,
-            Usage.billed(body.get("usage") or {}) if usage is None else usage,
+            self._billed(body.get("usage") or {}) if usage is None else usage,
             "calls" if read_calls else stop,
             str(body.get("model") or self._name),
             str(body.get("id") or ""),
             tuple(input_transformations),
         )
+
+    def _billed(self, usage: Mapping[str, Any]) -> Usage:
+        """Return the tokens billed; none where the endpoint's figures contradict each other, since
+        an answer that is there must not be lost for them."""
+        try:
+            return Usage.billed(usage)
+        except InvalidArgumentError as error:
+            warn_once("rehydrate.agent", f"{self._provider}: the usage isn't counted: {error}")
+            return Usage()
 
     @abstractmethod
     def _make_client(self) -> Any:

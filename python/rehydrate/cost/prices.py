@@ -264,8 +264,10 @@ class Usage(NamedTuple):
             return cls(read, written, 0, total - read - written, output)
         if "promptTokenCount" in usage:  # Gemini
             read = _count(usage, "cachedContentTokenCount")
+            total = _count(usage, "promptTokenCount")
+            _check_part("tokens read from the cache", read, total)
             said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
-            return cls(read, 0, 0, _count(usage, "promptTokenCount") - read, said)
+            return cls(read, 0, 0, total - read, said)
         if "inputTokens" in usage:  # Converse
             return cls(
                 _count(usage, "cacheReadInputTokens"),

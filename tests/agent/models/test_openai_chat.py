@@ -283,3 +283,10 @@ def test_a_page_in_place_of_an_answer_is_no_answer():
     page = httpx.Response(200, text="<html>Sign in</html>", headers={"content-type": "text/html"})
     with pytest.raises(ProviderUnavailableError, match="broke off: JSONDecodeError"):
         ask_model(page)
+
+
+def test_an_answer_is_not_lost_for_figures_that_contradict_each_other(caplog):
+    usage = {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 11}}
+    reply, _ = ask_model(completion({"role": "assistant", "content": "Hi."}, usage=usage))
+    assert (reply.text, reply.usage) == ("Hi.", Usage())
+    assert "openai_chat: the usage isn't counted" in caplog.text

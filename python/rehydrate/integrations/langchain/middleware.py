@@ -12,7 +12,7 @@ from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json, is_same_list
 from rehydrate.integrations.adapter import AdapterOptions, passing_through, shows_adapter_options
 from rehydrate.integrations.host_thread import HostThread
-from rehydrate.integrations.langchain import (
+from rehydrate.integrations.langchain.agents import (
     AgentAdapter,
     background_with,
     is_same_message,
@@ -32,7 +32,7 @@ except ImportError:
     raise MissingPackageError("rehydrate[langchain]", "brings LangChain's agents") from None
 
 if TYPE_CHECKING:
-    from rehydrate.integrations.langchain import Summarizer
+    from rehydrate.integrations.langchain.agents import Summarizer
 
 
 class RehydrateMiddleware(AgentAdapter, AgentMiddleware[Any, Any, Any]):

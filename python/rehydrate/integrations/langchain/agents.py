@@ -1,12 +1,4 @@
-"""Rehydrate inside LangChain's agents: ``pip install rehydrate[langchain]``.
-
-RehydrateMiddleware    for ``create_agent(middleware=[...])``: prompts that extend one another
-RehydrateEdit          the same as an edit of LangChain's own ContextEditingMiddleware
-ExtractiveSummarizer   for LangChain's own SummarizationMiddleware: summaries without a model
-ChatModelWriter        a chat model of LangChain as the writer of a BackgroundCompaction
-HostReport             what became of the last list of messages
-RehydrateWarning       something failed, and the messages were sent as they are
-"""
+"""What RehydrateMiddleware and RehydrateEdit share: adapter, scope and summaries of an agent."""
 
 from __future__ import annotations
 
@@ -37,14 +29,11 @@ from rehydrate.integrations.adapter import (
     passing_through,
     shows_adapter_options,
 )
-from rehydrate.integrations.host_thread import HostReport, RehydrateWarning
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AnyMessage, BaseMessage
     from langchain_core.runnables import Runnable, RunnableConfig
-
-    from rehydrate.integrations.langchain_middleware import RehydrateMiddleware
 
     Summarizer = (
         str
@@ -55,15 +44,6 @@ if TYPE_CHECKING:
     )
     """A writer of summaries, as in LangChain's SummarizationMiddleware."""
 
-__all__ = [
-    "ChatModelWriter",
-    "ExtractiveSummarizer",
-    "HostReport",
-    "RehydrateEdit",
-    "RehydrateMiddleware",
-    "RehydrateWarning",
-]
-
 _CONFIG: RunnableConfig = {
     "callbacks": [],
     "tags": ["nostream"],  # the host's stream shows what its own model says
@@ -71,14 +51,6 @@ _CONFIG: RunnableConfig = {
     "run_name": "rehydrate_summary",
 }
 _UNFINISHED = {"length", "max_tokens", "content_filter", "refusal"}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "RehydrateMiddleware":  # it alone needs all of LangChain
-        from rehydrate.integrations import langchain_middleware
-
-        return langchain_middleware.RehydrateMiddleware
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class ChatModelWriter:
