@@ -2,7 +2,7 @@
 
 anthropic_conversations()   openai_chat_conversations()   openai_responses_items()
 claude_code_transcripts()   plain_conversations()         langchain_messages()
-bedrock_conversations()     codex_rollouts()
+bedrock_conversations()     codex_rollouts()     gemini_conversations()
 conversations()             (format name, entries) of any of them
 damaged(entries)            the same with one to three entries dropped, doubled, swapped ...
 kept_units(conversation)    positions of units that a compaction may keep
@@ -580,9 +580,90 @@ def _bedrock_results(call: str) -> st.SearchStrategy[Entry]:
     )
 
 
+def gemini_conversations(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
+    """Generate Gemini's contents that the API takes; they may end in an open tool loop."""
+    return _gemini(max_turns)
+
+
+@st.composite
+def _gemini(draw: Draw, max_turns: int) -> list[Entry]:
+    numbers = count()
+    entries: list[Entry] = []
+    if draw(st.booleans()):
+        entries.append({"role": "system", "parts": [{"text": draw(texts)}]})
+    entries.append({"role": "user", "parts": [{"text": draw(texts)}]})
+    has_ids, is_signed = draw(st.sampled_from(["both", "call", "none"])), draw(st.booleans())
+    for _turn in range(draw(st.integers(0, max_turns))):
+        kind = draw(st.sampled_from(["said", "thought", "code", "tool", "tool"]))
+        said = [{"text": draw(texts)}]
+        if kind == "thought":
+            said = [{"text": draw(texts), "thought": True}, {**said[0], "thoughtSignature": "c2ln"}]
+        elif kind == "code":
+            code = {"executableCode": {"language": "PYTHON", "code": draw(texts)}}
+            ran = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": draw(texts)}}
+            said = [code, ran, *said]
+        asked = draw(_gemini_questions())
+        if kind == "tool":
+            tools = draw(st.lists(names, min_size=1, max_size=3))
+            pairs = [({"id": f"call_{next(numbers)}"}, {"name": tool}) for tool in tools]
+            calls = [
+                {
+                    "functionCall": {
+                        **(call if has_ids != "none" else {}),
+                        **tool,
+                        "args": draw(inputs),
+                    }
+                }
+                for call, tool in pairs
+            ]
+            if is_signed:
+                calls[0]["thoughtSignature"] = "c2ln"
+            entries.append(
+                {"role": "model", "parts": [*(draw(st.just(said) | st.just([]))), *calls]}
+            )
+            results = [
+                draw(_gemini_results({**(call if has_ids == "both" else {}), **tool}))
+                for call, tool in pairs
+            ]
+            entries.append({"role": "user", "parts": results})
+            if draw(st.integers(0, 3)) == 0:
+                entries.append({"role": "user", "parts": asked})
+            continue
+        entries += [{"role": "model", "parts": said}, {"role": "user", "parts": asked}]
+    if draw(st.booleans()):
+        call = {"functionCall": {"name": draw(names), "args": draw(inputs)}}
+        entries.append({"role": "model", "parts": [call]})
+    return entries
+
+
+_GEMINI_IMAGE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+
+
+def _gemini_questions() -> st.SearchStrategy[list[Entry]]:
+    file = {"fileData": {"mimeType": "application/pdf", "fileUri": "gs://harbour/tides.pdf"}}
+    media = st.lists(st.sampled_from([_GEMINI_IMAGE, file]), max_size=2)
+    return st.builds(lambda text, more: [{"text": text}, *more], texts, media)
+
+
+def _gemini_results(pair: Entry) -> st.SearchStrategy[Entry]:
+    responses = st.one_of(
+        texts.map(lambda text: {"output": text}),
+        texts.map(lambda text: {"error": text}),
+        st.builds(lambda text, more: {"output": text, "more": more}, texts, inputs),
+        inputs,
+    )
+    parts = st.sampled_from([{}, {}, {"parts": [_GEMINI_IMAGE]}])
+    return st.builds(
+        lambda response, more: {"functionResponse": {**pair, "response": response, **more}},
+        responses,
+        parts,
+    )
+
+
 BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
     "anthropic": anthropic_conversations,
     "bedrock": bedrock_conversations,
+    "gemini": gemini_conversations,
     "openai_chat": openai_chat_conversations,
     "openai_responses": openai_responses_items,
     "langchain": langchain_messages,
@@ -630,9 +711,10 @@ def damaged(draw: Draw, entries: list[Entry]) -> list[Entry]:
 @st.composite
 def _with_damaged_content(draw: Draw, entry: Any, kind: str) -> Any:
     message = entry.get("message", entry) if isinstance(entry, dict) else dict(entry)
-    if "content" not in message:
+    key = "parts" if "parts" in message else "content"
+    if key not in message:
         return entry
-    content = message["content"]
+    content = message[key]
     if kind == "drop_block" and isinstance(content, list) and content:
         place = draw(st.integers(0, len(content) - 1))
         content = [*content[:place], *content[place + 1 :]]
@@ -647,7 +729,7 @@ def _with_damaged_content(draw: Draw, entry: Any, kind: str) -> Any:
         content = None
     if not isinstance(entry, dict):
         return entry.model_copy(update={"content": content})
-    message["content"] = content
+    message[key] = content
     return entry
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import importlib.util
 import inspect
 import json
 import pkgutil
@@ -138,6 +139,11 @@ def test_a_name_that_is_elsewhere_or_mistyped_is_answered_with_the_place(package
         with pytest.raises((AttributeError, ImportError)) as raised:
             use()
         assert str(raised.value).endswith(f"; did you mean {meant}?")
+
+
+def test_who_asks_for_a_mistyped_module_without_importing_it_gets_none():
+    for name in ("compact_contex", "memry", "context.contex", "nothing_like_it"):
+        assert importlib.util.find_spec(f"rehydrate.{name}") is None
 
 
 @pytest.mark.parametrize("file", sorted(_examples()), ids=lambda file: file.name)

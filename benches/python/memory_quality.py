@@ -215,8 +215,9 @@ def _chosen(tallies: dict[str, Tally]) -> str:
     return (
         f"The default is `{'`, `'.join(same) or 'none of these'}`; the best of this run is "
         f"`{best}` ({told}). `calibrated` spreads each leg over 0 to 1 within a search before it "
-        "adds them, and lets a turn borrow from those beside it, for answers stand beside what "
-        f"names them: without neighbours it finds {' / '.join(map(number, apart))}. `weighted` "
+        "adds them, each by how far its best stands out, and lets a turn borrow from those beside "
+        "it, for answers stand beside what names them: without neighbours it finds "
+        f"{' / '.join(map(number, apart))}. `weighted` "
         "adds legs of different scales, and `reciprocal_rank` forgets by how much a leg was sure."
     )
 

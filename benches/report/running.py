@@ -36,6 +36,7 @@ PARTS: tuple[str, ...] = (
     "context_stores",
     "endless",
     "hosts",
+    "proxy",
     "claude_hooks",
     "agent_stores",
     "postgres",

@@ -123,6 +123,7 @@ QUICK = Size(
             "outlines",
             "hosts",
             "claude_hooks",
+            "proxy",
             "agent_stores",
             "postgres",
             "batch",

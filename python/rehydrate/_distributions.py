@@ -50,7 +50,13 @@ class MissingFinder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004
-        """Raise MissingPackageError for a module, ImportError for a name."""
+        """Raise MissingPackageError for a module, ImportError for a name.
+
+        Nothing is raised to `importlib.util.find_spec`, which asks and does not import.
+        """
+        asking = sys._getframe(1).f_back
+        if asking is not None and asking.f_globals.get("__name__") == "importlib.util":
+            return
         if name in HOMES:
             from rehydrate.errors import MissingPackageError
 

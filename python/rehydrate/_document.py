@@ -59,26 +59,18 @@ class Document(NamedTuple):
         changed = changed or {}
         if len(indices) == len(self.entries) and not changed:
             return self.text
-        order = [*indices]
-        kept = [self.spans[index] for index in order]
+        leads = [self.text[span.lead : span.start] for span in map(self.spans.__getitem__, indices)]
+        kept = [self._entry(index, changed) for index in indices]
         if self.frame is None:
-            return "".join(
-                [
-                    self.text[span.lead : span.start] + self._entry(index, changed)
-                    for index, span in zip(order, kept, strict=True)
-                ]
-            )
+            return "".join([lead + entry for lead, entry in zip(leads, kept, strict=True)])
         opened, closed = self.frame
         if not kept:
             return self.text[:opened] + self.text[closed:]
         # The first kept entry goes where the first entry was. Each other follows its own white
         # space, and the bracket closes as it did after the last entry.
-        first, last = self.spans[0], self.spans[-1]
-        parts = [
-            (self.text[span.lead : span.start] if position else "") + self._entry(index, changed)
-            for position, (index, span) in enumerate(zip(order, kept, strict=True))
-        ]
-        return self.text[: first.start] + ",".join(parts) + self.text[last.end :]
+        leads[0] = self.text[: self.spans[0].start]
+        written = ",".join([lead + entry for lead, entry in zip(leads, kept, strict=True)])
+        return written + self.text[self.spans[-1].end :]
 
     def _entry(self, index: int, changed: Mapping[int, Any]) -> str:
         """Return the text of one entry; in a file of lines with its line break."""

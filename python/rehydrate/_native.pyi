@@ -82,7 +82,9 @@ __all__ = [
     "codex_turns_taken_back",
     "command_subjects",
     "count",
+    "counting_records",
     "counts",
+    "describe_page",
     "digest",
     "divide",
     "embed",
@@ -92,6 +94,7 @@ __all__ = [
     "entry_is_signed",
     "fair_share",
     "first_telling",
+    "folded_records",
     "format_of",
     "handles",
     "hidden_windows",
@@ -106,6 +109,8 @@ __all__ = [
     "line_content",
     "line_is_seen",
     "line_is_users",
+    "line_numbers",
+    "line_span",
     "lines_within",
     "long_results",
     "mark",
@@ -118,6 +123,7 @@ __all__ = [
     "other_format",
     "outline_slot",
     "own_entry",
+    "page_end",
     "passage_excerpt",
     "question_share",
     "read_entries",
@@ -838,6 +844,22 @@ def passage_excerpt(
     least: int,
 ) -> tuple[str, list[_Place]]: ...
 
+# Where the page of a text from `start` on ends: at `end`, or after as much as has room. It ends
+# after a line where that loses less than half of it.
+def page_end(text: str, start: int, end: int, max_tokens: int, counter: str) -> int: ...
+
+# Where lines of a text begin and end, counted from 1; without a last one all that follow. None
+# where they begin beyond it.
+def line_span(text: str, first: int, last: int | None) -> tuple[int, int] | None: ...
+
+# What a page from `start` to `stop` shows, and how to read on up to `end`.
+def describe_page(
+    text: str, start: int, stop: int, end: int, in_lines: bool
+) -> tuple[str, str]: ...
+
+# The numbers of the lines from start to end; those of its characters in part of a line.
+def line_numbers(text: str, start: int, end: int) -> str: ...
+
 # The kind of memory that a text is: correction, preference, habit, wisdom or episode.
 def memory_kind(text: str, is_assistant: bool) -> str: ...
 
@@ -853,6 +875,15 @@ def digest(text: str) -> str: ...
 
 # What two sayings of one thing share: the first 200 characters of its words in one case.
 def key_of(text: str) -> str: ...
+
+# The numbers of the records of a thread that count, each of kind, time and body; with `entries`,
+# those of a thread that ends after so many. Raises UnreadableIRError for what none of ours says.
+def counting_records(
+    rows: Sequence[tuple[int, float, str]], entries: int | None = None
+) -> list[int]: ...
+
+# What the records that count add up to, as JSON; ``"sent": true`` means the last state.
+def folded_records(rows: Sequence[tuple[int, float, str]]) -> str: ...
 
 # Of lines, each with its entry, those that fit into so many tokens; the others become one line of
 # handles.

@@ -131,8 +131,8 @@ class InvalidArgumentError(RehydrateError, ValueError):
 class UnknownFormatError(InvalidArgumentError):
     """A `format=` that is not in the table of formats; `known` are the names that are.
 
-    >>> print(UnknownFormatError("gemini", ["anthropic", "plain"]))
-    format is 'gemini'; choose one of 'auto', 'anthropic', 'plain'
+    >>> print(UnknownFormatError("cohere", ["anthropic", "plain"]))
+    format is 'cohere'; choose one of 'auto', 'anthropic', 'plain'
     """
 
     def __init__(self, value: object, known: Iterable[str]) -> None:

@@ -131,7 +131,7 @@ def normal_role(role: str) -> str:
     return _NORMAL_ROLES.get(role, role)
 
 
-Provider = Literal["anthropic", "openai_chat", "openai_responses", "bedrock"]
+Provider = Literal["anthropic", "openai_chat", "openai_responses", "bedrock", "gemini"]
 FormatName = Literal[
     "claude_code",
     "codex",
@@ -139,6 +139,7 @@ FormatName = Literal[
     "openai_chat",
     "anthropic",
     "bedrock",
+    "gemini",
     "langchain",
     "plain",
 ]
@@ -158,14 +159,15 @@ _BEDROCK = re.compile(
 )
 _NAMES: tuple[tuple[re.Pattern[str], Provider], ...] = (
     (re.compile(r"claude-"), "anthropic"),
-    (re.compile(r"(ft:)?(chatgpt|codex|gemini|gpt|o\d)\b"), "openai_chat"),
+    (re.compile(r"gemini-"), "gemini"),
+    (re.compile(r"(ft:)?(chatgpt|codex|gpt|o\d)\b"), "openai_chat"),
 )
 
 
 def provider_of(model: str) -> Provider | None:
     """Return the provider that a model's name suggests; None for a name that suggests none.
 
-    An id or an ARN of Bedrock's means Converse; Gemini is asked by its OpenAI-compatible API.
+    An id or an ARN of Bedrock's means Converse.
 
     >>> provider_of("gpt-5.1"), provider_of("us.anthropic.claude-opus-4-6-v1"), provider_of("my-7b")
     ('openai_chat', 'bedrock', None)
@@ -181,12 +183,12 @@ def own_provider(format: str) -> Provider | None:  # noqa: A002  the field's wor
     return PROVIDER_OF.get(format) or next((one for one in PROVIDERS if one == format), None)
 
 
-SYSTEM_APART: frozenset[str] = frozenset({"anthropic", "bedrock"})
+SYSTEM_APART: frozenset[str] = frozenset({"anthropic", "bedrock", "gemini"})
 """The providers whose requests have the system prompt in a field of its own, and whose messages
 begin with the user's."""
 
 CACHE_MARKED: frozenset[str] = frozenset({"anthropic", "bedrock"})
 """The providers whose requests mark what is cached; the others cache prefixes by themselves."""
 
-MESSAGES_KEY: Mapping[str, str] = {"openai_responses": "input"}
+MESSAGES_KEY: Mapping[str, str] = {"openai_responses": "input", "gemini": "contents"}
 """The argument that holds the messages, where it is not `messages`."""

@@ -501,8 +501,8 @@ def test_a_query_is_a_string(query):
 def test_what_is_no_model_and_no_context_is_refused():
     with pytest.raises(InvalidArgumentError, match="model is of type str"):
         Interpreter("claude-opus-5")
-    with pytest.raises(InvalidArgumentError, match=r"model\.provider is 'gemini'"):
-        agent(Script(text_reply("x"), provider="gemini"))
+    with pytest.raises(InvalidArgumentError, match=r"model\.provider is 'cohere'"):
+        agent(Script(text_reply("x"), provider="cohere"))
     with pytest.raises(InvalidArgumentError, match="context is of type list"):
         agent(Script(text_reply("x"))).run([], "?")
 

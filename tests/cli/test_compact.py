@@ -143,7 +143,7 @@ def test_input_that_breaks_provider_rules_is_warned_of_and_compacted(run, write)
         (["chat.json", "--budget", "0"], "'0' is no number of tokens"),
         (["chat.json", "--budget", "1", "--ratio", "1"], "not allowed with"),
         (["chat.json", "--scoring", "best"], "choose from"),
-        (["chat.json", "--format", "gemini"], "choose from"),
+        (["chat.json", "--format", "cohere"], "choose from"),
         (["chat.json", "--counter", "bytes"], "choose from"),
         (["chat.json", "--pin", "99"], "pin names message 99 of 26"),
         (["chat.json", "-o", "no/where.json"], "cannot be written: No such file"),

@@ -53,7 +53,7 @@ BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({"scoring": None}, ["scoring", "None", "'balanced'"]),
     ({"scoring": ["chitta"]}, ["scoring", "['chitta']", "'balanced'"]),
     ({"scoring": Scoring(counter="gpt2")}, ["counter", "'gpt2'", "'o200k_base'"]),
-    ({"format": "gemini"}, ["format", "'gemini'", "'auto'", "'anthropic'", "'plain'"]),
+    ({"format": "cohere"}, ["format", "'cohere'", "'auto'", "'anthropic'", "'plain'"]),
     ({"format": None}, ["format", "None", "'auto'"]),
     ({"format": ["plain"]}, ["format", "['plain']", "'auto'"]),
     ({"counter": "gpt2"}, ["counter", "'gpt2'", "'cl100k_base'", "callable"]),
@@ -122,7 +122,7 @@ def test_the_error_names_the_argument_the_value_and_the_remedy(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("options", [{"target_ratio": NAN}, {"pin": [9]}, {"format": "gemini"}])
+@pytest.mark.parametrize("options", [{"target_ratio": NAN}, {"pin": [9]}, {"format": "cohere"}])
 async def test_acompact_context_raises_the_same_errors(options: dict[str, Any]):
     with pytest.raises(InvalidArgumentError) as awaited:
         await acompact_context(TALK, **options)
@@ -133,7 +133,7 @@ async def test_acompact_context_raises_the_same_errors(options: dict[str, Any]):
 
 def test_an_unknown_format_is_an_error_of_its_own_that_lists_the_known():
     with pytest.raises(UnknownFormatError) as caught:
-        compact_context(TALK, format="gemini")
+        compact_context(TALK, format="cohere")
     assert set(caught.value.known) == set(FORMATS)
 
 

@@ -312,6 +312,11 @@ def test_the_outline_is_a_message_of_its_format(name):
         entries = messages.convert_to_messages(entries)
     if name == "claude_code":
         entries = [{"type": each["role"], "message": each} for each in entries]
+    if name == "gemini":
+        roles = {"user": "user", "assistant": "model"}
+        entries = [
+            {"role": roles[each["role"]], "parts": [{"text": each["content"]}]} for each in entries
+        ]
     kept = compact_context(entries, budget_tokens=250, outline=120, format=name)
     assert kept.outline is not None and "HAT017" in kept.outline.text
     read = formats.parse(kept.messages, name)

@@ -36,7 +36,7 @@ BLOCKS = {
         ("openai/gpt-5", "openai_chat"),
         ("o3", "openai_chat"),
         ("o4-mini-2025-04-16", "openai_chat"),
-        ("gemini-2.5-pro", "openai_chat"),
+        ("gemini-2.5-pro", "gemini"),
         ("anthropic.claude-opus-4-6-v1", "bedrock"),
         ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock"),
         ("amazon.nova-pro-v1:0", "bedrock"),

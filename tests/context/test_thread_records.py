@@ -247,7 +247,7 @@ ADDED = {"op": "add", "item": 0, "entry": 0, "heading": "Decisions", "kind": "de
         (fails(kind="operations", seen=1, operations=[{**ADDED, "heading": "X"}]), "X"),
         (fails(kind="operations", seen=1, operations=[5]), "says what no thread does"),
         (fails(kind="operations", seen=7, operations=[ADDED]), "says what no thread does"),
-        (fails(kind="state", seen=1, job_tokens=0, prompts=0, compactions=0), "no thread does"),
+        (fails(kind="state", seen=1, job_tokens=0, prompts=0, compactions=0), "line 4 .*'sent'"),
         (fails(kind="undo", to=0), "version"),
         (fails(kind="summary", until=0, compactions=0, tokens=1, text="x"), "degraded"),
         (fails(kind="waiting", waiting={"t": [{"colour": 1}]}), "colour"),

@@ -293,6 +293,36 @@ def test_another_model_has_another_cache():
     assert prefix_report(compiled("x"), compiled("x")).cost is None
 
 
+def test_gemini_and_converse_are_read_too():
+    gemini = {"promptTokenCount": 900, "cachedContentTokenCount": 600, "candidatesTokenCount": 7}
+    assert Usage.billed({**gemini, "thoughtsTokenCount": 3}) == Usage(600, 0, 0, 300, 10)
+    converse = {"inputTokens": 30, "outputTokens": 4, "cacheReadInputTokens": 500}
+    assert Usage.billed({**converse, "cacheWriteInputTokens": 70}) == Usage(500, 70, 0, 30, 4)
+
+
+def test_the_report_reads_what_the_provider_says_of_its_cache():
+    reason = {"type": "messages_changed", "cache_missed_input_tokens": 1_400}
+    response = {
+        "usage": {"input_tokens": 10, "cache_read_input_tokens": 600, "output_tokens": 1},
+        "diagnostics": {"cache_miss_reason": reason},
+    }
+    report = prefix_report(row("ab"), row("abc"), response=response)
+    assert report.billed == Usage(read=600, uncached=10, output=1)
+    assert (report.diagnosis, report.missed_tokens) == ("messages_changed", 1_400)
+    assert "600 of 610 were read from the cache (messages_changed: 1,400 missed)" in str(report)
+    pending = {**response, "diagnostics": {"cache_miss_reason": None}}
+    assert prefix_report(row("ab"), row("abc"), response=pending).diagnosis == ""
+    assert prefix_report(row("ab"), row("abc")).billed is None
+
+
+@pytest.mark.parametrize(
+    ("response", "said"), [({}, "response has no usage"), ("usage", "response is of type str")]
+)
+def test_what_is_no_response_is_refused(response, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        prefix_report(row("ab"), row("abc"), response=response)
+
+
 @given(st.text("abcde", max_size=9), st.text("abcde", max_size=9))
 def test_the_report_agrees_with_the_simulated_bill(first, second):
     """A cache with a breakpoint everywhere reads exactly the shared tokens."""

@@ -65,7 +65,7 @@ def test_the_first_entry_that_only_one_format_can_hold_decides(entries, name):
 
 def test_an_unknown_format_is_refused_with_the_known_ones():
     for ask in (parse, validate):
-        for name in ("gemini", None, ["plain"]):
+        for name in ("cohere", None, ["plain"]):
             with pytest.raises(UnknownFormatError, match=r"'anthropic'.*'plain'") as caught:
                 ask([], name)
             assert caught.value.known == tuple(FORMATS)
@@ -161,7 +161,7 @@ def test_tool_calls_of_the_wrong_shape_are_refused(tool_calls, part):
 def test_errors_survive_pickling_with_message_and_attributes():
     errors = [
         InvalidArgumentError("target_ratio is nan; pass a number from 0.05 to 1"),
-        UnknownFormatError("gemini", ["plain"]),
+        UnknownFormatError("cohere", ["plain"]),
         InvalidMessageError(3, "content", object(), "a string", "convert it"),
         MissingPackageError("langchain-core", "makes LangChain's messages"),
         InvalidConversationError([Violation(0, "empty_text", "a text block is empty")] * 7),
@@ -175,9 +175,15 @@ def test_errors_survive_pickling_with_message_and_attributes():
 
 
 def test_every_rule_that_is_reported_stands_in_the_table():
-    from tests.formats import test_anthropic, test_bedrock, test_openai_chat, test_openai_responses
+    from tests.formats import (
+        test_anthropic,
+        test_bedrock,
+        test_gemini,
+        test_openai_chat,
+        test_openai_responses,
+    )
 
-    tests = (test_anthropic, test_bedrock, test_openai_chat, test_openai_responses)
+    tests = (test_anthropic, test_bedrock, test_gemini, test_openai_chat, test_openai_responses)
     planted = {rule for test in tests for rule in test.PLANTED}
     further = {"cache_control_on_empty_text", "server_result_without_call"}
     further |= {"misplaced_system", "citations_of_user"}

@@ -65,8 +65,8 @@ FOREIGN: dict[str, tuple[list[dict[str, Any]], str]] = {
         [ASK, {"role": "assistant", "content": [{"type": "tool-approval-request"}]}],
         "tool-approval-request",
     ),
-    "Gemini's contents": (
-        [ASK, {"role": "assistant", "parts": [{"functionCall": {"name": "f", "args": {}}}]}],
+    "Gemini's call in a content": (
+        [ASK, {"role": "assistant", "content": [{"functionCall": {"name": "f", "args": {}}}]}],
         "functionCall",
     ),
     "Haystack": (

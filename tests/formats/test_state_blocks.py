@@ -61,11 +61,26 @@ def _codex(block: Block) -> list[Any]:
     return [{"type": "response_item", "payload": item} for item in _responses(block)]
 
 
+def _gemini(block: Block) -> list[Any]:
+    return [
+        {
+            "role": "model" if each["role"] == "assistant" else "user",
+            "parts": _parts(each["content"]),
+        }
+        for each in _chat(block)
+    ]
+
+
+def _parts(content: Any) -> list[Any]:
+    return [{"text": content}] if isinstance(content, str) else content
+
+
 PLACES: dict[str, tuple[str, Callable[[Block], list[Any]]]] = {
     "anthropic": ("anthropic", _chat),
     "bedrock": ("bedrock", _chat),
     "claude_code": ("claude_code", _claude_code),
     "codex": ("codex", _codex),
+    "gemini": ("gemini", _gemini),
     "langchain": ("langchain", _langchain),
     "a block in chat": ("openai_chat", _chat),
     "LiteLLM's field": ("openai_chat", _litellm),

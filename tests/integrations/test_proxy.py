@@ -345,6 +345,8 @@ def test_pages_show_conversations_and_are_only_for_this_machine() -> None:
         from_a_site = proxy.get("/rehydrate/", host="evil.example")
     assert "&lt;b&gt;gpt&lt;/b&gt;" in overview.text
     assert "conversation 1, compaction 1" in compaction.text
+    assert "Berth 0 is free." in compaction.text  # what was left out stands beside what stays
+    assert "others are worth more for their tokens" in compaction.text
     assert (missing.status_code, from_a_site.status_code) == (404, 403)
 
 

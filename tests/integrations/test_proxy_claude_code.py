@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("claude_agent_sdk")
 pytest.importorskip("starlette")
 
-from claude_agent_sdk import ClaudeSDKClient, ResultMessage
-
-from rehydrate.integrations.proxy import Shortener
-from tests.integrations import claude_cli, harbour
-from tests.integrations.proxied import sent_lists, served
-from tests.provider import Call, ScriptedReply, StrictProvider
+from tests.integrations import claude_cli
+from tests.integrations.claude_session import session
 
 pytestmark = pytest.mark.skipif(not claude_cli.IS_THERE, reason="no bundled Claude Code")
 
 TURNS = 14
 
 
-def reply(body: Mapping[str, Any], wire: str) -> ScriptedReply:
-    """Run a command with a long result, then answer."""
-    asked = [each for each in harbour.since_user(body) if each["role"] != "system"]
-    if len(asked) > 1 or not body.get("tools"):
-        return ScriptedReply(f"Done: {harbour.words(harbour.text_of(asked[0])[-80:], 30)}")
-    return ScriptedReply("I look.", calls=(Call("Bash", {"command": "seq 1000 2200"}),))
-
-
 def test_claude_code_talks_on_through_compactions(tmp_path: Path) -> None:
-    machine = claude_cli.Machine(tmp_path)
-    budget = Shortener(budget_tokens=60_000)
-    with StrictProvider(reply) as provider, served(provider.url, budget) as proxy:
-
-        async def talk() -> None:
-            options = machine.options(proxy)
-            async with ClaudeSDKClient(options) as client:
-                for turn in range(TURNS):
-                    await client.query(harbour.question(turn))
-                    async for message in client.receive_response():
-                        if isinstance(message, ResultMessage):
-                            assert not message.is_error
-
-        claude_cli.run(talk())
-    assert provider.refusals == provider.overflows == []
-    asked = [each for each in provider.requests if each.body and each.body.get("tools")]
-    assert len(asked) >= 2 * TURNS
-    totals = proxy.proxy.totals
-    print(totals, harbour.breaks(sent_lists(asked)))
+    """With thinking, streams, images and a turn that is cancelled."""
+    seen, provider, recording, totals = session(TURNS, tmp_path)
+    # The CLI asks at first for a display of thinking that the provider does not know.
+    refused = [each for each in provider.refusals if "thinking.enabled.display" not in each.refusal]
+    assert refused == provider.overflows == []
+    assert (seen["turns"], seen["turns cancelled"], seen["errors"]) == (TURNS - 1, 1, 0)
+    assert seen["images"] == 2
+    assert seen["events of streams"] > 10 * TURNS
     assert totals.prefixes["compacted"] > 0
     assert totals.prefixes["new"] <= 3
-    assert harbour.breaks(sent_lists(asked)) == totals.prefixes["compacted"]
+    breaks = recording.breaks()
+    assert breaks.keys() <= {"compacted", "the client's"}
+    assert breaks["compacted"] <= totals.prefixes["compacted"]
+    assert breaks["the client's"] <= 2  # after the turn that was cancelled
     assert totals.failures == 0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rehydrate._engine import LocalStore
 from rehydrate.memory import Memory, MemoryLimits, MemoryStore
-from rehydrate.memory.local import LocalStore
 from rehydrate.memory.postgres import PostgresStore
 from rehydrate.testing import check_all
 from rehydrate.testing.store_conformance import CHECKS, check_namespaces_know_nothing_of_each_other

@@ -11,9 +11,9 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rehydrate import RehydrateError
+from rehydrate._engine import LocalStore
 from rehydrate.memory import MemoryItem, MemoryLimits
 from rehydrate.memory.items import TIERS
-from rehydrate.memory.local import LocalStore
 from tests.memory.plain import PlainStore
 
 MOMENT = datetime(2026, 2, 17, tzinfo=UTC)

@@ -60,8 +60,9 @@ def test_static_parts_come_first_and_dynamic_ones_before_the_last_user_turn():
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_without_a_history_the_observation_is_what_the_user_says(provider):
     prompt = compile(PromptIR(ContextRequest("Which port?"), (system_section(),)), provider)
-    said = [{"text": "Which port?"}] if provider == "bedrock" else "Which port?"
-    assert prompt.messages[-1] == {"role": "user", "content": said}
+    said = [{"text": "Which port?"}] if provider in ("bedrock", "gemini") else "Which port?"
+    key = "parts" if provider == "gemini" else "content"
+    assert prompt.messages[-1] == {"role": "user", key: said}
     assert [segment.id for segment in prompt.segments] == ["system", "history[0]"]
 
 
@@ -71,8 +72,8 @@ def test_a_prompt_without_any_message_is_refused():
 
 
 def test_an_unknown_provider_is_refused_by_name():
-    with pytest.raises(InvalidArgumentError, match=r"'gemini'.*'anthropic'"):
-        compile(ir_of(), "gemini")
+    with pytest.raises(InvalidArgumentError, match=r"'cohere'.*'anthropic'"):
+        compile(ir_of(), "cohere")
 
 
 def test_a_tool_that_another_provider_runs_is_refused_and_ones_own_is_the_same_object():

@@ -80,6 +80,22 @@ outputs = [{"type": "shell_call_output", "id": f"s{n}", "output": []} for n in r
 made = render_history([*calls, *outputs], "openai_responses", "anthropic")
 assert all("'tool_use'" not in str(each.message) for each in made.messages)
 """,
+    "summary": """
+from rehydrate import formats
+from rehydrate.context.context_store.store import ContextStore
+lines = [f"- Always use tool {n} for area {n}. (#{n})" for n in range(60_000)]
+said = [{"role": "user", "content": "\\n".join(["## User Preferences", *lines])}]
+store = ContextStore()
+store.update(formats.parse(said, "anthropic").messages)
+assert len(store.items()) == 60_000
+""",
+    "excerpt": """
+from rehydrate.prompt.sources.passages import Match, excerpt
+text = "".join([f"line {n}\\n" for n in range(200_000)])
+matches = [Match(0, (start, start + 7), 1.0) for start in range(0, len(text) - 7, 100)]
+content, spans = excerpt(text, matches, 10**8)
+assert len(spans) > 1 and len(content) > len(text) // 3
+""",
     "names": """
 from rehydrate._text import FreeNames
 names = FreeNames((), "~")

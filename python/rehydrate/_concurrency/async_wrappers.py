@@ -292,7 +292,7 @@ def _async_wrapper(
 
 
 class Closing:
-    """What a ``with`` block closes at its end, and an ``async with`` block."""
+    """Base of objects that a ``with`` or ``async with`` block closes at its end."""
 
     def close(self) -> None:
         """Close it; a second call does nothing."""

@@ -6,7 +6,7 @@ model_of: a model by its name.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 import anyio
 
+from rehydrate._check import check_type
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio, is_cancellation
 from rehydrate.agent.events import Event, OnEvent, Turn
@@ -109,8 +110,7 @@ class Interpreter:
         InvalidArgumentError for a context of another provider, and for one whose last turn still
         runs.
         """
-        listeners = () if self._on_event is None else (self._on_event,)
-        return await self._run(context, query, time_range, listeners)
+        return await self._run(context, query, time_range)
 
     def run(
         self,
@@ -147,23 +147,17 @@ class Interpreter:
         as `arun` does.
         """
 
-        def run_turn(listener: OnEvent) -> Awaitable[Turn]:
-            listeners = [listener] if self._on_event is None else [self._on_event, listener]
-            return self._run(context, query, time_range, listeners)
-
-        return stream_events(run_turn)
+        return stream_events(lambda listener: self._run(context, query, time_range, listener))
 
     async def _run(
         self,
         context: Context,
         query: str | None,
         time_range: TimeRange | None,
-        listeners: Sequence[OnEvent],
+        reader: OnEvent | None = None,
     ) -> Turn:
         self._check_context(context)
-        if query is not None and not isinstance(query, str):
-            kind = type(query).__name__
-            raise InvalidArgumentError(f"query is of type {kind}; pass a string, or None")
+        check_type("query", query, (str, type(None)), "pass a string, or None")
         with _lock:
             if context in _running:
                 raise InvalidArgumentError(
@@ -172,15 +166,13 @@ class Interpreter:
                 )
             _running.add(context)
         try:
+            listeners = [each for each in (self._on_event, reader) if each is not None]
             return await TurnLoop(self._agent, context, query, time_range, listeners).run()
         finally:
             _running.discard(context)
 
     def _check_context(self, context: Any) -> None:
-        if not isinstance(context, Context):
-            raise InvalidArgumentError(
-                f"context is of type {type(context).__name__}; pass a rehydrate.Context"
-            )
+        check_type("context", context, Context, "pass a rehydrate.Context")
         provider = self._agent.model.provider
         if not context.goes_to(provider):
             raise InvalidArgumentError(
@@ -191,11 +183,8 @@ class Interpreter:
 
 
 def _check_model(model: Any) -> None:
-    if not isinstance(model, Model):
-        raise InvalidArgumentError(
-            f"model is of type {type(model).__name__}; pass what has provider, name and "
-            "reply(prompt, on_text=...), as AnthropicModel has"
-        )
+    needed = "provider, name and reply(prompt, on_text=...), as AnthropicModel has"
+    check_type("model", model, Model, f"pass what has {needed}")
     if model.provider not in PROVIDERS:
         names = ", ".join(map(repr, PROVIDERS))
         raise InvalidArgumentError(f"model.provider is {model.provider!r}; choose one of {names}")

@@ -48,6 +48,7 @@ _COUNTERS = {
     "rehydrate.late_bound.tokens": ("{token}", "Context that models asked for."),
     "rehydrate.compactions": ("{compaction}", "Histories that were made shorter."),
     "rehydrate.prefix.breaks": ("{prompt}", "Prompts that lost what was cached."),
+    "rehydrate.left_out.tokens": ("{token}", "What the proxy did not send."),
 }
 NS_PER_SECOND = 1_000_000_000
 _log = logging.getLogger(__name__)
@@ -77,9 +78,11 @@ def class_name(error: BaseException) -> str:
     return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
+_COMPACTED = "gen_ai.conversation.compacted"
+"""Of a request whose history was compacted; it is true or not there."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
-_PROVIDERS = {"openai_chat": "openai", "openai_responses": "openai"}
+_PROVIDERS = {"openai_chat": "openai", "openai_responses": "openai", "gemini": "gcp.gemini"}
 _FINISH = {"answer": "stop", "calls": "tool_call", "refusal": "content_filter"}
 _NO_ERROR = ("answer", "length", "refusal")
 """Values of `Turn.stopped` that are not errors of the turn."""
@@ -233,6 +236,60 @@ class Telemetry:
             case events.TurnEnded():
                 self._end_turn(turn, event.turn)
 
+    def record_request(
+        self,
+        provider: str,
+        model: str,
+        seconds: float,
+        *,
+        before_tokens: int,
+        tokens: int,
+        prefix: str,
+        headers: Mapping[str, str],
+        attributes: Attributes,
+        is_compacted: bool = False,
+        error: str = "",
+    ) -> None:
+        """Record a request of another program that has ended, which the proxy passed on.
+
+        ``headers`` are the client's: its trace goes on. ``attributes`` go on the span too.
+        """
+        try:
+            from opentelemetry import propagate
+
+            named = non_empty(
+                {
+                    "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+                    "gen_ai.request.model": model,
+                }
+            )
+            about: dict[str, AttributeValue] = {
+                "rehydrate.prompt.tokens": tokens,
+                "rehydrate.before_tokens": before_tokens,
+                "rehydrate.prefix": prefix,
+                "rehydrate.prefix.kept": prefix in ("new", "kept"),
+            }
+            if is_compacted:
+                about[_COMPACTED] = True
+            start_ns = time.time_ns() - int(seconds * NS_PER_SECOND)
+            opened = self._start(
+                "chat",
+                model,
+                propagate.extract(headers),
+                {**named, **about, **attributes},
+                {"gen_ai.operation.name": "chat", **named},
+                start_ns,
+            )
+            if prefix == "compacted":
+                self._counters["rehydrate.compactions"].add(1, {"rehydrate.why": "budget"})
+            if prefix in ("compacted", "changed"):
+                self._counters["rehydrate.prefix.breaks"].add(1, named)
+            if is_compacted:
+                self._counters["rehydrate.left_out.tokens"].add(before_tokens - tokens, named)
+            self._end(opened, error)
+        except Exception:
+            self._log_failure()
+
     # Requests to the model
 
     def _start_request(self, turn: _RunningTurn, event: events.PromptBuilt) -> None:
@@ -241,6 +298,8 @@ class Telemetry:
         if not event.is_prefix_kept:
             turn.count("prefix.breaks")
             self._counters["rehydrate.prefix.breaks"].add(1, turn.span.metric_attributes)
+        if turn.counts.get("compactions"):
+            chat.span.set_attribute(_COMPACTED, True)
         chat.span.set_attributes(
             {
                 "rehydrate.step": event.step,

@@ -20,11 +20,9 @@ from rehydrate._text import FreeNames, as_unicode, failure_text, result_text
 from rehydrate.agent.model import Reply
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError, Violation
-from rehydrate.formats._reading import is_same_list
+from rehydrate.formats._reading import is_same_list, user_message
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.messages import Provider
-
-_USER = {"role": "user", "content": "?"}
 
 
 def repair_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str]]:
@@ -57,7 +55,8 @@ def violations_of_reply(
     entries: Sequence[Any], results: Sequence[Any], provider: Provider
 ) -> list[Violation]:
     """Return what the provider would refuse in a history of these entries and results."""
-    history = [_USER, *entries, *result_entries(results), _USER]
+    asked = user_message("?", provider)
+    history = [asked, *entries, *result_entries(results), asked]
     return formats.validate(history, provider)
 
 
@@ -68,13 +67,16 @@ def call_ids(entries: Iterable[Any]) -> Iterator[str]:
             continue
         if isinstance(call_id := entry.get("call_id"), str):
             yield call_id
-        for key in ("content", "tool_calls"):
+        for key in ("content", "parts", "tool_calls"):
             blocks = entry.get(key)
             for block in blocks if isinstance(blocks, (list, tuple)) else ():
                 if not isinstance(block, Mapping):
                     continue
                 used = block.get("toolUse")
-                if isinstance(call_id := block.get("id"), str):
+                made = block.get("functionCall")
+                if isinstance(made, Mapping):
+                    yield str(made.get("id") or "")
+                elif isinstance(call_id := block.get("id"), str):
                     yield call_id
                 elif isinstance(used, Mapping) and isinstance(used.get("toolUseId"), str):
                     yield used["toolUseId"]
@@ -89,7 +91,8 @@ def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
         yield _repaired_call(entry, "call_id", queue.pop(0)[1], "arguments")
         return
     changed = dict(entry)
-    for key, repair in (("content", _repaired_block), ("tool_calls", _repaired_chat_call)):
+    repairs = {"content": _repaired_block, "parts": _repaired_block}
+    for key, repair in (*repairs.items(), ("tool_calls", _repaired_chat_call)):
         blocks = entry.get(key)
         if isinstance(blocks, (list, tuple)):
             repaired = [one for block in blocks for one in repair(block, queue)]
@@ -100,9 +103,14 @@ def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
 
 
 def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """Yield a content block of Anthropic's or Converse's, repaired; nothing for an empty text."""
+    """Yield a block of Anthropic's, Converse's or Gemini's, repaired; nothing for an empty text."""
     if not isinstance(block, Mapping):
         yield block
+        return
+    made = block.get("functionCall")
+    if isinstance(made, Mapping) and made.get("id") and queue and queue[0][0].id == made["id"]:
+        repaired = _repaired_call(made, "id", queue.pop(0)[1], "args")
+        yield block if repaired is made else {**block, "functionCall": repaired}
         return
     used = block.get("toolUse")
     if isinstance(used, Mapping) and queue and queue[0][0].id == used.get("toolUseId"):
@@ -133,7 +141,7 @@ def _repaired_call(
     if call[id_key] != new_id:
         changes[id_key] = new_id
     if arguments_key and not _is_object(call.get(arguments_key)):
-        changes[arguments_key] = {} if arguments_key == "input" else "{}"
+        changes[arguments_key] = {} if arguments_key in ("input", "args") else "{}"
     return {**call, **changes} if changes else call
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NotRequired, Required
 
+from rehydrate._check import check_list
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
 from rehydrate.prompt.section import ToolDef
 
@@ -293,24 +294,18 @@ def tools_of(given: Iterable[Any]) -> tuple[dict[str, Tool], tuple[ToolDef, ...]
     An item is a Tool, a function, a pair of a definition and a function, or the definition of a
     hosted tool. Raises InvalidArgumentError for anything else, and if two tools have one name.
     """
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise InvalidArgumentError(
-            f"tools is of type {type(given).__name__}; pass a list of functions or Tools"
-        )
-    tools: dict[str, Tool] = {}
-    hosted: dict[str, ToolDef] = {}
+    check_list("tools", given, "pass a list of functions or Tools")
+    tools: dict[str, Tool | ToolDef] = {}
     for item in given:
         tool = _tool(item)
-        if tool.name in tools or tool.name in hosted:
+        if tool.name in tools:
             raise InvalidArgumentError(
                 f"two tools are named {tool.name!r}; give one another name: "
                 'Tool.of(function, name="...")'
             )
-        if isinstance(tool, Tool):
-            tools[tool.name] = tool
-        else:
-            hosted[tool.name] = tool
-    return tools, tuple(hosted.values())
+        tools[tool.name] = tool
+    own = {name: tool for name, tool in tools.items() if isinstance(tool, Tool)}
+    return own, tuple([tool for tool in tools.values() if isinstance(tool, ToolDef)])
 
 
 def _tool(item: Any) -> Tool | ToolDef:

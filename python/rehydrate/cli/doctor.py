@@ -223,11 +223,8 @@ def _distributions() -> Found:
         remedy = f'python -m pip install --upgrade "rehydrate[{",".join(odd)}]"'
         return "fail", f"{', '.join(found)}; rehydrate is {wanted}", remedy
     for other in [other for other, version in versions.items() if not version]:
-        try:
-            util.find_spec(homes[other])
-            found.append(f"{other} from a checkout")
-        except MissingPackageError as missing:
-            found.append(f"without {missing.name}")
+        is_here = util.find_spec(homes[other]) is not None
+        found.append(f"{other} from a checkout" if is_here else f"without rehydrate[{other}]")
     return "ok", ", ".join(found)
 
 

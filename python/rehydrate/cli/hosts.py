@@ -386,7 +386,7 @@ ADAPTERS = {
     "anthropic": ["memory_tool"],
     "claude-agent-sdk": ["claude_agent_sdk"],
     "google-adk": ["google_adk"],
-    "langchain": ["langchain", "langgraph"],
+    "langchain": ["langchain", "langchain_middleware", "langgraph"],
     "litellm": ["litellm"],
     "llama-index": ["llama_index"],
     "mcp": ["mcp_server"],

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from rehydrate._jsonl import lines_of
 from rehydrate._text import plural
 from rehydrate.cli import memory_search, memory_store as store
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
@@ -29,7 +28,7 @@ from rehydrate.cli.options import (
 from rehydrate.cli.terminal import Failure, Progress, Terminal, answer, confirmed, say, write
 from rehydrate.errors import InvalidArgumentError, StoreCorruptError
 from rehydrate.memory.items import TIERS, VerifyReport
-from rehydrate.memory.transfer import Imported
+from rehydrate.memory.transfer import Imported, add_items, items_in, lines_for
 
 if TYPE_CHECKING:
     from rehydrate.memory.folder import SyncReport
@@ -248,15 +247,20 @@ def run_sync(options: argparse.Namespace) -> int:
 
 def run_import(options: argparse.Namespace) -> int:
     """Add what `export` wrote and print how much of it is new."""
-    from rehydrate.memory.transfer import add_items, items_in
-
     namespace = store.namespace_of(options)
-    with (
-        _file_of(options.file) as path,
-        _adding(options, "importing", "items", _count_items(path)) as (memory, progress),
-    ):
+    if options.file == "-":
+        name: object = "standard input"
+        lines: Iterable[str] = store.read_text().split("\n")
+        total = _count_items(lines)
+    else:
+        name, lines = Path(options.file), lines_of(options.file)
+        try:
+            total = _count_items(lines_of(options.file))
+        except InvalidArgumentError:  # reading it reports the error
+            total = None
+    with _adding(options, "importing", "items", total) as (memory, progress):
         watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
-        done = add_items(watched, items_in(path), namespace)
+        done = add_items(watched, items_in(lines, name), namespace)
     line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
     if done.lost_links:
         line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
@@ -335,27 +339,8 @@ class _MemoryWithProgress:
         return added
 
 
-@contextmanager
-def _file_of(name: str) -> Iterator[Path]:
-    """Yield the file of this name; standard input is copied to a temporary one."""
-    if name != "-":
-        yield Path(name)
-        return
-    with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
-        path = Path(folder) / "standard input"
-        path.write_bytes(store.read_text().encode())
-        try:
-            yield path
-        except InvalidArgumentError as error:
-            raise Failure(str(error).replace(f"{folder}{os.sep}", "")) from None
-
-
-def _count_items(path: Path) -> int | None:
-    try:
-        with path.open("rb") as file:
-            return sum(b'"text"' in line for line in file) or None  # all but the header
-    except (OSError, ValueError):
-        return None  # reading it reports the error
+def _count_items(lines: Iterable[str]) -> int | None:
+    return sum('"text"' in line for line in lines) or None  # all but the header
 
 
 # Maintenance
@@ -449,10 +434,10 @@ def run_export(options: argparse.Namespace) -> int:
     """Write the namespace; the count goes to the stream without data."""
     with store.opened(options) as memory:
         if options.file == "-":
-            with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
-                path = Path(folder) / "export.jsonl"
-                count = memory.export_items(path)
-                write(path.read_text(encoding="utf-8"))
+            items = memory.list(limit=None, newest_first=False)
+            lines = lines_for(items, store.namespace_of(options))
+            write("".join([f"{line}\n" for line in lines]))
+            count = len(items)
         else:
             with Progress(f"writing {options.file}", "items"):
                 count = memory.export_items(options.file)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.memory_store import SERVER
 from rehydrate.cli.options import add_command, option, whole_number
 from rehydrate.cli.terminal import Failure, say, write
+from rehydrate.errors import MissingPackageError
 
+if TYPE_CHECKING:
+    from rehydrate.agent.telemetry import Telemetry
+
+_CACHE_BYTES = 64 << 20
+"""What is known of texts: enough for the conversations that go on at the same time."""
 _PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
 _BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
 
@@ -62,13 +68,19 @@ def run(options: argparse.Namespace) -> int:
     from rehydrate.integrations.proxy import app
     from rehydrate.integrations.proxy.kept import LOGGER
     from rehydrate.integrations.proxy.shortening import Shortener
+    from rehydrate.process import cache_limit
 
     upstreams = app.upstreams_of(options.upstream or [])
+    cache_limit(_CACHE_BYTES)
     threads = None if options.threads is None else Threads.open(options.threads)
     _log(LOGGER, options.quiet)
     shortener = Shortener(budget_tokens=options.budget, threads=threads, asks_back=options.ask_back)
     proxy = app.Proxy(
-        shortener, upstreams, is_dry_run=options.dry_run, is_storing=threads is not None
+        shortener,
+        upstreams,
+        is_dry_run=options.dry_run,
+        is_storing=threads is not None,
+        telemetry=_telemetry(),
     )
     try:
         bound = app.bound_socket(options.port, options.host)
@@ -86,6 +98,17 @@ def run(options: argparse.Namespace) -> int:
         if threads is not None:
             threads.close()
     return 0
+
+
+def _telemetry() -> Telemetry | None:
+    """Return what records requests where OpenTelemetry is installed: for `opentelemetry-instrument`
+    or another that sets the providers. Without them it records nothing."""
+    from rehydrate.agent.telemetry import Telemetry
+
+    try:
+        return Telemetry()
+    except MissingPackageError:
+        return None
 
 
 def _log(name: str, is_quiet: bool) -> None:

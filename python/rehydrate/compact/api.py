@@ -46,14 +46,14 @@ def compact_context(
 ) -> Compaction[M]:
     """Keep the messages that matter most within a token budget, byte for byte.
 
-    ``messages`` is a conversation in one of eight formats: ``"anthropic"``, ``"openai_chat"``,
-    ``"openai_responses"`` (items), ``"bedrock"`` (Converse), ``"langchain"`` (message objects),
-    ``"claude_code"`` and ``"codex"`` (the lines of a transcript) or ``"plain"`` role and content.
-    The format is detected unless ``format`` names it. The list may hold objects of a provider's
-    SDK. A tool call and its result are kept or dropped together, so a valid conversation stays
-    valid. Of several calls in one message some may be dropped; the message and its results
-    are then new objects without them. Not next to thinking, under raw signals or greedy packing (as
-    in ``"chitta"``), in Converse or in LangChain.
+    ``messages`` is a conversation in one of nine formats: ``"anthropic"``, ``"openai_chat"``,
+    ``"openai_responses"`` (items), ``"bedrock"`` (Converse), ``"gemini"`` (contents),
+    ``"langchain"`` (message objects), ``"claude_code"`` and ``"codex"`` (the lines of a transcript)
+    or ``"plain"`` role and content. The format is detected unless ``format`` names it. The list may
+    hold objects of a provider's SDK. A tool call and its result are kept or dropped together, so a
+    valid conversation stays valid. Of several calls in one message some may be dropped; the message
+    and its results are then new objects without them. Not next to thinking, under raw signals or
+    greedy packing (as in ``"chitta"``), in Converse, in Gemini's contents or in LangChain.
 
     In a loop with a prompt cache, do not compact the whole history in each request: each request
     would keep other messages and lose the cache, which costs more than no compaction. Use a

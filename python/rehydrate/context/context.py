@@ -37,6 +37,7 @@ from rehydrate.messages import PROVIDERS, Provider, own_provider, problems_of, p
 from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target
 from rehydrate.prompt.originals import HeldOriginals, Originals
+from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
 from rehydrate.prompt.request import MAX_TOKENS, Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
@@ -66,6 +67,7 @@ class PromptOptions(TypedDict, total=False):
     outline: OutlineSize
     clock: Callable[[], float]
     background: BackgroundCompaction | None
+    policy: ProviderPolicy
 
 
 class OpenOptions(PromptOptions, total=False):
@@ -86,11 +88,11 @@ class Context(ContextFacts, Closing):
     the whole. With ``granularity="message"`` it drops whole messages only. Nothing that was added
     is lost: `history` has all of it.
 
-    ``provider`` is "anthropic", "openai_chat", "openai_responses" or "bedrock". Unless named it
-    follows from the first entry that only one of them takes, or from the ``model``'s name (a "gpt"
-    gets "openai_chat"), or else it is "anthropic"; the first prompt settles it. ``format`` is that
-    of the entries that are added, the provider's own unless named. ``sources`` are asked once a
-    user turn: a `Memory`, the path of a document or folder, a function, or a list of these.
+    ``provider`` is "anthropic", "openai_chat", "openai_responses", "bedrock" or "gemini". Unless
+    named it follows from the first entry that only one of them takes, or from the ``model``'s name
+    (a "gpt" gets "openai_chat"), or else it is "anthropic"; the first prompt settles it. ``format``
+    is that of the entries that are added, the provider's own unless named. ``sources`` are asked
+    once a user turn: a `Memory`, the path of a document or folder, a function, or a list of these.
     Crossing the budget's soft limit compacts; a prompt over its hard limit raises
     BudgetExceededError, and so does a job over its limit, where one is set. `budget` may be changed
     at any time.
@@ -109,7 +111,8 @@ class Context(ContextFacts, Closing):
     the tools and the sections that were sent stay those of its prompts. `open` opens the store too.
 
     With ``background``, a `BackgroundCompaction`, summaries are written while the conversation goes
-    on, and swapped in between turns (docs/background.md).
+    on, and swapped in between turns (docs/background.md). ``policy``, a `ProviderPolicy`, is what
+    the provider is told about its cache, and about shortening by itself (docs/cache.md).
 
     Any number of threads may use it; entries must not be changed after they were added.
 
@@ -145,6 +148,7 @@ class Context(ContextFacts, Closing):
         clock: Callable[[], float] = time.time,
         threads: Threads | None = None,
         background: BackgroundCompaction | None = None,
+        policy: ProviderPolicy = NO_POLICY,
     ) -> None:
         """Check the arguments; no source is asked yet.
 
@@ -165,6 +169,7 @@ class Context(ContextFacts, Closing):
             granularity=granularity,
             outline=outline,
             embedder=choice_of(embedder),
+            policy=policy,
         )
         if format:
             check_choice("format", format, FORMATS)

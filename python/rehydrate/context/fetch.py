@@ -21,45 +21,7 @@ from rehydrate.prompt.splicing import heading_tokens
 
 _MOST = 10**15
 """No text has so many characters."""
-_CHARACTERS_A_TOKEN = 8
-"""No page has more: longer tokens are rare, and a page that is too short is followed by another."""
 _RANGE = re.compile(r"(\d{1,15})(?:\s*(?:-|\u2013|\.\.|:|to)\s*(\d{0,15}))?")  # \u2013: an en dash
-
-
-class Page(NamedTuple):
-    """A part of a text, by its characters."""
-
-    text: str
-    start: int
-    end: int
-    total: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is the whole text."""
-        return self.end - self.start == self.total
-
-
-def page_of(text: str, offset: int, max_tokens: int, end: int | None = None) -> Page:
-    r"""Return the page from a character on, up to ``end`` or as much as has room.
-
-    It ends after a line where that loses less than half of it.
-
-    >>> page_of("one\ntwo\nthree\n", 4, 2)
-    Page(text='two\n', start=4, end=8, total=14)
-    """
-    stop = len(text) if end is None else end
-    limit = min(stop, offset + max(max_tokens, 0) * _CHARACTERS_A_TOKEN)
-    fits, beyond = offset, limit + 1
-    while beyond - fits > 1:
-        middle = (fits + beyond) // 2
-        is_within = _engine.count(text[offset:middle], COUNTER) <= max_tokens
-        fits, beyond = (middle, beyond) if is_within else (fits, middle)
-    if fits < stop:
-        line = text.rfind("\n", offset, fits) + 1
-        if line > offset + (fits - offset) // 2:
-            fits = line
-    return Page(text[offset:fits], offset, fits, len(text))
 
 
 def read_line_range(given: Any) -> tuple[int, int | None]:
@@ -78,45 +40,6 @@ def read_line_range(given: Any) -> tuple[int, int | None]:
             'or after, as in "3400-3500"'
         )
     return first, last
-
-
-def line_span(text: str, lines: tuple[int, int | None], handle: str) -> tuple[int, int]:
-    """Return where lines begin and end, in characters. A range may end beyond the text."""
-    first, last = lines
-    total = line_count(text)
-    if first > max(total, 1):
-        raise InvalidArgumentError(
-            f"lines begin at {first:,}, and {handle} has {total:,}; send a range within 1-{total}"
-        )
-    starts = [0, *(found.end() for found in re.finditer("\n", text)), len(text)]
-    return starts[first - 1], len(text) if last is None else starts[min(last, len(starts) - 1)]
-
-
-def describe_page(text: str, page: Page, end: int, *, in_lines: bool) -> tuple[str, str]:
-    """Return what a page shows, and how to read on up to ``end``; "" where that is reached."""
-    onward = f"; go on with offset {page.end}" if page.end < end else ""
-    if not in_lines:
-        return f"characters {page.start:,} to {page.end:,} of {page.total:,}", onward
-    where = f"{line_numbers(text, page.start, page.end)} of {line_count(text):,}"
-    if onward and page.text.endswith("\n"):
-        first = text.count("\n", 0, page.end) + 1
-        onward = f'; go on with lines="{first}-{text.count(chr(10), 0, end - 1) + 1}"'
-    return where, onward
-
-
-def line_numbers(text: str, start: int, end: int) -> str:
-    """Return the numbers of the lines from start to end; those of its characters in part of a line.
-
-    >>> line_numbers("a\\nb\\nc\\n", 2, 6), line_numbers("abc", 1, 2)
-    ('lines 2-3', 'characters 1-2 (line 1)')
-    """
-    first = text.count("\n", 0, start) + 1
-    last = first + text.count("\n", start, max(end - 1, start))
-    begins_line = start == 0 or text[start - 1] == "\n"
-    ends_line = end == len(text) or text[end - 1] == "\n"
-    if first == last and not (begins_line and ends_line):
-        return f"characters {start}-{end} (line {first})"
-    return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
 TRUST = 0.5
@@ -201,30 +124,37 @@ def _part(
     handle, lines = arguments.handle, arguments.lines
     start, end = arguments.offset, len(text)
     if lines is not None:
-        start, end = line_span(text, lines, handle)
+        span = _engine.line_span(text, *lines)
+        if span is None:
+            total = line_count(text)
+            raise InvalidArgumentError(
+                f"lines begin at {lines[0]:,}, and {handle} has {total:,}; send a range within "
+                f"1-{total}"
+            )
+        start, end = span
     elif start and start >= len(text):
         raise InvalidArgumentError(
             f"offset is {start:,}, and {handle} has {len(text):,} characters; send a smaller one"
         )
     around = heading_tokens(f"{handle}[{len(text)}:{len(text)}]", handle)
-    page = page_of(text, start, retriever.room_tokens - around, end)
-    if end > start and not page.text:
+    stop = _engine.page_end(text, start, end, retriever.room_tokens - around, COUNTER)
+    page, is_whole = text[start:stop], stop - start == len(text)
+    if end > start and not page:
         raise InvalidArgumentError(
             f"{handle} has {len(text):,} characters, and no room is left in this turn; answer "
             "with what you have"
         )
-    item = handle if page.is_whole else f"{handle}[{page.start}:{page.end}]"
-    whole = None if page.is_whole else handle
-    section = _section(f"{source}:{item}", page.text, source, (item,), whole)
+    item = handle if is_whole else f"{handle}[{start}:{stop}]"
+    whole = None if is_whole else handle
+    section = _section(f"{source}:{item}", page, source, (item,), whole)
     spliced = retriever.splice(call, [section])
-    if spliced.visible and page.is_whole:
+    if spliced.visible and is_whole:
         return Answered(call, f"{handle} is in front of you already, whole.", query=handle)
-    where, read_on = describe_page(text, page, end, in_lines=lines is not None)
+    where, read_on = _engine.describe_page(text, start, stop, end, lines is not None)
     if spliced.visible:
         note = f"[{handle}, {where}, are in front of you already, word for word{read_on}]"
         return Answered(call, note, query=handle)
-    is_all = page.is_whole and not read_on
-    content = page.text if is_all else f"{page.text}\n\n[{where}{read_on}]"
+    content = page if is_whole and not read_on else f"{page}\n\n[{where}{read_on}]"
     return Answered(call, content, sections=spliced.sections, query=handle)
 
 
@@ -247,7 +177,7 @@ def _found(
     items = tuple([f"{handle}[{start}:{end}]" for start, end in spans])
     section = _section(f"{source}:{handle}", content, source, items, handle)
     spliced = retriever.splice(call, [section])
-    numbers = ", ".join(line_numbers(text, *span) for span in spans)
+    numbers = ", ".join(_engine.line_numbers(text, *span) for span in spans)
     what = f"{shown(arguments.query)} in {handle} ({size})"
     if not spliced.sections:
         why = "is in front of you already" if spliced.visible else "has no room in this turn"

@@ -39,6 +39,10 @@ VERSION = 1
 """The version of the records. A reader takes this one and older ones."""
 
 
+Row = tuple[int, float, str]
+"""A record as a store has it: kind, time, body."""
+
+
 class Kind(IntEnum):
     """What a record holds."""
 
@@ -75,54 +79,9 @@ class Record(NamedTuple):
         return as_json(self.content)
 
     @property
-    def row(self) -> tuple[int, float, str]:
+    def row(self) -> Row:
         """Its columns in a store."""
         return int(self.kind), self.time, self.body
-
-
-_FIELDS: dict[Kind, dict[str, type]] = {
-    Kind.HEADER: {"format": str},
-    Kind.ENTRY: {"entry": object, "tokens": int},
-    Kind.STATE: dict.fromkeys(("seen", "job_tokens", "prompts", "compactions"), int),
-    Kind.WAITING: {"waiting": dict},
-    Kind.ORIGINAL: {"handle": str, "text": str},
-    Kind.REMAINDER: {"handle": str, "sections": list},
-    Kind.OPERATIONS: {"operations": list, "seen": int},
-    Kind.SUMMARY: {
-        **dict.fromkeys(("until", "compactions", "tokens"), int),
-        **dict.fromkeys(("text", "degraded"), str),
-    },
-    Kind.UNDO: {"to": int},
-}
-"""What a record of each kind says at least: a store may come from somebody else."""
-_MOST = 1 << 53
-"""No count of ours is larger, and sums of them are exact in every number."""
-
-
-def read_record(kind: int, time: float, body: str) -> Record:
-    """Read a record from its columns; raises UnreadableIRError for what none of ours says."""
-    try:
-        return checked_record(Kind(kind), time, json.loads(body))
-    except (ValueError, RecursionError) as error:
-        raise UnreadableIRError(
-            "record", f"is of kind {kind} or no JSON ({error})", "upgrade rehydrate to read it"
-        ) from None
-
-
-def checked_record(kind: Kind, time: float, content: Any) -> Record:
-    """Return the record of a content; raises UnreadableIRError for one without its fields."""
-    fields = content if isinstance(content, dict) else {}
-    for name, form in _FIELDS[kind].items():
-        value = fields.get(name)
-        is_count = type(value) is int and 0 <= value < _MOST
-        if name not in fields or (form is int and not is_count):
-            problem = f"is of kind {kind.name.lower()} and has no {name!r}"
-        elif not isinstance(value, form):
-            problem = f"is of kind {kind.name.lower()} and its {name!r} is {type(value).__name__}"
-        else:
-            continue
-        raise UnreadableIRError("record", problem, _REMEDY, [name])
-    return Record(kind, time, content)
 
 
 _REMEDY = "restore the store from a copy or an export"
@@ -149,68 +108,34 @@ def reading() -> Iterator[None]:
 _PAGE = 4_096
 
 
-def records_of(store: ThreadStore, namespace: str, name: str) -> list[Record]:
-    """Return all records of a thread, in order; [] where there is no such thread."""
-    records: list[Record] = []
+def rows_of(store: ThreadStore, namespace: str, name: str) -> list[Row]:
+    """Return all records of a thread as the store has them; [] where there is no such thread."""
+    rows: list[Row] = []
     while True:
-        page = store.records(namespace, name, start=len(records), limit=_PAGE)
-        records += [read_record(*row) for row in page]
+        page = store.records(namespace, name, start=len(rows), limit=_PAGE)
+        rows += page
         if len(page) < _PAGE:
-            return records
+            return rows
+
+
+@reading()
+def as_records(rows: Iterable[Row]) -> list[Record]:
+    """Read records from their columns; raises UnreadableIRError for what none of ours says."""
+    rows = list(rows)
+    _engine.counting_records(rows)
+    return [Record(Kind(kind), time, json.loads(body)) for kind, time, body in rows]
+
+
+@reading()
+def numbered_entries(rows: Sequence[Row]) -> list[tuple[int, Any]]:
+    """Return the entries that count, as they are written, each with the number of its record."""
+    numbers = [n for n in _engine.counting_records(rows) if rows[n][0] == Kind.ENTRY]
+    return [(number, json.loads(rows[number][2])["entry"]) for number in numbers]
 
 
 def header(format: str, **more: Any) -> Record:  # noqa: A002  the field's word
     """Return the first record of a thread."""
     return Record(Kind.HEADER, 0.0, {"version": VERSION, "format": format, **more})
-
-
-def effective(records: Iterable[Record]) -> list[Record]:
-    """Return the records that count, in order.
-
-    >>> one, two = Record(Kind.ENTRY, 0.0, {"entry": 1}), Record(Kind.ENTRY, 0.0, {"entry": 2})
-    >>> effective([header("plain"), one, Record(Kind.UNDO, 0.0, {"to": 1}), two])[1:] == [two]
-    True
-    """
-    return [record for _, record in numbered(records)]
-
-
-def numbered(records: Iterable[Record]) -> list[tuple[int, Record]]:
-    """Return the records that count, each with its number in the log."""
-    counting: list[tuple[int, Record]] = []
-    for number, record in enumerate(records):
-        if record.kind is Kind.UNDO:
-            while counting and counting[-1][0] >= record.content["to"]:
-                counting.pop()
-        else:
-            counting.append((number, record))
-    return counting
-
-
-_SEEING = (Kind.STATE, Kind.OPERATIONS)
-"""Kinds that say how many entries they were made from."""
-_PASSING = (Kind.WAITING, Kind.SUMMARY)
-"""Kinds that hold for the end of a thread only."""
-
-
-def first_entries(records: Sequence[Record], count: int) -> list[Record]:
-    """Return the records of a thread that ends after so many entries.
-
-    What the next prompt extends is the last prompt that was made from no more.
-    """
-    kept, entries = [], 0
-    for record in records:
-        if record.kind is Kind.ENTRY:
-            entries += 1
-            if entries > count:
-                continue
-        elif record.kind in _PASSING or (record.kind in _SEEING and record.content["seen"] > count):
-            continue
-        kept.append(record)
-    if entries < count:
-        raise InvalidArgumentError(
-            f"entries is {count:,}, and the thread has {entries:,}; pass at most that"
-        )
-    return kept
 
 
 # Times and entries in records
@@ -324,9 +249,9 @@ def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
             kind = Kind[read.pop("kind").upper()]
             if (kind is Kind.HEADER) is not (number == 2):
                 raise ValueError("the second line, and no other, is the thread's header")
-            time = checked_seconds("time", read.pop("time"))
-            record = checked_record(kind, time, read)
+            record = Record(kind, checked_seconds("time", read.pop("time")), read)
             kept_entries([read], "plain")
+            _engine.counting_records([record.row])
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise InvalidArgumentError(
                 f"line {number} is no line of an exported thread "
@@ -444,9 +369,12 @@ def shared(
     return next(compress(count(), map(differ, one, other)), min(len(one), len(other)))
 
 
-def texts_after_redaction(records: Sequence[Record], texts: Sequence[str]) -> list[Record]:
+def texts_after_redaction(
+    records: Sequence[Record],
+    format: str,  # noqa: A002  the field's word
+    texts: Sequence[str],
+) -> list[Record]:
     """Return the records of what the handles of entries' texts lead to after the redaction."""
-    format = records[0].content["format"]  # noqa: A001
     more = []
     for record in records:
         said = _texts_of(record, format) if record.kind is Kind.ENTRY else []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.history import Entries, PartlyShownTexts, StoredEntry
-from rehydrate.context.records import effective, records_of
+from rehydrate.context.records import rows_of
 from rehydrate.context.stored import Stored
 from rehydrate.context.thread import ANSWER_WORDS_TOKENS
 from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
@@ -357,10 +357,10 @@ class OtherConversations:
             left -= size
             before = known.get(name)
             if before is None or before[0] != row:
-                records = effective(records_of(self._log.store, self._log.namespace, name))
-                if not records:
+                rows = rows_of(self._log.store, self._log.namespace, name)
+                if not rows:
                     continue  # it was purged just now
-                before = row, Stored.of(records)
+                before = row, Stored.of(rows)
             self._threads[name] = before
             thread = before[1]
             if thread.format == self._own.format:

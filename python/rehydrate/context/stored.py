@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from rehydrate import _engine
 from rehydrate._check import check_choice
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import ContextStore, text_at
 from rehydrate.context.history import Entries, PromptState, StoredEntry
-from rehydrate.context.log import COUNTS, LISTS, digest_of
-from rehydrate.context.records import (
-    VERSION,
-    Kind,
-    Record,
-    effective,
-    entries_of,
-    reading,
-    records_of,
-)
+from rehydrate.context.log import COUNTS, digest_of
+from rehydrate.context.records import Row, entries_of, reading, rows_of
 from rehydrate.context.thread import Thread
-from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import FormatName, Provider, own_provider
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, RenderCache, Target
-from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.serialize import IR_KIND, VERSION as IR_VERSION, document, plain
+from rehydrate.prompt.serialize import IR_KIND, VERSION as IR_VERSION, document
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
@@ -54,14 +47,14 @@ def read_stored(
     Raises InvalidArgumentError where its entries are in another format than was asked for, and
     StoreError.
     """
-    records = records_of(store, namespace, name)
-    stored = Stored.of(effective(records)) if records else Stored(format)
+    rows = rows_of(store, namespace, name)
+    stored = Stored.of(rows) if rows else Stored(format)
     if is_asked_for and stored.format != format:
         raise InvalidArgumentError(
             f"thread {name!r} has entries in the format {stored.format!r}, not {format!r}; "
             f"pass format={stored.format!r}"
         )
-    return stored, len(records)
+    return stored, len(rows)
 
 
 @dataclass(slots=True)
@@ -72,7 +65,7 @@ class Stored:
     entries: list[StoredEntry] = field(default_factory=list)
     state: dict[str, Any] | None = None
     """The last state, whole."""
-    sent: dict[str, Any] | None = None
+    sent: Any = None
     """The state of the last prompt that was sent, whole."""
     waiting: dict[str, list[Any]] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
@@ -84,50 +77,13 @@ class Stored:
 
     @classmethod
     @reading()
-    def of(cls, records: Sequence[Record]) -> Stored:
+    def of(cls, rows: Sequence[Row]) -> Stored:
         """Read the records that count; raises UnreadableIRError for a later version's."""
-        first = records[0].content if records and records[0].kind is Kind.HEADER else {}
-        version = first.get("version")
-        if type(version) is not int or not 1 <= version <= VERSION:
-            raise UnreadableIRError(
-                "version",
-                f"is {version!r}, and this package reads up to {VERSION}",
-                "upgrade rehydrate to read the thread",
-            )
-        stored = cls(first["format"])
-        for kind, at, content in records:
-            if kind is Kind.ENTRY:
-                entry = StoredEntry(content["entry"], at, content["tokens"])
-                stored.entries.append(entry)
-            elif kind is Kind.STATE:
-                stored._take_state(content)
-            elif kind is Kind.WAITING:
-                stored.waiting = content["waiting"]
-            elif kind is Kind.ORIGINAL:
-                stored.originals[content["handle"]] = content["text"]
-            elif kind is Kind.REMAINDER:
-                stored.remainders[content["handle"]] = content["sections"]
-            elif kind is Kind.OPERATIONS:
-                stored.operations += content["operations"]
-                stored.seen = content["seen"]
-            elif kind is Kind.SUMMARY:
-                stored.summary = content
+        stored = cls(**json.loads(_engine.folded_records(rows)))
+        stored.entries = [StoredEntry(*each) for each in stored.entries]
+        if stored.sent is True:
+            stored.sent = stored.state
         return stored
-
-    def _take_state(self, content: Mapping[str, Any]) -> None:
-        empty = {"history": [], "meta": {"dropped": []}, "request": plain(ContextRequest())}
-        old = self.state or empty
-        state = {**content, "request": {**old["request"], **content["request"]}}
-        for name in LISTS:
-            same, rest = content[name]
-            state[name] = [*old.get(name, ())[:same], *rest]
-        same, rest = content["meta"]["dropped"]
-        state["meta"] = {**content["meta"], "dropped": [*old["meta"]["dropped"][:same], *rest]}
-        history = content["history"]
-        state["history"] = [*old["history"][: history["same"]], *history["rest"]]
-        self.state = state
-        if isinstance(content["sent"], dict):
-            self.sent = state
 
     @property
     def provider(self) -> Provider | None:
@@ -250,9 +206,9 @@ def _of_messages(section: Section) -> Section:
     return replace(section, content=tuple(entries_of(section.content, "langchain")))
 
 
-def check_log(records: Sequence[Record]) -> None:
+def check_log(rows: Sequence[Row]) -> None:
     """Raise for records of which no thread can be read: UnreadableIRError, which says why."""
-    stored = Stored.of(effective(records))
+    stored = Stored.of(rows)
     check_choice("the thread's format", stored.format, FORMATS)
     try:
         stored.thread(RenderCache())

@@ -262,6 +262,8 @@ def _acknowledged(format: str) -> Any:  # noqa: A002
         return {"type": "message", **message, "content": content}
     if format == "bedrock":
         return {**message, "content": [{"text": _ACKNOWLEDGED}]}
+    if format == "gemini":
+        return {"role": "model", "parts": [{"text": _ACKNOWLEDGED}]}
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}
     return {"type": "assistant", "message": message} if format == "claude_code" else message

@@ -10,6 +10,7 @@ from os import PathLike
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 
+from rehydrate import _engine
 from rehydrate._check import check_choice, check_list, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, stored
 from rehydrate._concurrency.workers import STORING
@@ -17,14 +18,13 @@ from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.context.records import (
     Kind,
     Record,
-    effective,
+    Row,
+    as_records,
     entries_of,
-    first_entries,
     from_lines,
     header,
-    read_record,
-    records_of,
     redacted_records,
+    rows_of,
     texts_after_redaction,
     to_lines,
 )
@@ -37,8 +37,7 @@ from rehydrate.memory.items import (
     moment_of,
     resolve_namespace,
 )
-from rehydrate.memory.local import open_store
-from rehydrate.memory.store import verify_place
+from rehydrate.memory.store import open_store, verify_place
 from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ class Threads(Closing):
 
     def stored_thread(self, thread: str, namespace: str | None, call: str) -> Stored:
         """Return what the records of a thread say; raises UnknownThreadError."""
-        return Stored.of(self._records(thread, namespace, call))
+        return Stored.of(self._rows(thread, namespace, call))
 
     def keep(
         self,
@@ -250,14 +249,18 @@ class Threads(Closing):
         The first prompt of the copy extends the last one that was made from no more entries.
         Raises UnknownThreadError, and StoreConflictError where ``new`` is a thread already.
         """
-        self.namespace_for(namespace, "fork", new)
-        records = self._records(thread, namespace, "fork")
-        if entries is not None:
-            check_whole("entries", entries, or_none=True)
-            records = first_entries(records, entries)
-        first = records[0].content
-        begun = header(first["format"], forked_from=thread, at=entries)
-        self._write_new([begun, *records[1:]], new, namespace, "fork")
+        where = self.namespace_for(namespace, "fork", new)
+        check_whole("entries", entries, or_none=True)
+        rows = self._rows(thread, namespace, "fork")
+        kept = [rows[number] for number in _engine.counting_records(rows, entries)]
+        there = sum(row[0] == Kind.ENTRY for row in kept)
+        if entries is not None and there < entries:
+            raise InvalidArgumentError(
+                f"entries is {entries:,}, and the thread has {there:,}; pass at most that"
+            )
+        (first,) = as_records(kept[:1])
+        begun = header(first.content["format"], forked_from=thread, at=entries)
+        self.native.append_records(where, new, 0, [begun.row, *kept[1:]])
 
     def export_thread(
         self, thread: str, path: str | PathLike[str], *, namespace: str | None = None
@@ -266,8 +269,9 @@ class Threads(Closing):
 
         Only the file's owner may read it. `import_thread` reads it.
         """
-        records = self._records(thread, namespace, "export_thread")
+        rows = self._rows(thread, namespace, "export_thread")
         where = self.namespace_for(namespace, "export_thread")
+        records = as_records([rows[number] for number in _engine.counting_records(rows)])
         return write_lines(path, to_lines(records, where, thread))
 
     def import_thread(
@@ -278,12 +282,12 @@ class Threads(Closing):
         Raises InvalidArgumentError for a file that says what no thread does, before anything is
         written, and StoreConflictError where there is a thread of that name.
         """
-        if thread is not None:
-            self.namespace_for(namespace, "import_thread", thread)
+        where = self.namespace_for(namespace, "import_thread", thread or "")
         name, records = from_lines(lines_of(path))
-        check_log(records)
+        rows = [record.row for record in records]
+        check_log(rows)
         new = name if thread is None else thread
-        self._write_new(records, new, namespace, "import_thread")
+        self.native.append_records(where, new, 0, rows)
         return new
 
     def redact(
@@ -302,10 +306,8 @@ class Threads(Closing):
             if not text.strip():
                 raise InvalidArgumentError("a text is empty; pass what is to go, word for word")
         where = self.namespace_for(namespace, "redact", thread)
-        rows = self.native.records(where, thread)
-        if not rows:
-            raise UnknownThreadError(thread, where)
-        records = [read_record(*row) for row in rows]
+        rows = self._rows(thread, namespace, "redact")
+        records = as_records(rows)
         after = redacted_records(records, wanted)
         changed = [
             (number, record.body)
@@ -315,7 +317,8 @@ class Threads(Closing):
         if not changed:
             return 0
         # A handle is made from its text: what it leads to now has to be written apart.
-        more = texts_after_redaction(effective(records), wanted)
+        entries = [records[number] for number in _engine.counting_records(rows)]
+        more = texts_after_redaction(entries, records[0].content["format"], wanted)
         self.native.replace_records(where, thread, len(rows), changed)
         if more:
             self.native.append_records(where, thread, len(rows), [one.row for one in more])
@@ -349,16 +352,9 @@ class Threads(Closing):
         """Refuse to be pickled or copied: one store has one owner."""
         refuse_copy("a Threads store", "pass its path and open it there")
 
-    def _records(self, thread: str, namespace: str | None, call: str) -> builtins.list[Record]:
+    def _rows(self, thread: str, namespace: str | None, call: str) -> builtins.list[Row]:
         where = self.namespace_for(namespace, call, thread)
-        records = effective(records_of(self.native, where, thread))
-        if not records:
+        rows = rows_of(self.native, where, thread)
+        if not rows:
             raise UnknownThreadError(thread, where)
-        return records
-
-    def _write_new(
-        self, records: Iterable[Record], name: str, namespace: str | None, call: str
-    ) -> None:
-        rows = [record.row for record in records]
-        where = self.namespace_for(namespace, call, name)
-        self.native.append_records(where, name, 0, rows)
+        return rows

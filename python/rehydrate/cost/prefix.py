@@ -6,12 +6,12 @@ It compares only digests, so it is fast enough for every turn.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rehydrate._check import check_type
-from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, price_of
+from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, Usage, price_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
 
@@ -77,10 +77,21 @@ class PrefixReport:
     them changed."""
     cost: float | None = None
     """Dollars of writing them beyond reading them; None without a known price."""
+    billed: Usage | None = None
+    """What the provider billed for the current prompt; None without its response."""
+    diagnosis: str = ""
+    """Why the provider's cache missed, in its own word: "messages_changed", and others of
+    Anthropic's cache diagnostics; "" where it said nothing."""
+    missed_tokens: int = 0
+    """Tokens that it would have read otherwise, as it says."""
 
     def __str__(self) -> str:
         """Return one line: what is shared, and what broke it."""
         shared = f"{self.shared_tokens:,} of {self.previous_tokens:,} tokens are shared"
+        if self.billed is not None:
+            shared += f", {self.billed.read:,} of {self.billed.input:,} were read from the cache"
+        if self.diagnosis:
+            shared += f" ({self.diagnosis}: {self.missed_tokens:,} missed)"
         if self.broke is None:
             return f"{shared}: the prompt extends the one before it"
         money = "" if self.cost is None else f" (${self.cost:.4f})"
@@ -95,8 +106,13 @@ def prefix_report(
     model: str = "",
     price: Price | None = None,
     ttl: Ttl = "5m",
+    response: Mapping[str, Any] | None = None,
 ) -> PrefixReport:
     """Compare a prompt with the one that was sent before it.
+
+    ``response`` is the provider's answer to the current prompt, as a mapping: its usage says what
+    the cache served in fact, and Anthropic's cache diagnostics, where the request asked for them
+    with ``diagnostics={"previous_message_id": ...}``, say why it served no more.
 
     ``price``, or that of ``model``, or that of the current prompt's model if the table has it,
     gives the cost of a break. Cache marks are not part of a prefix: they may move without breaking
@@ -128,6 +144,7 @@ def prefix_report(
         check_type("price", price, Price, "pass a Price(input=..., output=...)")
         share = max(price.write_share(ttl) - price.read, 0.0)
         cost = share * price.input * rewritten / MILLION
+    billed, diagnosis, missed = _read_response(response)
     last = len(before) - 1
     last_kept = next((index for index in range(last, -1, -1) if before[index].breakpoint), last)
     return PrefixReport(
@@ -140,7 +157,25 @@ def prefix_report(
         broke,
         rewritten,
         cost,
+        billed,
+        diagnosis,
+        missed,
     )
+
+
+def _read_response(response: Mapping[str, Any] | None) -> tuple[Usage | None, str, int]:
+    """Return what was billed, why the cache missed, and how many tokens."""
+    if response is None:
+        return None, "", 0
+    check_type("response", response, Mapping, "pass the provider's answer as a mapping")
+    usage = response.get("usage") or response.get("usageMetadata")
+    if usage is None:
+        raise InvalidArgumentError(
+            "response has no usage; pass the whole answer, such as message.to_dict()"
+        )
+    reason = (response.get("diagnostics") or {}).get("cache_miss_reason") or {}
+    missed = reason.get("cache_missed_input_tokens") or 0
+    return Usage.billed(usage), str(reason.get("type") or ""), int(missed)
 
 
 def _why(before: Sequence[Segment], after: Sequence[Segment]) -> Why:

@@ -15,8 +15,8 @@ from rehydrate.formats.thinking import known_name
 from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX
 
 T = TypeVar("T")
-Ttl = Literal["5m", "1h"]
-TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3_600.0}
+Ttl = Literal["5m", "30m", "1h"]
+TTL_SECONDS: dict[str, float] = {"5m": 300.0, "30m": 1_800.0, "1h": 3_600.0}
 
 AS_OF = "2026-11"
 """The month of the prices: those that ``genai-prices`` 0.2.3 by Pydantic ships, with which a test
@@ -203,7 +203,7 @@ def _row(model: str, table: Mapping[str, T]) -> T | None:
 
 
 def check_ttl(ttl: str) -> None:
-    """Raise InvalidArgumentError for any other time to live than the two."""
+    """Raise InvalidArgumentError for any other time to live."""
     check_choice("ttl", ttl, TTL_SECONDS)
 
 
@@ -244,7 +244,8 @@ class Usage(NamedTuple):
 
     @classmethod
     def billed(cls, usage: Mapping[str, Any]) -> Usage:
-        """Read the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses'.
+        """Read the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses',
+        Converse's, or Gemini's ``usageMetadata``.
 
         A count that is absent or None is 0. Raises InvalidArgumentError for one that is no whole
         number, and for a part that is more than the whole.
@@ -261,6 +262,18 @@ class Usage(NamedTuple):
             output = _count(usage, "completion_tokens") or _count(usage, "output_tokens")
             _check_part("tokens read from and written to the cache", read + written, total)
             return cls(read, written, 0, total - read - written, output)
+        if "promptTokenCount" in usage:  # Gemini
+            read = _count(usage, "cachedContentTokenCount")
+            said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
+            return cls(read, 0, 0, _count(usage, "promptTokenCount") - read, said)
+        if "inputTokens" in usage:  # Converse
+            return cls(
+                _count(usage, "cacheReadInputTokens"),
+                _count(usage, "cacheWriteInputTokens"),
+                0,
+                _count(usage, "inputTokens"),
+                _count(usage, "outputTokens"),
+            )
         written = _count(usage, "cache_creation_input_tokens")
         for_an_hour = _count(_part(usage, "cache_creation"), "ephemeral_1h_input_tokens")
         _check_part("tokens written for an hour", for_an_hour, written)

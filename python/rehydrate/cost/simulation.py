@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from rehydrate import formats
 from rehydrate._check import check_list, check_type, check_whole, shown
 from rehydrate.cost.prefix import MAX_BREAKPOINTS, segments_of
 from rehydrate.cost.prices import (
@@ -27,7 +28,8 @@ from rehydrate.cost.prices import (
     price_of,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.ir import CompiledPrompt, Segment
+from rehydrate.prompt.ir import CompiledPrompt, Segment, tokens_of
+from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
 
 LOOKBACK_BLOCKS = 20
 
@@ -85,6 +87,7 @@ def simulate(
     gaps: float | Sequence[float] = 0.0,
     output_tokens: int | Sequence[int] = 0,
     minimum_tokens: int | None = None,
+    policy: ProviderPolicy = NO_POLICY,
 ) -> Simulation:
     """Simulate the bill of these prompts, sent in this order, each after the previous answer.
 
@@ -93,6 +96,13 @@ def simulate(
     number for all or one for each but the first; ``output_tokens`` likewise, one for each. Raises
     InvalidArgumentError for a model without a price, for more than 4 breakpoints, and for sequences
     of another length.
+
+    ``policy`` is what the provider was told (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI
+    caches only what ends at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
+    tools and the system text already; its storage is not billed here. Above ``compact_at``
+    Anthropic reads the prompt once more and writes a summary of `SUMMARY_TOKENS`, which later
+    prompts have in place of what it is of. Above ``clear_tool_uses_at`` it leaves the results of
+    old calls out; that needs compiled prompts, in which they can be seen.
 
     Unknowns are assumed at their best: no entry is lost to load, and every breakpoint in a prompt
     counts as used.
@@ -110,16 +120,96 @@ def simulate(
     check_whole("minimum_tokens", minimum_tokens, 0, or_none=True)
     minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
     check_ttl(ttl)
-    cache = PromptCache(price, ttl, minimum)
+    check_type("policy", policy, ProviderPolicy, "pass a ProviderPolicy()")
+    is_explicit = price.automatic and policy.cache_breakpoints
+    cache = PromptCache(price, ttl, minimum, is_explicit=is_explicit)
+    shortened = Shortened(policy)
     waits = _each("gaps", gaps, max(len(prompts) - 1, 0))
     outputs = _each("output_tokens", output_tokens, len(prompts))
-    turns = tuple(
-        [
-            cache.send(segments_of(prompt), after)._replace(output=int(output))
-            for prompt, after, output in zip(prompts, [0.0, *waits], outputs, strict=False)
-        ]
-    )
-    return Simulation(turns, tuple([cost(turn, price) for turn in turns]), price)
+    turns: list[Usage] = []
+    costs: list[float] = []
+    for prompt, after, output in zip(prompts, [0.0, *waits], outputs, strict=False):
+        before, sent = shortened.sent(prompt)
+        if policy.cached_content:  # it was written before, and is kept
+            cache.send([each for each in sent if each.kind != "message"], after)
+            after = 0.0  # noqa: PLW2901
+        summarized = Usage()
+        if before is not None:
+            summarized = cache.send(before, after)._replace(output=SUMMARY_TOKENS)
+        usage = cache.send(sent, 0.0 if before is not None else after)
+        usage = usage._replace(output=int(output))
+        turns.append(Usage.total([summarized, usage]))
+        costs.append(cost(summarized, price) + cost(usage, price))  # each may be a long request
+    return Simulation(tuple(turns), tuple(costs), price)
+
+
+SUMMARY_TOKENS = 2_000
+"""Of a summary that the API writes."""
+CLEARED_TOKENS = 10
+"""Of the text that stands for a result that the API left out."""
+
+
+class Shortened:
+    """What becomes of prompts that the API shortens by its policy."""
+
+    def __init__(self, policy: ProviderPolicy) -> None:
+        """Begin a conversation."""
+        self._policy = policy
+        self._summarized: tuple[str, ...] = ()
+        """The digests of the messages that the summary is of."""
+
+    def sent(
+        self, prompt: CompiledPrompt | Sequence[Segment]
+    ) -> tuple[Sequence[Segment] | None, Sequence[Segment]]:
+        """Return what is read to write a summary, None where none is written, and what is read to
+        answer."""
+        segments = segments_of(prompt)
+        if self._policy.clear_tool_uses_at is not None:
+            segments = self._cleared(prompt, segments)
+        limit = self._policy.compact_at
+        if limit is None:
+            return None, segments
+        head = [each for each in segments if each.kind != "message"]
+        messages = segments[len(head) :]
+        count = len(self._summarized)
+        if tuple([each.digest for each in messages[:count]]) != self._summarized:
+            self._summarized, count = (), 0  # the client shortened it itself
+        now = [*head, *self._summary(), *messages[count:]]
+        if tokens_of(now) <= limit:
+            return None, now
+        self._summarized = tuple([each.digest for each in messages])
+        return now, [*head, *self._summary()]
+
+    def _summary(self) -> list[Segment]:
+        if not self._summarized:
+            return []
+        digest = f"summary of {len(self._summarized)} to {self._summarized[-1]}"
+        return [Segment("summary", "message", SUMMARY_TOKENS, digest, "static", breakpoint=True)]
+
+    def _cleared(
+        self, prompt: CompiledPrompt | Sequence[Segment], segments: Sequence[Segment]
+    ) -> Sequence[Segment]:
+        if not isinstance(prompt, CompiledPrompt):
+            raise InvalidArgumentError(
+                "policy has clear_tool_uses_at, and a prompt is a list of Segments, in which no "
+                "results can be seen; pass compiled prompts"
+            )
+        policy = self._policy
+        if tokens_of(segments) <= (policy.clear_tool_uses_at or 0):
+            return segments
+        conversation = formats.parse(prompt.messages, prompt.provider)
+        first = len(segments) - len(prompt.messages)
+        results = [first + each.index for each in conversation.messages if each.answers]
+        old = results[: max(len(results) - policy.keep_tool_uses, 0)]
+        freed = sum(max(segments[at].tokens - CLEARED_TOKENS, 0) for at in old)
+        if freed < (policy.clear_at_least or 0):
+            return segments
+        cleared = list(segments)
+        for at in old:
+            was = segments[at]
+            tokens = min(was.tokens, CLEARED_TOKENS)
+            cleared[at] = was._replace(tokens=tokens, digest=f"cleared {was.digest}")
+        return cleared
 
 
 class _Prefix(NamedTuple):
@@ -133,9 +223,14 @@ class _Prefix(NamedTuple):
 class PromptCache:
     """A provider's cache of the prompts that it was sent."""
 
-    def __init__(self, price: Price, ttl: Ttl, minimum: int) -> None:
-        """Take the price's rules, the time to live, and the shortest prefix it keeps."""
+    def __init__(self, price: Price, ttl: Ttl, minimum: int, *, is_explicit: bool = False) -> None:
+        """Take the price's rules, the time to live, and the shortest prefix it keeps.
+
+        With ``is_explicit`` it keeps and finds only what ends at a breakpoint, as OpenAI's may.
+        """
         self._price = price
+        self._is_automatic = price.automatic and not is_explicit
+        self._lookback = 1 if is_explicit else LOOKBACK_BLOCKS
         self._ttl = ttl
         self._minimum = minimum
         self._now = 0.0
@@ -153,7 +248,7 @@ class PromptCache:
             node = self._nodes.setdefault((prefix.node, segment.digest), len(self._nodes))
             prefix = _Prefix(node, prefix.tokens + segment.tokens, prefix.blocks + segment.blocks)
             prefixes.append(prefix)
-        if self._price.automatic:
+        if self._is_automatic:
             read, written = self._send_automatic(prefixes)
         else:
             read, written = self._send_marked(prefixes, segments)
@@ -176,7 +271,7 @@ class PromptCache:
 
     def _found_from(self, prefixes: list[_Prefix], index: int) -> int:
         """Return the end of the longest cached prefix within reach of a breakpoint; -1 for none."""
-        oldest = prefixes[index].blocks - LOOKBACK_BLOCKS
+        oldest = prefixes[index].blocks - self._lookback
         while index >= 0 and prefixes[index].blocks > oldest:
             if self._has(prefixes[index]):
                 return index

@@ -147,33 +147,33 @@ def validate(
 
     | rule | formats | what is wrong |
     |---|---|---|
-    | first_not_user | A, B | the first message, leaving out system ones, is not the user's |
-    | unknown_role | A, B, O, R, P | a role that the provider does not know |
-    | empty_content | A, B | no content, in any but a last assistant message that no tool call is \
-before |
-    | empty_text | A, B | an empty text block, or nothing but whitespace in a message (A), in a \
-block (B) |
+    | first_not_user | A, B, G | the first message, leaving out system ones, is not the user's |
+    | unknown_role | A, B, G, O, R, P | a role that the provider does not know |
+    | empty_content | A, B, G | no content, in any but a last assistant message that no tool call \
+is before (A, B), anywhere (G) |
+    | empty_text | A, B, G | an empty text block, or nothing but whitespace in a message (A), in \
+a block (B) |
     | null_content_without_calls | O, R, P | content is null (or absent), and no tool calls either |
     | null_result_content | A, B | a tool_result whose content is null; it may be left out, or an \
 empty string |
-    | unanswered_tool_call | A, B, O, R | no result in the next message, or of a server's tool \
-before the user's next turn (A, B), directly after it (O), anywhere after it (R) |
-    | tool_result_without_call | A, B, R | a result whose call is not in the turn before it (A, \
-B), anywhere before it (R) |
+    | unanswered_tool_call | A, B, G, O, R | no result in the next message, or of a server's \
+tool before the user's next turn (A, B, G), directly after it (O), anywhere after it (R) |
+    | tool_result_without_call | A, B, G, R | a result whose call is not in the turn before it \
+(A, B, G), anywhere before it (R) |
     | tool_message_without_call | O | a tool message whose call is not in the message it follows |
     | server_result_without_call | A, B | a server tool's result whose call does not come before \
 it |
     | duplicate_id | A, B, O, R | a call id used before (A, B, R), twice in one message (O); an \
 item's id used before (R) |
-    | duplicate_result | A, B, O, R | a second result for one call |
+    | duplicate_result | A, B, G, O, R | a second result for one call |
     | missing_id | A, B, O, R | a tool call or its result without an id |
-    | results_not_first | A, B | a result after other blocks of its turn |
-    | results_not_together | A, B | the results of one turn in several messages |
-    | misplaced_block | A, B, O, R, P | a tool_use in a user message, a tool_result or a document \
-in an assistant's (A, B), or an image (B); any of Anthropic's calls or results (O, P); an \
-output_text or refusal outside of the assistant's, an input part in it (R) |
-    | misplaced_system | A, B | a system message amid the others that does not follow the user's \
-message, or a server tool's result, or that precedes no message of the assistant's |
+    | results_not_first | A, B, G | a result after other blocks of its turn |
+    | results_not_together | A, B, G | the results of one turn in several messages |
+    | misplaced_block | A, B, G, O, R, P | a tool_use in a user message, a tool_result or a \
+document in an assistant's (A, B, G), or an image (B); any of Anthropic's calls or results (O, P); \
+an output_text or refusal outside of the assistant's, an input part in it (R) |
+    | misplaced_system | A, B, G | a system message amid the others that does not follow the \
+user's message, or a server tool's result, or that precedes no message of the assistant's |
     | citations_of_user | A | citations in a text of the user's |
     | empty_tool_calls | O | tool_calls is an empty list |
     | reasoning_without_item | R | a reasoning item that the model's next item does not follow |
@@ -183,9 +183,13 @@ further one |
     | cache_control_on_empty_text | A, B | a cache_control on an empty text block |
     | cache_control_on_thinking | A, B | a cache_control on a thinking block, a cachePoint after \
 reasoning (B) |
-    | text_content | B | content, or a block of it, is a string |
+    | text_content | B, G | content, or a block of it, is a string |
+    | missing_name | G | a call or a response without a name |
+    | call_after_model | G | a message with calls that follows another of the model's |
+    | misplaced_signature | G | a signature at a later call of a message, and not at the first |
     | roles_not_alternating | B | two messages of the user's, or of the assistant's, in a row |
-    | unknown_block | B | a block with a type, with several keys, or with none that Converse has |
+    | unknown_block | B, G | a block with a type, with several keys, or with none that Converse or \
+Gemini has |
     | invalid_id | B | the id of a call or a result has other characters, or more than 64 |
     | empty_error_result | B | a result that is an error, without a content |
     | document_without_text | B | a message with a document and no text |
@@ -197,11 +201,11 @@ reasoning (B) |
 as it was sent, or after a gap in the thinking |
 
     A is anthropic, and claude_code after merging its lines as Claude Code does when it sends. B is
-    bedrock. O is openai_chat, and langchain as sent there. R is openai_responses, and the items of
-    codex, without a `previous_response_id`, whose response may hold a missing call. P is plain. An
-    unanswered tool call at the very end, followed only by results of its own turn, is an open loop
-    and no violation, although no provider takes it before the results are there. The indices are
-    those of `messages`.
+    bedrock. G is gemini. O is openai_chat, and langchain as sent there. R is openai_responses, and
+    the items of codex, without a `previous_response_id`, whose response may hold a missing call. P
+    is plain. An unanswered tool call at the very end, followed only by results of its own turn, is
+    an open loop and no violation, although no provider takes it before the results are there. The
+    indices are those of `messages`.
 
     ``sent`` is the last request of this conversation. With it, thinking that the ``model`` would
     refuse is a violation too (`THINKING_MODELS`; an unnamed Claude counts as the strictest). Both

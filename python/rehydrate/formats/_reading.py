@@ -250,8 +250,9 @@ def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noq
         from langchain_core.messages import HumanMessage
 
         return HumanMessage(text)
-    if format == "bedrock":
-        return {"role": "user", "content": [{"text": text}]}
+    if format in ("bedrock", "gemini"):
+        key = "parts" if format == "gemini" else "content"
+        return {"role": "user", key: [{"text": text}]}
     message = {"role": "user", "content": text}
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}
@@ -265,6 +266,7 @@ _MESSAGE_KEYS = ("role", "content")
 _WHOLE_RESPONSES = {
     "choices": "pass its choices[0].message",
     "output": "pass its output, item by item",
+    "candidates": "pass its candidates[0].content",
 }
 
 
@@ -278,6 +280,8 @@ def model_as_entry(entry: Any, index: int) -> dict[str, Any]:
         # Anthropic's response: a request with its other fields is refused.
         return {key: as_dict(getattr(entry, key, None), index) for key in _MESSAGE_KEYS}
     found = dumped(entry, index)
+    if isinstance(role := getattr(entry, "role", None), str):
+        found.setdefault("role", role)  # the default of its class, as google-genai's ModelContent
     if "role" in found:  # chat answers null for every field it did not set
         return {key: found[key] for key in found if found[key] is not None or key == "content"}
     return found

@@ -81,6 +81,51 @@ def of_bedrock(message: Any) -> Any | None:
     return None
 
 
+BREAKPOINT = {"mode": "explicit"}
+_MARKED_BY_OPENAI = ("system", "developer", "user", "tool")
+"""The roles whose parts can have a breakpoint: the SDK's types of an assistant's have none."""
+
+
+def of_chat(message: Any) -> Any | None:
+    """Return a message of Chat Completions with a breakpoint on its last part; None where there can
+    be none.
+
+    >>> of_chat({"role": "user", "content": "hi"})["content"][0]["prompt_cache_breakpoint"]
+    {'mode': 'explicit'}
+    """
+    if message.get("role") not in _MARKED_BY_OPENAI:
+        return None
+    return _with_breakpoint(message, "content", "text", ("text", "image_url", "input_audio"))
+
+
+def of_responses(item: Any) -> Any | None:
+    """Return an item of Responses with a breakpoint on its last part; None where there can be
+    none.
+
+    >>> of_responses({"role": "assistant", "content": "hi"}) is None
+    True
+    """
+    key = "output" if item.get("type") == "function_call_output" else "content"
+    if key == "content" and item.get("role") not in _MARKED_BY_OPENAI:
+        return None
+    return _with_breakpoint(item, key, "input_text", ("input_text", "input_image", "input_file"))
+
+
+def _with_breakpoint(
+    message: Mapping[str, Any], key: str, text_type: str, fit: tuple[str, ...]
+) -> Any | None:
+    content = message.get(key)
+    if isinstance(content, str):
+        part = {"type": text_type, "text": content, "prompt_cache_breakpoint": BREAKPOINT}
+        return {**message, key: [part]} if content.strip() else None
+    last = content[-1] if isinstance(content, (list, tuple)) and content else None
+    if content is None or not isinstance(last, Mapping) or last.get("type") not in fit:
+        return None
+    if "prompt_cache_breakpoint" in last:
+        return message  # the caller's own
+    return {**message, key: [*content[:-1], {**last, "prompt_cache_breakpoint": BREAKPOINT}]}
+
+
 def bedrock_blocks(content: object) -> list[Mapping[str, Any]]:
     """Return a content of Converse's as blocks: a string is one text."""
     blocks = [content] if isinstance(content, str) and content else content

@@ -9,7 +9,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from rehydrate._check import check_choice
 from rehydrate.errors import InvalidArgumentError
 
-CallFormat = Literal["anthropic", "openai_chat", "openai_responses", "bedrock", "langchain"]
+CallFormat = Literal[
+    "anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "langchain"
+]
 
 
 class ToolCall(NamedTuple):
@@ -32,7 +34,8 @@ class ToolCall(NamedTuple):
         """Read a provider's object, a dict or one of its SDK; None for anything else.
 
         Anthropic's ``tool_use`` block, OpenAI chat's tool call, Responses' ``function_call`` item,
-        Converse's ``toolUse`` block, LangChain's tool call.
+        Converse's ``toolUse`` block, Gemini's part with a ``functionCall``, LangChain's tool call.
+        Gemini's may have no id: then it is "", and its result is found by the tool's name.
         """
         if isinstance(call, ToolCall):
             return call
@@ -42,7 +45,11 @@ class ToolCall(NamedTuple):
         if not isinstance(call, Mapping):
             return None
         function, used = call.get("function"), call.get("toolUse", call)
+        made = call.get("functionCall") or call.get("function_call")
         found: ToolCall
+        if isinstance(made, Mapping):
+            found = cls("gemini", made.get("id") or "", made.get("name") or "", made.get("args"))
+            return found if isinstance(found.id, str) and found.name else None
         if isinstance(function, Mapping):
             arguments = function.get("arguments")
             found = cls("openai_chat", call.get("id", ""), function.get("name", ""), arguments)
@@ -108,6 +115,9 @@ class ToolCall(NamedTuple):
                 "content": [{"text": content if content.strip() else "(empty)"}],
             }
             return {"toolResult": {**answer, "status": "error"} if is_error else answer}
+        if self.format == "gemini":
+            response = {"name": self.name, "response": {"error" if is_error else "output": content}}
+            return {"functionResponse": {"id": self.id, **response} if self.id else response}
         result = {"type": "tool_result", "tool_use_id": self.id, "content": content}
         return {**result, "is_error": True} if is_error else result
 
@@ -115,14 +125,15 @@ class ToolCall(NamedTuple):
 def result_entries(results: Sequence[Any]) -> list[Any]:
     """Return the results of one reply's calls as history entries.
 
-    Anthropic and Bedrock want all of them in one user message; elsewhere each is an entry.
+    Anthropic, Bedrock and Gemini want all of them in one user message; elsewhere each is an entry.
 
     >>> result_entries([{"type": "tool_result", "tool_use_id": "toolu_1"}])
     [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 'toolu_1'}]}]
     """
     blocks = [each for each in results if _is_block(each)]
     rest = [each for each in results if not _is_block(each)]
-    return [{"role": "user", "content": blocks}, *rest] if blocks else rest
+    key = "parts" if any("functionResponse" in each for each in blocks) else "content"
+    return [{"role": "user", key: blocks}, *rest] if blocks else rest
 
 
 def tool_definition(
@@ -142,6 +153,8 @@ def tool_definition(
         return {**about, "input_schema": dict(schema)}
     if format in ("openai_chat", "langchain"):
         return {"type": "function", "function": {**about, "parameters": dict(schema)}}
+    if format == "gemini":
+        return {**about, "parametersJsonSchema": dict(schema)}
     if format == "bedrock":
         return {"toolSpec": {**about, "inputSchema": {"json": dict(schema)}}}
     return {"type": "function", **about, "parameters": dict(schema), "strict": False}
@@ -149,5 +162,7 @@ def tool_definition(
 
 def _is_block(result: Any) -> bool:
     return isinstance(result, Mapping) and (
-        result.get("type") == "tool_result" or "toolResult" in result
+        result.get("type") == "tool_result"
+        or "toolResult" in result
+        or "functionResponse" in result
     )

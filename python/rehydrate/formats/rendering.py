@@ -96,6 +96,8 @@ class Renderer(NamedTuple):
 
     def user(self, text: str) -> dict[str, Any]:
         """Return a message for a text of Rehydrate's own."""
+        if self.provider == "gemini":
+            return {"role": "user", "parts": [self.system(text)]}
         content = text if self.block_type is None else [self.system(text)]
         return {"role": "user", "content": content}
 
@@ -138,6 +140,19 @@ def _bedrock_request(tools: list[Any], system: list[Any], messages: list[Any]) -
     }
 
 
+def _gemini_request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the body of ``generateContent``: the ``contents`` of google-genai's
+    ``client.models.generate_content``, and beside them the fields of its ``config``."""
+    declared = [tool for tool in tools if "name" in tool]
+    groups = [{"functionDeclarations": declared}] if declared else []
+    groups += [tool for tool in tools if "name" not in tool]
+    return {
+        **({"systemInstruction": {"parts": system}} if system else {}),
+        **({"tools": groups} if groups else {}),
+        "contents": messages,
+    }
+
+
 def _joined(run: Sequence[Any]) -> Any:
     if len(run) == 1:
         return run[0]
@@ -152,15 +167,16 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _no_mark(_message: Any) -> None:
-    """Return None: OpenAI caches prefixes without marks."""
+    """Return None: Gemini caches prefixes without marks."""
 
 
 RENDERERS: Mapping[Provider, Renderer] = {
     each.provider: each
     for each in (
         Renderer("anthropic", "text", cache_marks.of_anthropic, _anthropic_request),
-        Renderer("openai_chat", None, _no_mark, _chat_request),
-        Renderer("openai_responses", None, _no_mark, _responses_request),
+        Renderer("openai_chat", None, cache_marks.of_chat, _chat_request),
+        Renderer("openai_responses", None, cache_marks.of_responses, _responses_request),
         Renderer("bedrock", "", cache_marks.of_bedrock, _bedrock_request),
+        Renderer("gemini", "", _no_mark, _gemini_request),
     )
 }

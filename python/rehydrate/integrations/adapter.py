@@ -1,4 +1,4 @@
-"""What adapters share: their options, the threads of their conversations, and the loop.
+"""The common part of adapters: their options, the threads of their conversations, and the loop.
 
 PrefixThreads     the conversations of a host that does not name them: a list of messages goes to
                   the thread whose messages it begins with; one that goes back, or branches off,
@@ -85,7 +85,7 @@ shows_adapter_options = partial(
 
 
 class Prompted(NamedTuple):
-    """What to send, and the thread that made it."""
+    """The messages to send, and the thread that made them."""
 
     thread: HostThread
     shown: list[Shown]
@@ -134,7 +134,7 @@ class PrefixThreads:
 
     @property
     def report(self) -> HostReport:
-        """What became of the last list of messages, of any conversation."""
+        """The outcome of the last list of messages, of any conversation."""
         return HostReport() if self.last is None else self.last.report
 
     def find(self, messages: Sequence[Any], scope: Hashable = "") -> HostThread | None:
@@ -200,14 +200,14 @@ class PrefixThreads:
 
 
 class AgentScope(NamedTuple):
-    """What tells an agent's conversation from others, besides its messages."""
+    """The ids that tell an agent's conversation from others, besides its messages."""
 
     agent: str = ""
     model: str = ""
 
 
 class Adapter:
-    """What adapters of hosts with many conversations have: threads, with contexts made from their
+    """Base of adapters of hosts with many conversations: threads, with contexts made from their
     options.
 
     A scope names the model, and the thread where it has one; the options come before it.
@@ -243,7 +243,7 @@ class Adapter:
 
     @property
     def report(self) -> HostReport:
-        """What became of the last request's messages, of any conversation."""
+        """The outcome of the last request's messages, of any conversation."""
         return self._threads.report
 
     async def _prompted(

@@ -54,7 +54,7 @@ ASKING_BACK = ("request_context", "fetch_whole", "search_memory")
 
 
 class RehydrateHooks:
-    """What ``rehydrate claude install`` adds to Claude Code, for one agent of the SDK.
+    """The hooks and tools of ``rehydrate claude install``, for one agent of the SDK.
 
     ``ClaudeAgentOptions(hooks=hooks.hooks, mcp_servers=hooks.mcp_servers,
     allowed_tools=hooks.allowed_tools)``: before a compaction, what was said is kept, and after it,
@@ -304,7 +304,7 @@ class RehydrateSessionStore:
 
 
 class _Version(NamedTuple):
-    """What changes where a thread changes."""
+    """A mark of a thread that changes whenever the thread does."""
 
     created: int
     changed: int

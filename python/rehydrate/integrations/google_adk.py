@@ -206,7 +206,7 @@ __all__ = ["HostReport", "RehydratePlugin", "RehydrateWarning"]
 
 
 class _Scope(NamedTuple):
-    """What tells a conversation from others, besides its contents."""
+    """The ids that tell a conversation from others, besides its contents."""
 
     app: str = ""
     user: str = ""

@@ -37,7 +37,7 @@ class RehydrateWarning(UserWarning):
 
 
 class HostReport(NamedTuple):
-    """What became of the host's last list of messages."""
+    """The outcome of the host's last list of messages."""
 
     new: int = 0
     """Messages that were new in it."""
@@ -103,7 +103,7 @@ class HostThread:
 
     @property
     def jit(self) -> ContextJIT | None:
-        """What answers the model's questions; None where it has no tools for them."""
+        """The answerer of the model's questions; None where it has no tools for them."""
         return self._jit if self.context is not None else None
 
     def prompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:

@@ -37,7 +37,7 @@ _NAMES = ("session_id", "conversation_id", "thread_id")
 
 
 class Conversation(NamedTuple):
-    """What tells a conversation from others, besides its messages.
+    """The ids that tell a conversation from others, besides its messages.
 
     >>> request = {"model": "gpt-5.1", "metadata": {"session_id": "t-42"}, "user": "alice"}
     >>> Conversation.of(request, "key")
@@ -63,7 +63,7 @@ class Conversation(NamedTuple):
 
 
 class _Hook(Adapter, CustomLogger):
-    """What both hooks share."""
+    """The part that both hooks share."""
 
     @shows_adapter_options(PassiveOptions)
     def __init__(self, **options: Unpack[PassiveOptions]) -> None:

@@ -215,7 +215,7 @@ class RehydrateMemory(BaseChatStoreMemory):
 
     @property
     def report(self) -> HostReport:
-        """What became of the last list of messages."""
+        """The outcome of the last list of messages."""
         return self._thread.report
 
     def get(self, input: str | None = None, **_: Any) -> list[ChatMessage]:  # noqa: A002, ARG002

@@ -52,7 +52,7 @@ MISSING = MissingPackageError("rehydrate[openai-agents]", "brings the OpenAI Age
 _RUNNING: ContextVar[tuple[PrefixThreads, Prompted] | None] = ContextVar(
     "rehydrate_running", default=None
 )
-"""What the run's last call of a model got. Its tools run in tasks that this task starts."""
+"""The input of the run's last call of a model. Its tools run in tasks that this task starts."""
 
 
 class RehydrateFilter(Adapter):

@@ -116,7 +116,7 @@ def embed_batches(**options: Unpack[EmbedWork]) -> ArrowBatches:
 
 
 class ArrowBatches:
-    """What ``mapInArrow`` takes: a function of record batches, and the schema of its results."""
+    """Arguments of ``mapInArrow``: a function of record batches, and the schema of its results."""
 
     def __init__(self, work: TableWork) -> None:
         """Take what is done with each batch."""

@@ -11,13 +11,12 @@ from rehydrate.context.history import Entries
 from rehydrate.context.records import (
     Kind,
     Record,
-    effective,
+    as_records,
     entries_of,
     header,
     kept_entries,
-    numbered,
-    read_record,
-    records_of,
+    numbered_entries,
+    rows_of,
 )
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, StoreConflictError
 from rehydrate.formats._reading import compact_json
@@ -69,9 +68,8 @@ class StoredEntries:
 
     def all(self) -> list[Any]:
         """Return the entries in order; [] where there is no such thread."""
-        records = effective(records_of(self._store, self._namespace, self._thread))
-        values = [record.content["entry"] for record in records if record.kind is Kind.ENTRY]
-        return entries_of(values, self._format)
+        rows = rows_of(self._store, self._namespace, self._thread)
+        return entries_of([entry for _, entry in numbered_entries(rows)], self._format)
 
     def extend(self, entries: Sequence[Any]) -> None:
         """Add entries at the end, all or none of them; they are on disk when it returns.
@@ -100,14 +98,14 @@ class StoredEntries:
         What was made from it goes too. Its bytes stay in the file until `clear`.
         """
         while True:
-            records = records_of(self._store, self._namespace, self._thread)
-            entries = [each for each in numbered(records) if each[1].kind is Kind.ENTRY]
+            rows = rows_of(self._store, self._namespace, self._thread)
+            entries = numbered_entries(rows)
             if not entries:
                 return None
             number, last = entries[-1]
             undo = Record(Kind.UNDO, self._clock(), {"to": number})
-            if self._append(len(records), [undo]):
-                return entries_of([last.content["entry"]], self._format)[0]
+            if self._append(len(rows), [undo]):
+                return entries_of([last], self._format)[0]
 
     def clear(self) -> None:
         """Delete the thread; no byte of it stays."""
@@ -141,8 +139,7 @@ class StoredEntries:
             page = self._store.records(self._namespace, self._thread, start=self._read, limit=limit)
             if not page:
                 return
-            for row in page:
-                record = read_record(*row)
+            for record in as_records(page):
                 name = id_of(record.content["entry"]) if record.kind is Kind.ENTRY else None
                 if name is not None:
                     self._ids.add(name)
@@ -154,7 +151,7 @@ class StoredEntries:
         if found is None or not found[3]:
             return 0
         (first,) = self._store.records(self._namespace, self._thread, start=0, limit=1)
-        format = read_record(*first).content.get("format")  # noqa: A001
+        format = as_records([first])[0].content.get("format")  # noqa: A001
         if format != self._format:
             raise InvalidArgumentError(
                 f"thread {self._thread!r} has entries in the format {format!r}, not "

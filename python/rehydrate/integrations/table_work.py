@@ -1,4 +1,4 @@
-"""What engines run on tables: a function of `rehydrate.batch` with its options, checked once.
+"""The work of engines on tables: a function of `rehydrate.batch` with its options, checked once.
 
 Engines pickle it, send it to their workers and call it there with one table after the other. A
 worker is one of many on its machine: it has one thread, and a small cache of analyses.

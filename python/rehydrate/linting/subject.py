@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 
 COUNTER = "o200k_base"
-_LISTS = ("messages", "input", "output", "history")
+_LISTS = ("messages", "input", "contents", "output", "history")
 
 
 class Text(NamedTuple):
@@ -155,9 +155,9 @@ class Subject:
             target, format = target.request, target.provider  # noqa: A001
         is_body = isinstance(target, Mapping)
         if is_body:
-            system = system or target.get("system") or target.get("instructions")
+            system = system or _system_in(target)
             system = cache_marks.with_marks(system)
-            tools = tools or target.get("tools") or cache_marks.bedrock_tools(target) or ()
+            tools = tools or _tools_in(target)
             model = model or str(target.get("model") or target.get("modelId") or "")
             target = _listed(target)
         definitions = counted(tools)
@@ -224,6 +224,22 @@ def definition(tool: ToolDef) -> str:
     return compact_json(value)
 
 
+def _system_in(body: Mapping[str, Any]) -> Any:
+    gemini = body.get("systemInstruction")
+    own = gemini.get("parts") if isinstance(gemini, Mapping) else None
+    return body.get("system") or body.get("instructions") or own
+
+
+def _tools_in(body: Mapping[str, Any]) -> Any:
+    """Return the tools of a request's body, each function of Gemini's by itself."""
+    tools = body.get("tools") or cache_marks.bedrock_tools(body) or ()
+    if not isinstance(tools, (list, tuple)):
+        return tools
+    key = "functionDeclarations"
+    groups = (tool.get(key, [tool]) if isinstance(tool, Mapping) else [tool] for tool in tools)
+    return [tool for group in groups for tool in group]
+
+
 def _listed(body: Mapping[str, Any]) -> Any:
     """Return the messages of a request's body."""
     return next((body[key] for key in _LISTS if key in body), ())
@@ -245,7 +261,7 @@ def _system_of(request: Any) -> Text:
     body = request.request if isinstance(request, CompiledPrompt) else request
     texts: list[Text] = []
     if isinstance(body, Mapping):
-        texts += _system_texts(body.get("system") or body.get("instructions"))
+        texts += _system_texts(_system_in(body))
         body = _listed(body)
     entries = body if isinstance(body, (list, tuple)) else ()
     leading = list(takewhile(_is_system, entries))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, get_args
 
 from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, stored
+from rehydrate._jsonl import lines_of, write_lines
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.embedding import Embedding
 from rehydrate.memory.items import (
@@ -36,9 +38,8 @@ from rehydrate.memory.items import (
     checked_tier,
     resolve_namespace,
 )
-from rehydrate.memory.local import open_store
 from rehydrate.memory.redaction import Redactor, redactor_of
-from rehydrate.memory.store import verify_place
+from rehydrate.memory.store import open_store, verify_place
 
 if TYPE_CHECKING:
     from rehydrate.memory.folder import HotMemory, SyncReport
@@ -352,12 +353,13 @@ class Memory(Closing):
 
     def export_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
         """Write a namespace to a file as JSON Lines, one item a line; return how many there
-        were."""
-        from rehydrate.memory.transfer import export_items
+        were. Only the file's owner may read it."""
+        from rehydrate.memory.transfer import lines_for
 
         where = self._where("export_items", namespace)
         items = self.list(namespace=where, limit=None, newest_first=False)
-        return export_items(items, path, where)
+        write_lines(path, lines_for(items, where))
+        return len(items)
 
     def import_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> Imported:
         """Add what `export_items` wrote, with the same handles, provenance, times and links.
@@ -369,7 +371,7 @@ class Memory(Closing):
         from rehydrate.memory.transfer import add_items, items_in
 
         where = self._where("import_items", namespace)
-        return add_items(self, items_in(path), where)
+        return add_items(self, items_in(lines_of(path), Path(path)), where)
 
     def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
         """Add a namespace's items to another memory, of a file or of a server.

@@ -1,4 +1,4 @@
-"""MemoryStore: the protocol of a memory's backend; what a name means: a file or a server.
+"""MemoryStore: the protocol of a memory's backend; open_store: a name means a file or a server.
 
 `rehydrate.testing` checks an implementation. `ThreadStore` is the protocol of a backend of threads.
 """
@@ -9,20 +9,25 @@ import builtins
 import os
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol, Unpack, cast, runtime_checkable
 
 from rehydrate._check import check_type
+from rehydrate._engine import LocalStore
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import (
+    INDEX_BYTES,
     Added,
     Filters,
     Fusion,
     Hit,
     MemoryItem,
+    MemoryLimits,
     MemoryStats,
     Recalled,
     Tier,
+    VectorIndex,
     Vectors,
     VerifyReport,
 )
@@ -248,3 +253,38 @@ def verify_place(path: object) -> str:
             f"path is {shown!r}; pass the path of a file, or postgresql://user@host/database"
         )
     return where
+
+
+def open_store(
+    path: object,
+    *,
+    limits: MemoryLimits,
+    read_only: bool = False,
+    index_bytes: int = INDEX_BYTES,
+    vectors: VectorIndex = "auto",
+    language: str | None = None,
+) -> SharedStore:
+    """Open a file, or what a URL names; raises StoreError, and MissingPackageError where what the
+    server needs is not installed."""
+    where = verify_place(path)
+    if is_server(where):
+        if vectors != "auto":
+            raise InvalidArgumentError(
+                f"vectors is {vectors!r}, but a server has an index of its own; leave it out"
+            )
+        # Of a distribution of its own, so it is named and not imported.
+        opened: SharedStore = import_module("rehydrate.memory.postgres.store").PostgresStore(
+            where,
+            limits=limits,
+            read_only=read_only,
+            index_bytes=index_bytes,
+            language=language or LANGUAGE,
+        )
+        return opened
+    if language is not None:
+        raise InvalidArgumentError(
+            f"language is {language!r}, but a file reads all languages alike; leave it out"
+        )
+    return LocalStore(
+        where, limits=limits, read_only=read_only, index_bytes=index_bytes, vectors=vectors
+    )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from datetime import datetime
-from os import PathLike
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._jsonl import lines_of, write_lines
 from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory.items import MemoryItem
@@ -23,10 +21,10 @@ FORMAT = "rehydrate memory"
 VERSION = 1
 _BATCH = 1_000
 _TIMES = ("time", "expires")
-_NAMED_TUPLES = ("links", "redactions")
+_KEPT_BY_STORES = {"handle", "namespace", "created", "linked_from", "uses"}
 _FIELDS = (
-    *("handle", "text", "kind", "tier", "source", "thread", "tool", "principal"),
-    *("trust", "confidence", "parents", *_TIMES, "metadata", *_NAMED_TUPLES),
+    "handle",
+    *(field.name for field in fields(MemoryItem) if field.name not in _KEPT_BY_STORES),
 )
 
 
@@ -63,12 +61,12 @@ def from_line(line: str) -> MemoryItem:
     'note'
     """
     try:
-        fields = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"it is no JSON: {error}") from None
-    if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
+    if not isinstance(found, Mapping) or not isinstance(found.get("text"), str):
         raise InvalidArgumentError('it is no item; an item is an object with a "text"')
-    given = dict(fields)
+    given = dict(found)
     if unknown := sorted(given.keys() - set(_FIELDS)):
         raise InvalidArgumentError(f"an item has no {unknown[0]!r}")
     for name in _TIMES:
@@ -80,14 +78,11 @@ def from_line(line: str) -> MemoryItem:
     return MemoryItem(**given)
 
 
-def export_items(items: Sequence[MemoryItem], path: str | PathLike[str], namespace: str) -> int:
-    """Write the items of a namespace to `path`, all or none; return how many there are.
-
-    Only the file's owner may read it.
-    """
+def lines_for(items: Iterable[MemoryItem], namespace: str) -> Iterator[str]:
+    """Yield the lines of an export: a header, then the items of a namespace."""
     header = {"format": FORMAT, "version": VERSION, "namespace": namespace}
-    write_lines(path, [json.dumps(header, ensure_ascii=False), *map(to_line, items)])
-    return len(items)
+    yield json.dumps(header, ensure_ascii=False)
+    yield from map(to_line, items)
 
 
 def add_items(memory: MemoryStore, items: Iterable[MemoryItem], namespace: str) -> Imported:
@@ -98,23 +93,14 @@ def add_items(memory: MemoryStore, items: Iterable[MemoryItem], namespace: str) 
     added = unchanged = 0
     handles: dict[str, str] = {}
     links: list[tuple[str, str, str]] = []
-    batch: list[MemoryItem] = []
-
-    def keep() -> None:
-        nonlocal added, unchanged
+    left = iter(items)
+    while batch := list(islice(left, _BATCH)):
         plain = [replace(item, links=()) for item in batch]
         for item, one in zip(batch, memory.add(plain, namespace=namespace), strict=True):
             handles[item.handle] = one.handle
             added += one.created
             unchanged += not one.created
             links.extend((one.handle, link.relation, link.handle) for link in item.links)
-        batch.clear()
-
-    for item in items:
-        batch.append(item)
-        if len(batch) == _BATCH:
-            keep()
-    keep()
     new = lost = 0
     for handle, relation, other in links:  # last, when every item that a link may name is stored
         try:
@@ -124,9 +110,12 @@ def add_items(memory: MemoryStore, items: Iterable[MemoryItem], namespace: str) 
     return Imported(added, unchanged, new, lost)
 
 
-def items_in(path: str | PathLike[str]) -> Iterator[MemoryItem]:
-    """Yield the items of an exported file; raises InvalidArgumentError for a line that is none."""
-    for number, line in enumerate(lines_of(path), 1):
+def items_in(lines: Iterable[str], name: object) -> Iterator[MemoryItem]:
+    """Yield the items of an export; raises InvalidArgumentError for a line that is none.
+
+    `name` is that of the file, for errors.
+    """
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -134,7 +123,7 @@ def items_in(path: str | PathLike[str]) -> Iterator[MemoryItem]:
                 continue
             yield from_line(line)
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{Path(path)}, line {number}: {error}") from None
+            raise InvalidArgumentError(f"{name}, line {number}: {error}") from None
 
 
 def _is_header(line: str) -> bool:

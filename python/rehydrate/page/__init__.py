@@ -17,5 +17,6 @@ if TYPE_CHECKING:
     from rehydrate.page.context_store import store_page as store_page
     from rehydrate.page.evaluation import evaluation_page as evaluation_page
     from rehydrate.page.inspector import inspector_page as inspector_page
+    from rehydrate.page.lists import lists_side_by_side as lists_side_by_side
 
 __all__, __dir__, __getattr__ = front(__name__)

@@ -8,7 +8,8 @@ from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.result import BlockReport, Compaction, UnitReport
+from rehydrate.compact.outline import Outline
+from rehydrate.compact.result import BlockReport, Compaction, Stats, UnitReport
 from rehydrate.compact.thinking import without_thinking
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, PieceKind, Unit
@@ -181,9 +182,21 @@ def side_by_side(
     (True, True)
     """
     every = rows(messages, compaction)
+    return page_of(every, compaction.stats, title=title, query=query, outline=compaction.outline)
+
+
+def page_of(
+    every: Sequence[Row],
+    stats: Stats,
+    *,
+    title: str,
+    query: str | None = None,
+    outline: Outline | None = None,
+) -> str:
+    """Return the page of these rows."""
     shown = with_gap(every, PAGE_MESSAGES, [len(row.messages) for row in every])
     drawn = [row for row in shown if not isinstance(row, Gap)]
-    outline, outline_row = compaction.outline, None
+    outline_row = None
     if outline is not None:  # before the units that it replaces
         later = (row for row in every if row.unit.messages[0] >= outline.index)
         outline_row = next(chain(later, every[-1:]), None)
@@ -191,7 +204,7 @@ def side_by_side(
         "comparison.html",
         title=title,
         query=query,
-        stats=compaction.stats,
+        stats=stats,
         every=every,
         shown=shown,
         bars=list(_map(every, drawn)),

@@ -104,7 +104,7 @@ def fair_share(lengths: Sequence[int], room: int = PAGE_CHARACTERS) -> int:
 
 
 class Gap(NamedTuple):
-    """What a page leaves out in the middle of a list; `is gap` in a template."""
+    """The entries that a page leaves out in the middle of a list; `is gap` in a template."""
 
     hidden: Sequence[Any]
 

@@ -124,7 +124,7 @@ class Entry(NamedTuple):
     preview: str
     tokens: int
     message: Message | None
-    """What a model sees of it."""
+    """The message as the model sees it."""
     raw: Any
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         MemoryOriginals as MemoryOriginals,
         Originals as Originals,
     )
+    from rehydrate.prompt.policy import ProviderPolicy as ProviderPolicy
     from rehydrate.prompt.request import (
         Budget as Budget,
         ContextRequest as ContextRequest,

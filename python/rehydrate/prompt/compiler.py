@@ -38,6 +38,7 @@ from rehydrate.prompt.laying_out import Layout, lay_out
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import binding_of, prune
+from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
 from rehydrate.prompt.section import DroppedSection, Section
 from rehydrate.prompt.splicing import deduplicate
 
@@ -71,7 +72,7 @@ def render_prompt(
                 ]
             )
         )
-    segments, values, breakpoints = _with_marks(layout, ir, provider)
+    segments, values, breakpoints = _with_marks(layout, ir, target)
     request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
     unmarked = layout.values[tools:]
     body = request[MESSAGES_KEY.get(provider, "messages")]
@@ -86,6 +87,7 @@ def render_prompt(
     cache.note(Layout, ir.history, layout)
     cache.valid = () if degraded else layout.segments[tools:]
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
+    request = target.policy.told(provider, request)
     return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
 
 
@@ -186,17 +188,17 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
 
 
 def _with_marks(
-    layout: Layout, ir: PromptIR, provider: Provider
+    layout: Layout, ir: PromptIR, target: Target
 ) -> tuple[list[Segment], list[Any], tuple[str, ...]]:
     """Set cache marks at the breakpoints; return the segments, their values and the breakpoints
     that were set."""
     segments, values = list(layout.segments), list(layout.values)
     done: list[str] = []
-    for name in ir.breakpoints:
+    for name in ir.breakpoints if target.policy.marks(target.provider) else ():
         last = layout.index_of(name, ir.history)
         if last is None:
             continue
-        marked = RENDERERS[provider].mark(values[last])
+        marked = RENDERERS[target.provider].mark(values[last])
         if marked is not None:
             segments[last] = segments[last]._replace(breakpoint=True)
             values[last] = marked
@@ -277,6 +279,7 @@ def compile(  # noqa: A001  the contract's word
     originals: Originals | None = None,
     minimum_prefix: int = USUAL_MINIMUM_PREFIX,
     render_cache: RenderCache | None = None,
+    policy: ProviderPolicy = NO_POLICY,
     thinking: str = "auto",
     sent: CompiledPrompt | None = None,
     granularity: str = "message",
@@ -308,7 +311,8 @@ def compile(  # noqa: A001  the contract's word
     first gap (docs/outline.md). A number is its size in tokens, or as a share of the prompt's.
 
     ``embedder``, as in `compact_context`, is the model by which pruning ranks entries and sections.
-    Its failures are in ``ir.meta.degraded``.
+    Its failures are in ``ir.meta.degraded``. ``policy`` is what the provider is told about its
+    cache, and about shortening by itself.
 
     The same IR gives the same bytes. Raises BudgetExceededError where what must be sent exceeds the
     hard budget, InvalidArgumentError for a prompt without any message or with a tool of another
@@ -329,6 +333,7 @@ def compile(  # noqa: A001  the contract's word
         outline,
         choice_of(embedder),
         RenderCache() if render_cache is None else render_cache,
+        policy=policy,
     )
     return compile_for(target, ir, DEFAULT_PASSES if passes is None else passes, sent)
 

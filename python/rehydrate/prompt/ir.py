@@ -23,6 +23,7 @@ from rehydrate.prompt.diff import IRDiff
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.originals import Originals
+from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy, edit_betas
 from rehydrate.prompt.section import (
     CompositionMode,
     Priority,
@@ -223,6 +224,8 @@ class CompiledPrompt:
     ``request`` holds the arguments of the provider's SDK: ``client.messages.create(model=...,
     max_tokens=..., **compiled.request)`` for Anthropic, ``client.chat.completions.create(...)`` and
     ``client.responses.create(...)`` for OpenAI, ``client.converse(modelId=..., ...)`` for Bedrock.
+    For Gemini it is the body of ``generateContent``: google-genai takes its ``contents`` as such,
+    and the other fields as ``config``.
     """
 
     provider: Provider
@@ -239,7 +242,7 @@ class CompiledPrompt:
 
     @property
     def messages(self) -> list[Any]:
-        """The messages, or OpenAI Responses' input items."""
+        """The messages, OpenAI Responses' input items, or Gemini's contents."""
         messages: list[Any] = self.request[MESSAGES_KEY.get(self.provider, "messages")]
         return messages
 
@@ -247,9 +250,10 @@ class CompiledPrompt:
     def betas(self) -> tuple[str, ...]:
         """The betas of Anthropic's API that it needs: ``client.beta.messages.create(betas=...)``.
 
-        Empty, unless it begins with a summary that the API wrote (docs/background.md).
+        Empty, unless it begins with a summary that the API wrote (docs/background.md), or its
+        policy has the API shorten it.
         """
-        return betas_of(self.provider, self.messages)
+        return (*betas_of(self.provider, self.messages), *edit_betas(self.request))
 
     def explain(self) -> PromptExplanation:
         """Return the table of its IR."""
@@ -347,6 +351,8 @@ class Target:
     """The model that compares entries and sections with the turn's query."""
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
     """What is known of the last prompt's rows."""
+    policy: ProviderPolicy = NO_POLICY
+    """What the provider is told about its cache and about shortening."""
     waits: bool = True
     """Whether prune waits for the end of a turn whose open tool loop the model may refuse after any
     cut."""
@@ -358,6 +364,7 @@ class Target:
         check_choice("thinking", self.thinking, ("auto", "keep"))
         check_choice("granularity", self.granularity, GRANULARITIES)
         check_outline(self.outline)
+        check_type("policy", self.policy, ProviderPolicy, "pass a ProviderPolicy()")
 
     def keep(self, text: str) -> str | None:
         """Store a text that is left out, and return its handle; None where it is not stored.

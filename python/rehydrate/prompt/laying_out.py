@@ -102,7 +102,7 @@ class RenderedRows(NamedTuple):
     """Whether a system entry of the provider's own comes after others, so that it may move."""
 
 
-_BY_MESSAGE = frozenset({"anthropic", "bedrock", "langchain", "openai_chat", "plain"})
+_BY_MESSAGE = frozenset({"anthropic", "bedrock", "gemini", "langchain", "openai_chat", "plain"})
 """Formats of which each entry has one role wherever it is sent."""
 
 
@@ -376,7 +376,7 @@ def _lacks_user(opening: Any, ir: PromptIR, provider: Provider) -> bool:
 def _part(
     name: str, kind: _Kind, tokens: int, value: Any, stability: str = Stability.STATIC
 ) -> _Part:
-    content = value.get("content")
+    content = value.get("content", value.get("parts"))
     is_listed = kind == "message" and isinstance(content, (list, tuple))
     digest, is_marked = _engine.sent_part(value)
     blocks = len(content) if is_listed else 1

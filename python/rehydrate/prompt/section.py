@@ -252,7 +252,8 @@ class ToolDef:
 
     @classmethod
     def read(cls, tool: Any) -> ToolDef:
-        """Read a definition in the shape of Anthropic, OpenAI chat, OpenAI Responses or Bedrock.
+        """Read a definition in the shape of Anthropic, OpenAI chat, OpenAI Responses, Bedrock or
+        Gemini (one function declaration).
 
         A tool that the provider itself runs (Anthropic's ``bash_20250124``, OpenAI's
         ``web_search``) has no schema. Only its own provider can get it. Raises
@@ -274,15 +275,38 @@ class ToolDef:
             schema = spec.get("inputSchema")
             schema = schema.get("json") if isinstance(schema, Mapping) else None
             return cls._from(spec, schema, tool, "bedrock")
-        if "input_schema" in tool:
-            return cls._from(tool, tool["input_schema"], tool, "anthropic")
-        if isinstance(tool.get("type"), str):
-            provider = "anthropic" if "name" in tool else "openai_responses"
-            return cls(str(tool.get("name", tool["type"])), raw=tool, provider=provider)
+        if (found := cls._anthropics(tool) or cls._geminis(tool)) is not None:
+            return found
         raise InvalidArgumentError(
             f"a tool has the keys {sorted(map(str, tool))}; pass one of Anthropic's (name, "
-            "input_schema), OpenAI's (type, function) or Bedrock's (toolSpec)"
+            "input_schema), OpenAI's (type, function), Bedrock's (toolSpec) or Gemini's (name, "
+            "parametersJsonSchema), each function by itself"
         )
+
+    @classmethod
+    def _anthropics(cls, tool: Mapping[str, Any]) -> ToolDef | None:
+        """Read Anthropic's definition, or a tool that Anthropic or OpenAI runs itself."""
+        if "input_schema" in tool:
+            return cls._from(tool, tool["input_schema"], tool, "anthropic")
+        if not isinstance(tool.get("type"), str):
+            return None
+        provider = "anthropic" if "name" in tool else "openai_responses"
+        return cls(str(tool.get("name", tool["type"])), raw=tool, provider=provider)
+
+    @classmethod
+    def _geminis(cls, tool: Mapping[str, Any]) -> ToolDef | None:
+        """Read Gemini's declaration of a function, or a tool that it runs itself."""
+        if "name" in tool and {*tool} & _GEMINI_KEYS:
+            key = next((key for key in _GEMINI_SCHEMAS if tool.get(key) is not None), "")
+            return cls._from(tool, tool.get(key), tool, "gemini")
+        if len(tool) != 1:
+            return None
+        ((name, inner),) = tool.items()
+        is_group = name in ("functionDeclarations", "function_declarations")
+        if is_group and isinstance(inner, (list, tuple)) and len(inner) == 1:
+            return cls.read(inner[0])
+        is_hosted = name in _GEMINI_HOSTED and isinstance(inner, Mapping)
+        return cls(name, raw=tool, provider="gemini") if is_hosted else None
 
     @classmethod
     def _from(
@@ -314,6 +338,17 @@ class ToolDef:
             )
         return tool_definition(provider, self.name, self.description, self.schema)
 
+
+_GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
+_GEMINI_KEYS = frozenset((*_GEMINI_SCHEMAS, "behavior", "responseJsonSchema"))
+_GEMINI_HOSTED = frozenset(
+    (
+        *("googleSearch", "google_search", "codeExecution", "code_execution", "urlContext"),
+        *("url_context", "googleMaps", "google_maps", "fileSearch", "file_search"),
+        *("computerUse", "computer_use"),
+    )
+)
+"""The keys of Gemini's declaration of a function, and those of the tools that it runs itself."""
 
 MOST_BREAKPOINTS = 4
 """A provider accepts no more cache marks."""

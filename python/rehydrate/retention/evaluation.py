@@ -63,8 +63,8 @@ class Row:
     cost_ratio: float
     """Share of the tokens that was really kept."""
     beside: float | None
-    """What `compact_context` keeps at this row's own size, of the names (of the answers, if no
-    session was cut), where the strategy keeps more than it was asked for; None elsewhere."""
+    """The share that `compact_context` keeps at this row's own size, of the names (of the answers,
+    if no session was cut), where the strategy keeps more than it was asked for; None elsewhere."""
     violations: int
     """Number of provider rules broken, over all cases."""
     milliseconds: float

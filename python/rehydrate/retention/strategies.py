@@ -210,8 +210,8 @@ class Recommendation:
     reached: bool
     """Whether the goal is reached; else this is the largest ratio that was measured."""
     basis: str
-    """What the share refers to: names used later, or messages that answer the questions. Where both
-    were measured, the one with the smaller share."""
+    """The needs that are counted: names used later, or messages that answer the questions. Where
+    both were measured, the one with the smaller share."""
     kept: float
     """Mean share that is kept."""
     interval: Interval | None

@@ -26,6 +26,7 @@ from rehydrate.tokens import count_tokens
 _CACHES: Mapping[Provider, Price] = {
     "anthropic": Price(3, 15),
     "bedrock": Price(3, 15),
+    "gemini": Price(1, 5, write=1.0, automatic=True),
     "openai_chat": Price(1, 5, write=1.0, automatic=True, step_tokens=128),
     "openai_responses": Price(1, 5, write=1.0, automatic=True, step_tokens=128),
 }
@@ -221,6 +222,23 @@ def _bedrock(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
     return [{"role": "assistant", "content": blocks}] if blocks else [], calls
 
 
+def _gemini(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
+    made: list[dict[str, Any]] = [
+        {"text": part}
+        if isinstance(part, str)
+        else {
+            "functionCall": {
+                "id": ids.next("call"),
+                "name": part.name,
+                "args": dict(part.arguments),
+            }
+        }
+        for part in parts
+    ]
+    calls = [part for part in made if "functionCall" in part]
+    return [{"role": "model", "parts": made}] if made else [], calls
+
+
 def _openai_chat(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
     text = "".join([part for part in parts if isinstance(part, str)])
     calls = [
@@ -262,6 +280,7 @@ def _openai_responses(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Writte
 _WRITERS: Mapping[Provider, Callable[[Sequence[str | ScriptedCall], _Ids], _Written]] = {
     "anthropic": _anthropic,
     "bedrock": _bedrock,
+    "gemini": _gemini,
     "openai_chat": _openai_chat,
     "openai_responses": _openai_responses,
 }

@@ -4,9 +4,11 @@ mod cut;
 mod json;
 mod lines;
 mod marks;
+mod pages;
 mod passages;
 
 pub use blocks::{Block, Division, divide};
 pub use cut::{MAX_BLOCKS, MIN_BYTES, Measure};
 pub use marks::{Run, Shown, grouped, mark};
+pub use pages::{describe_page, line_numbers, line_span, page_end};
 pub use passages::{excerpt, hidden_windows};

@@ -17,7 +17,7 @@
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
-//! times          one time, as people write it
+//! times          one time, as people write it          thread_log    what a thread's records add up to
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -41,6 +41,7 @@ pub mod scoring;
 pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
+pub mod thread_log;
 pub mod times;
 pub mod tokens;
 

@@ -5,6 +5,7 @@
 //! worse, when whole units are dropped.
 pub mod anthropic;
 pub mod bedrock;
+pub mod gemini;
 mod ledger;
 pub mod openai_chat;
 pub mod openai_responses;

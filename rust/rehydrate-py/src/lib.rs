@@ -22,6 +22,7 @@ mod questions;
 mod reading;
 mod redact;
 mod store;
+mod thread_log;
 mod times;
 mod tokens;
 mod writing;
@@ -61,7 +62,7 @@ mod _native {
     #[pymodule_export]
     use super::parting::Parted;
     #[pymodule_export]
-    use super::passages::{hidden_windows, passage_excerpt};
+    use super::passages::{describe_page, hidden_windows, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]
@@ -81,6 +82,8 @@ mod _native {
     use super::store::LocalStore;
     #[pymodule_export]
     use super::store::threads::LocalThreads;
+    #[pymodule_export]
+    use super::thread_log::{counting_records, folded_records};
     #[pymodule_export]
     use super::times::read_time;
     #[pymodule_export]

@@ -56,3 +56,39 @@ pub fn passage_excerpt<'py>(
     let (content, spans) = excerpts::excerpt(&points.0, &matches, least, is_visible, fits)?;
     Ok((string(py, &content)?, places(spans)))
 }
+
+/// Where the page of a text from `start` on ends: at `end`, or after as much as has room.
+#[pyfunction]
+pub fn page_end(
+    py: Python<'_>,
+    text: CodePoints,
+    start: usize,
+    end: usize,
+    max_tokens: i64,
+    counter: &str,
+) -> PyResult<usize> {
+    let max_tokens = usize::try_from(max_tokens).unwrap_or_default();
+    detached(py, || {
+        let counter = named(counter)?;
+        let count = |part: &[u32]| Engine::shared().count(&lossy(part), counter) as usize;
+        Ok(excerpts::page_end(&text.0, start..end, max_tokens, count))
+    })
+}
+
+/// Where lines of a text begin and end; None where they begin beyond it.
+#[pyfunction]
+pub fn line_span(text: CodePoints, first: usize, last: Option<usize>) -> Option<Place> {
+    excerpts::line_span(&text.0, first, last).map(|span| (span.start, span.end))
+}
+
+/// What a page shows, and how to read on up to `end`.
+#[pyfunction]
+pub fn describe_page(text: CodePoints, start: usize, stop: usize, end: usize, in_lines: bool) -> (String, String) {
+    excerpts::describe_page(&text.0, start..stop, end, in_lines)
+}
+
+/// The numbers of the lines of a part of a text; those of its characters where it is part of a line.
+#[pyfunction]
+pub fn line_numbers(text: CodePoints, start: usize, end: usize) -> String {
+    excerpts::line_numbers(&text.0, start..end)
+}

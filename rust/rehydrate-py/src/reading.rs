@@ -18,6 +18,7 @@ mod echoes;
 mod entry;
 mod facts;
 mod fields;
+pub mod gemini;
 mod grouping;
 mod inputs;
 mod json;
@@ -61,7 +62,7 @@ pub use draft::{Draft, Row, kind_of, role_named};
 pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
-pub use fields::{Fields, is_list, listed, python, refusal, text_of};
+pub use fields::{Fields, is_list, listed, python, refusal, string_of, text_of};
 pub use grouping::Units;
 pub use inputs::{input_texts, is_signed, with_texts};
 pub use json::in_json;
@@ -99,8 +100,8 @@ enum Link {
     Thought,
     /// It calls (chat): answers without an id belong to the calls before them.
     Calls,
-    /// The next message belongs to it (Bedrock), if it is the assistant's: user and assistant must alternate, and do so still
-    /// when both go.
+    /// The next message belongs to it (Bedrock, Gemini), if it is the assistant's: user and assistant must alternate, or
+    /// Gemini's calls come after the user, and do so still when both go.
     Reply,
 }
 
@@ -129,6 +130,7 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
     let (read, linked): (ReadEntry, Link) = match format {
         "anthropic" => (anthropic::read_message, Link::Thought),
         "bedrock" => (bedrock::read_message, Link::Reply),
+        "gemini" => (gemini::read_message, Link::Reply),
         "openai_chat" => (chat::read_message, Link::Calls),
         "plain" => (chat::read_plain, Link::None),
         "claude_code" => return read_transcript(entries),
@@ -178,7 +180,7 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
     }
     let mut read = Conversation::of(Columns::group(draft, &links), notes.facts(format));
     let is_claudes = matches!(format, "anthropic" | "bedrock");
-    read.facts.user_first = is_claudes || (format == "plain" && read.begins_with_user());
+    read.facts.user_first = is_claudes || format == "gemini" || (format == "plain" && read.begins_with_user());
     if is_claudes {
         read.bind_opening_thought(entries)?;
     }
@@ -213,6 +215,7 @@ pub fn read_places<'py>(
             body.add_content(content.as_ref(), PieceKind::Text, At::Root(Some(&path), "content"))?;
         }
         "bedrock" => is_fixed = bedrock::read_message(&mut body, entry)?.speaker.role == Role::System,
+        "gemini" => is_fixed = gemini::read_message(&mut body, entry)?.speaker.role == Role::System,
         "openai_chat" => drop(chat::read_message(&mut body, entry)?),
         "plain" => drop(chat::read_plain(&mut body, entry)?),
         "openai_responses" => responses::read_item(&mut body, &responses::Item::of(entry, index)?)?,

@@ -4,7 +4,9 @@ mod bedrock;
 mod chat;
 mod contents;
 mod from_bedrock;
+mod from_gemini;
 mod from_langchain;
+mod gemini;
 mod histories;
 mod neutral;
 mod normal;
@@ -24,7 +26,7 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
-use neutral::{Media, Message, Sent, Sources, dict};
+use neutral::{Media, Message, Part, Sent, Sources, dict, joined};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]
@@ -68,6 +70,7 @@ pub fn render_entries<'py>(
     let Rendered { system, messages, lost } = match provider {
         "anthropic" => system_apart::of_anthropic(py, sent)?,
         "bedrock" => system_apart::of_bedrock(py, sent)?,
+        "gemini" => gemini::without_system(py, sent)?,
         _ => Rendered { system: Vec::new(), messages: sent, lost: Lost::default() },
     };
     let noted = PyDict::new(py);
@@ -114,6 +117,7 @@ pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bou
     match provider {
         "anthropic" => anthropic::own(entry),
         "bedrock" => bedrock::own(entry),
+        "gemini" => gemini::own(entry),
         "openai_responses" => responses::own(entry),
         // Providers that use the chat format have keys of their own.
         _ => Ok(entry.clone()),
@@ -125,15 +129,26 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
     let py = entries.py();
     let reader = Reader::new(py);
     let mut messages = normal::normalized(py, histories::messages_of(&reader, format, entries, first)?)?;
+    let takes_media = !matches!(provider, "openai_chat" | "openai_responses");
+    for each in &mut messages {
+        if each.role == Role::System || (each.role == Role::Assistant && !takes_media) {
+            for part in &mut each.parts {
+                if let Part::Media(media) = part {
+                    *part = Part::Text(left_out(media)?);
+                }
+            }
+        }
+    }
     let mut system = Vec::new();
-    if matches!(provider, "anthropic" | "bedrock") && first == 0 {
+    if matches!(provider, "anthropic" | "bedrock" | "gemini") && first == 0 {
         let leading = messages.iter().take_while(|each| each.role == Role::System).count();
         let rest = messages.split_off(leading);
         for each in &messages {
             let text = each.text(py)?;
             // No provider takes a blank one.
             if !is_blank(&text_of(&text)) {
-                let block = if provider == "bedrock" { dict!(py, "text": text) } else { anthropic::text_block(&text)? };
+                let has_type = provider == "anthropic";
+                let block = if has_type { anthropic::text_block(&text)? } else { dict!(py, "text": text) };
                 system.push(Sent::new(block, &each.sources));
             }
         }
@@ -142,6 +157,7 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
     let sent = match provider {
         "anthropic" => anthropic::write(py, &messages)?,
         "bedrock" => bedrock::write(py, &messages)?,
+        "gemini" => gemini::write(py, &messages)?,
         "openai_chat" => chat::write(py, &messages)?,
         "openai_responses" => responses::write(py, &messages)?,
         _ => return Err(PyValueError::new_err(format!("no writer of {provider}"))),
@@ -203,6 +219,18 @@ fn one_or_all<'py>(parts: &Bound<'py, PyList>, kind: &str) -> PyResult<Bound<'py
         }
     }
     Ok(parts.clone().into_any())
+}
+
+/// The words for a medium where the provider takes none.
+fn left_out<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyString>> {
+    let py = media.url.py();
+    let url = text_of(&media.url);
+    let what = match url.strip_prefix("data:") {
+        Some(data) => PyString::new(py, data.split([';', ',']).next().unwrap_or_default()),
+        None => media.url.clone(),
+    };
+    let kind = PyString::new(py, if media.is_image { "[image left out: " } else { "[file left out: " });
+    joined(&PyString::new(py, ""), vec![kind, what, PyString::new(py, "]")])
 }
 
 /// The name of a file; one without a name is taken for a PDF.

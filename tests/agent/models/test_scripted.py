@@ -144,7 +144,7 @@ def test_mistakes_in_the_program_are_named():
     with pytest.raises(InvalidArgumentError, match="pass a list of replies"):
         ScriptedModel("One.")
     with pytest.raises(InvalidArgumentError, match="choose one of 'anthropic'"):
-        ScriptedModel([], provider="gemini")
+        ScriptedModel([], provider="cohere")
     with pytest.raises(InvalidArgumentError, match=r"compiled for anthropic .* openai_chat"):
         ask(ScriptedModel(["One."], provider="openai_chat"), Context().prompt("?"))
     with pytest.raises(InvalidArgumentError, match="reply of type int"):

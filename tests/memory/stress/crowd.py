@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from rehydrate import Memory
-from rehydrate.memory import local
+from rehydrate.memory import store
 from tests.memory.stress.truth import WORDS_ONLY, check_found, listed, name_of, text_of
 
 PROCESSES = 8
@@ -63,8 +63,8 @@ def work(path: str, process: int, seconds: float, board: Any, out: Any) -> None:
             failures.append(f"process {process} thread {thread}: {error!r}")
 
     # On a busy machine 128 threads wait long for each other; only one that waits on is locked out.
-    patient = partial(local.LocalStore, busy_seconds=600)
-    with patch.object(local, "LocalStore", patient), Memory.open(path) as memory:
+    patient = partial(store.LocalStore, busy_seconds=600)
+    with patch.object(store, "LocalStore", patient), Memory.open(path) as memory:
         threads = [threading.Thread(target=one, args=(memory, n)) for n in range(THREADS)]
         for thread in threads:
             thread.start()

@@ -355,13 +355,13 @@ def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any
 
 
 class Rules:
-    """What was decided and laid down in a session, for the memory; and what was taken back."""
+    """Decisions and rules of a session, for the memory; and those that were taken back."""
 
     def __init__(self) -> None:
         """Start with none."""
         self.items: list[MemoryItem] = []
         self.taken_back = ""
-        """What the user took back, word for word."""
+        """The texts that the user took back, word for word."""
 
     def __bool__(self) -> bool:
         """Return whether the memory is to be changed."""

@@ -55,7 +55,7 @@ class Home(NamedTuple):
 
     @property
     def records(self) -> Path:
-        """What the hooks tell one another, and `rehydrate claude report`."""
+        """The file by which the hooks inform one another and `rehydrate claude report`."""
         return self.folder / "hooks.db"
 
     def open_memory(self, project: str) -> Memory:
@@ -137,7 +137,7 @@ class Compacted(NamedTuple):
     summary_chars: int = 0
     """0: the agent tells no summary."""
     returned_chars: int = 0
-    """What SessionStart gave back; 0: it did not, or not yet."""
+    """Length of what SessionStart gave back; 0: none, or not yet."""
     milliseconds: float = 0.0
     problems: tuple[str, ...] = ()
 

@@ -304,13 +304,13 @@ STEP_BYTES = 2_000_000
 
 
 class StoredSession(NamedTuple):
-    """What a session is after it was stored."""
+    """A session after it was stored."""
 
     store: ContextStore
     text: str
     """The store as markdown."""
     taken_back: str
-    """What the user took back, word for word."""
+    """The texts that the user took back, word for word."""
 
 
 class Session(NamedTuple):

@@ -27,7 +27,7 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class Job:
-    """What the work of one call knows of its caller.
+    """The caller, as the work of one call knows it.
 
     >>> Job(print).report(1, 2, "half")
     1 2 half

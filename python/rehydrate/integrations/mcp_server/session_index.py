@@ -101,7 +101,7 @@ class SessionRecord:
 
 
 class Unread(NamedTuple):
-    """What the limit of one call left for the next."""
+    """The work that the limit of one call left for the next."""
 
     files: int = 0
     bytes: int = 0

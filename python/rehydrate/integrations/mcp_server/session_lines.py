@@ -108,7 +108,7 @@ _HARNESS = re.compile(
     r"<(/?)(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+"
     r"|environment_context|user_instructions|turn_aborted|skill)>"
 )
-"""What either agent writes into the user's messages, around or next to the user's own words."""
+"""Texts that either agent writes into the user's messages, next to the user's own words."""
 _CODEX_NOTES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
 _CODEX_ITEMS = frozenset({"message", "function_call", "custom_tool_call", "local_shell_call"})
 
@@ -224,7 +224,7 @@ def said_in(line: Mapping[str, Any]) -> Iterator[Said]:
 
 
 class Link(NamedTuple):
-    """What decides whether a line is still part of the conversation, and nothing that was said."""
+    """The fields that decide whether a line is still part of the conversation, without its text."""
 
     line: dict[str, Any]
     """Of Claude Code's, what its tree asks of a line."""

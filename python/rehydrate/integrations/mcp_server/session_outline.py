@@ -30,7 +30,7 @@ FIRST_TURNS = 5
 
 
 class SessionOutline(NamedTuple):
-    """What a session was about."""
+    """The subject of a session: its turns and names."""
 
     turns: tuple[tuple[str, str], ...]
     """The time and the words of user turns."""

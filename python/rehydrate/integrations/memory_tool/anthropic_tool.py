@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Tool:
-    """What both tools have."""
+    """The part that both tools share."""
 
     @shows_options(FileOptions, givers=[MemoryFiles])
     def __init__(

@@ -199,7 +199,7 @@ _QUOTED_CHARS = 2_000
 
 
 class Outcome(NamedTuple):
-    """What a command changes, and what it answers."""
+    """The changes of a command, and its answer."""
 
     changes: Mapping[str, str | None]
     """New texts by path; None: the file goes."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from rehydrate._check import check_share, check_type
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._text import as_unicode, failure_text, safe_error_text
-from rehydrate.context.records import Kind, Record, header, records_of
+from rehydrate.context.records import Kind, Record, as_records, header, rows_of
 from rehydrate.errors import (
     InvalidArgumentError,
     RehydrateError,
@@ -372,7 +372,7 @@ class FileLog:
         elif self._files.row != tuple(row):
             # Read from the start: a record that was read before may have been redacted since.
             texts: dict[str, str] = {}
-            records = records_of(self._store, self._namespace, self._thread)
+            records = as_records(rows_of(self._store, self._namespace, self._thread))
             for record in records:
                 _apply(texts, record)
             self._files = Files(texts, len(records), tuple(row))
@@ -411,7 +411,7 @@ class FileLog:
         held = sum(len(text.encode()) for text in files.texts.values())
         if files.row is None or files.row[4] < max(3 * held, self._tidy_bytes) + _SLACK_BYTES:
             return
-        records = records_of(self._store, self._namespace, self._thread)
+        records = as_records(rows_of(self._store, self._namespace, self._thread))
         last = {record.content["entry"].get("path"): n for n, record in enumerate(records)
                 if record.kind is Kind.ENTRY}  # fmt: skip
         current = {number for path, number in last.items() if path in files.texts}

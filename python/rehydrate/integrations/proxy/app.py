@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
@@ -26,8 +27,11 @@ from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.proxy.asking import Asking, written
 from rehydrate.integrations.proxy.kept import LOGGER
-from rehydrate.integrations.proxy.shortening import Outcome, Shortener, UntouchedError
+from rehydrate.integrations.proxy.shortening import Cut, Outcome, Shortener, UntouchedError
 from rehydrate.messages import Provider
+
+if TYPE_CHECKING:
+    from rehydrate.agent.telemetry import Telemetry
 
 try:
     import httpx
@@ -57,7 +61,7 @@ try:
         upstream_request,
     )
     from rehydrate.page.html import render
-    from rehydrate.page.inspector import inspector_page
+    from rehydrate.page.lists import lists_side_by_side
 except ImportError:
     raise MissingPackageError("rehydrate[proxy]", "brings the server of the proxy") from None
 
@@ -165,10 +169,13 @@ class Proxy:
         is_dry_run: bool = False,
         is_storing: bool = False,
         max_body_bytes: int = MAX_BODY_BYTES,
+        telemetry: Telemetry | None = None,
     ) -> None:
         """Take the addresses of "anthropic" and "openai". With ``is_dry_run`` all requests go out
         as they are, and only the reports say what they would be. A body over ``max_body_bytes``
-        passes unread. ``is_storing``: the shortener waits for a store."""
+        passes unread. ``is_storing``: the shortener waits for a store. ``telemetry`` records each
+        request that was looked at."""
+        self._telemetry = telemetry
         self._shortener = shortener
         self._upstreams = dict(upstreams)
         self._is_dry_run = is_dry_run
@@ -390,6 +397,19 @@ class Proxy:
             exchange.status or "the client went away",
             1e3 * exchange.seconds,
         )
+        if self._telemetry is not None and outcome.before and not exchange.is_counting:
+            self._telemetry.record_request(
+                exchange.wire or "",
+                outcome.model,
+                perf_counter() - exchange.begun,
+                before_tokens=outcome.before,
+                tokens=outcome.before if self._is_dry_run else outcome.after,
+                prefix=outcome.prefix,
+                headers=exchange.named,
+                attributes=exchange.attributes(),
+                is_compacted=outcome.body is not None and not self._is_dry_run,
+                error=exchange.error,
+            )
 
     async def _metrics(self, _request: Request) -> Response:
         return PlainTextResponse(self.totals.as_metrics(), media_type="text/plain; version=0.0.4")
@@ -411,11 +431,22 @@ class Proxy:
         if not _is_at_home(request):
             return _REFUSAL
         conversation, number = [request.path_params[key] for key in ("conversation", "compaction")]
-        ir = self._shortener.compaction(conversation, number)
-        if ir is None:
+        cut = self._shortener.compaction(conversation, number)
+        if cut is None:
             return PlainTextResponse("it is not known, or not any more\n", status_code=404)
         title = f"conversation {conversation}, compaction {number}"
-        return HTMLResponse(await hand_over(lambda: inspector_page(ir, title=title)))
+        return HTMLResponse(await hand_over(lambda: _page_of(cut, title)))
+
+
+def _page_of(cut: Cut, title: str) -> str:
+    return lists_side_by_side(
+        [json.loads(text) for text in cut.before],
+        [(index, json.loads(text)) for index, text in cut.after],
+        format=cut.wire,
+        reasons=cut.reasons,
+        target_tokens=cut.target_tokens,
+        title=title,
+    )
 
 
 _REFUSAL = PlainTextResponse("only for a browser on this machine\n", status_code=403)

@@ -12,12 +12,12 @@ message is in truth, and `with_exchanges` puts it back in later requests.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from rehydrate._document import parts_of, skip_blank
+from rehydrate._document import skip_blank
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import Reader
 from rehydrate.context.tool_calls import FETCH, REQUEST
@@ -53,6 +53,10 @@ class Body(NamedTuple):
         start, end = self.spans.get(name, (0, 0))
         return self.text[start:end]
 
+    def texts(self, pieces: Iterable[int | Item]) -> list[str]:
+        """Return the text of each message, which is one of ours or an index of the client's."""
+        return [self.items[each].text if isinstance(each, int) else each.text for each in pieces]
+
     def with_items(self, texts: Sequence[str], tools: Sequence[str] = ()) -> bytes:
         """Return the body with other messages, these tools too, and all else as the client wrote
         it."""
@@ -83,20 +87,56 @@ def read_body(raw: bytes, key: str) -> Body:
     b'{"tools":[{"name":"f"}],"model": "m", "input": [{"b":2}], "n": 1}'
     """
     text = raw.decode()
+    fields: dict[str, Any] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    items: list[Item] = []
+
+    def read_item(at: int) -> int:
+        value, end = _read_value(text, at)
+        items.append(Item(value, text[at:end]))
+        return end
+
+    def read_member(at: int) -> int:
+        name, end = _read_value(text, at)
+        if not isinstance(name, str) or name in spans:
+            raise ValueError(f"{name!r} is no name, or is there twice")
+        _, _, start = _read_mark(text, end, ":")
+        if name == key and text.startswith("[", start):
+            end = _read_parts(text, start, "]", read_item)
+        else:
+            fields[name], end = _read_value(text, start)
+        spans[name] = start, end
+        return end
+
     opening = skip_blank(text, 0)
     if not text.startswith("{", opening):
         raise ValueError("it isn't an object")
-    fields: dict[str, Any] = json.loads(text)
-    parts, _ = parts_of(text, opening)
-    spans = {part.name: (part.start, part.end) for part in parts}
-    if len(spans) < len(parts):
-        (twice, _), *_ = Counter(part.name for part in parts).most_common(1)
-        raise ValueError(f"{twice!r} is there twice")
-    items: list[Item] = []
-    if isinstance(fields.get(key), list):
-        entries = zip(fields.pop(key), parts_of(text, spans[key][0])[0], strict=True)
-        items = [Item(value, text[part.start : part.end]) for value, part in entries]
+    if skip_blank(text, _read_parts(text, opening, "}", read_member)) < len(text):
+        raise ValueError("there is more after the object")
     return Body(text, fields, spans, items, key)
+
+
+_read_value = json.JSONDecoder().raw_decode
+_mark = re.compile(r"[ \t\r\n]*([,:\]}])[ \t\r\n]*")
+
+
+def _read_mark(text: str, at: int, marks: str) -> tuple[str, int, int]:
+    """Return which of the marks comes next, where it ends, and where the next thing is."""
+    found = _mark.match(text, at)
+    if found is None or found[1] not in marks:
+        raise ValueError(f"there is none of {marks!r} at {at}")
+    return found[1], found.end(1), found.end()
+
+
+def _read_parts(text: str, opening: int, closing: str, read: Callable[[int], int]) -> int:
+    """Read each part of an object or an array, and return where it ends."""
+    at = skip_blank(text, opening + 1)
+    if text.startswith(closing, at):
+        return at + 1
+    mark, marks = "", "," + closing
+    while mark != closing:
+        mark, end, at = _read_mark(text, read(at), marks)
+    return end
 
 
 def written(message: Any) -> str:

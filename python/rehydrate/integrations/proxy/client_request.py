@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from time import perf_counter
 from typing import Any
 
 import anyio
@@ -40,6 +42,11 @@ class ClientRequest:
     seconds: float = 0.0
     """That the proxy took for it."""
     status: int = 0
+    begun: float = field(default_factory=perf_counter)
+    first_chunk: float = 0.0
+    """When the answer's first part came, as `perf_counter` has it too; 0: none came."""
+    is_streamed: bool = False
+    """Whether the answer is a stream of events."""
 
     @property
     def is_anthropic(self) -> bool:
@@ -49,11 +56,34 @@ class ClientRequest:
         return any(name in (b"anthropic-version", b"x-api-key") for name, _ in self.headers)
 
     @property
+    def named(self) -> dict[str, str]:
+        """The headers by name."""
+        return {name.decode(): value.decode("latin-1") for name, value in self.headers}
+
+    @property
     def key(self) -> str:
         """The client's key, as its header has it."""
         by_name = dict(self.headers)
         found = by_name.get(b"x-api-key") or by_name.get(b"authorization") or b""
         return found.decode("latin-1")
+
+    @property
+    def error(self) -> str:
+        """What went wrong with the answer, in one word; "" for nothing."""
+        if not self.status:
+            return "cancelled"
+        return str(self.status) if self.status >= HTTPStatus.BAD_REQUEST else ""
+
+    def attributes(self) -> dict[str, Any]:
+        """Return what a span says of the answer."""
+        about: dict[str, Any] = {"http.response.status_code": self.status} if self.status else {}
+        if self.failure:
+            about["rehydrate.failure"] = self.failure
+        if self.is_streamed:
+            about["gen_ai.request.stream"] = True
+            if self.first_chunk:
+                about["gen_ai.response.time_to_first_chunk"] = self.first_chunk - self.begun
+        return about
 
     def note(self) -> str:
         """Return what ``x-rehydrate`` says."""
@@ -84,6 +114,8 @@ class Answer:
         if self.is_begun:
             return
         self._exchange.status = response.status_code
+        kind = response.headers.get("content-type", "")
+        self._exchange.is_streamed = kind.startswith("text/event-stream")
         dropped = _OF_ONE_HOP | ({b"content-length", b"content-encoding"} if is_changed else set())
         headers = [
             (name.lower(), value)
@@ -98,6 +130,7 @@ class Answer:
     async def send(self, chunk: bytes) -> None:
         """Send a part of the body."""
         if chunk:
+            self._exchange.first_chunk = self._exchange.first_chunk or perf_counter()
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What all statements share: the cursor, strings as PostgreSQL takes them, the URL, and errors."""
+"""Shared by all statements: the cursor, strings as PostgreSQL takes them, the URL, and errors."""
 
 from __future__ import annotations
 

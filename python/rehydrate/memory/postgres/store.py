@@ -121,7 +121,7 @@ class PostgresStore:
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What a call had to leave out, and how to get it."""
+        """The parts that a call had to leave out, and how to get them."""
         return (_NO_VECTORS,) if self._searcher.lacked_vectors else ()
 
     def add(

@@ -12,6 +12,7 @@ from typing import Any
 
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import cache_marks
+from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import CACHE_MARKED
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
@@ -82,10 +83,10 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     They are, by importance: the last history entry that the next prompt has too; the end of the
     system prompt, or of the tools; the entry where the last prompt ended, because a cache looks
     back over 20 blocks only, and one turn may have more; the end of the other static sections.
-    Marks in the caller's own entries and tools count. OpenAI caches prefixes by itself and gets no
-    breakpoints.
+    Marks in the caller's own entries and tools count. OpenAI caches prefixes by itself, and gets
+    breakpoints only where the target's policy says so.
     """
-    if target.provider not in CACHE_MARKED:
+    if not target.policy.marks(target.provider):
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
     history, rows = ir.history, ir.history.rows
     leading = rows.leading_system() if history.tokens else 0
@@ -101,7 +102,8 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
         """Return the prefix that ends with this entry, or with the last before it that can have a
         mark."""
         while position is not None and position >= leading:
-            if position in rows and _can_be_marked(history.entries[position], history.format):
+            entry = history.entries[position]
+            if position in rows and _can_be_marked(entry, history.format, target):
                 index = history.entry_index(position)
                 tokens = of_statics + sum(history.tokens[leading : position + 1])
                 tokens += sum(
@@ -142,11 +144,13 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     return traced("place_breakpoints", ir, ir.replace(breakpoints=tuple(marks)), marks)
 
 
-def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's word
+def _can_be_marked(entry: Any, format: str, target: Target) -> bool:  # noqa: A002
     """Whether an entry has a block that can hold a mark."""
+    if format == target.provider and format not in CACHE_MARKED:
+        return RENDERERS[target.provider].mark(entry) is not None
     if format == "claude_code":
         message = entry.get("message") if entry.get("type") in ("user", "assistant") else None
-        return isinstance(message, Mapping) and _can_be_marked(message, "anthropic")
+        return isinstance(message, Mapping) and _can_be_marked(message, "anthropic", target)
     if format not in CACHE_MARKED:
         return True
     content = entry.get("content")

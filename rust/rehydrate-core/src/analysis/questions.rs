@@ -1,5 +1,7 @@
-//! Questions in a text: which of its sentences ask for information, and not only for something to be done.
+//! Questions in a text: which of its sentences ask for information, and not only for something to be done; whether it ends
+//! in a short one.
 use super::python_re::{Pattern, is_space};
+use super::words::asks;
 
 /// Question marks of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic.
 const QUESTION_MARKS: [char; 6] = ['?', '\u{ff1f}', '\u{61f}', '\u{2e2e}', '\u{55e}', '\u{1367}'];
@@ -49,6 +51,16 @@ pub fn question_share(text: &str) -> f64 {
         asked = asked.saturating_add(if is_question(sentence) { chars } else { 0 });
     }
     f64::from(asked) / f64::from(all.max(1))
+}
+
+/// Characters of a question that does no more than ask; a longer one says what it is about, as an answer does.
+const SHORT: usize = 80;
+
+/// Whether a text ends in a question that is short.
+pub(crate) fn ends_in_short_question(text: &str) -> bool {
+    let text = text.trim_end();
+    let start = text.char_indices().rev().nth(SHORT).map_or(0, |(at, _)| at);
+    asks(text) && sentences(&text[start..]).last().is_some_and(|sentence| sentence.chars().count() <= SHORT)
 }
 
 /// Whether a sentence asks for information, and not only for something to be done.
@@ -117,6 +129,21 @@ mod tests {
             ["One.", "Two?", "three", "four。", "五！", "six 1.5"]
         );
         assert_eq!(sentences(""), [""]);
+    }
+
+    #[test]
+    fn a_short_question_is_the_last_sentence() {
+        let (long, said) = ("very ".repeat(20), "It is so. ".repeat(50));
+        for text in
+            ["Which port?", "Anna: And you?\n", &format!("{said}Which one? :)"), &format!("{long}\nどこですか？")]
+        {
+            assert!(ends_in_short_question(text), "{text}");
+        }
+        for text in
+            ["", "Port 80.", &format!("Is it {long}long?"), &format!("{said}Is it {long}long?"), &"é".repeat(400)]
+        {
+            assert!(!ends_in_short_question(text), "{text}");
+        }
     }
 
     #[test]

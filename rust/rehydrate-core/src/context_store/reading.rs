@@ -12,7 +12,7 @@ use super::items::{
 };
 use super::raw::{self, Raw};
 use crate::analysis::directives::DirectiveSpan;
-use crate::caps::decoded;
+use crate::caps::{decoded, encoded};
 use crate::conversation::{PieceKind, Role};
 use crate::interrupt::checkpoint;
 use crate::notes::{
@@ -173,7 +173,7 @@ impl ContextStore {
         if is_user {
             let points = decoded(source.text);
             if let Some(lines) = summary_lines(&points) {
-                return self.take_over(source, lines);
+                return self.take_over(source, &points, lines);
             }
             self.read_request(source);
             self.read_directives(source);
@@ -189,12 +189,11 @@ impl ContextStore {
         }
     }
 
-    /// What a summary of ours tells, once; it is from that message now.
-    fn take_over(&mut self, source: Source<'_>, lines: Vec<SummaryLine>) {
-        let bytes_of = |part: &Range<usize>| raw::byte_of(source.text, part.start)..raw::byte_of(source.text, part.end);
+    /// What a summary of ours tells, once; it is from that message now. `points`: its text.
+    fn take_over(&mut self, source: Source<'_>, points: &[u32], lines: Vec<SummaryLine>) {
         for SummaryLine { heading, kind, text: place, uses } in lines {
             let kind = kind.as_bytes();
-            let text = &source.text[bytes_of(&place)];
+            let text = &*encoded(&points[place.clone()]);
             let span = Span::of(source.entry, source.piece, place.start as i64, text);
             let trust = match kind {
                 ERROR => TOOL_TRUST,
@@ -208,7 +207,7 @@ impl ContextStore {
             if kind == PREFERENCE {
                 item.strength = strength_of(text);
             }
-            item.uses = uses.iter().map(|used| (source.text[bytes_of(used)].into(), source.entry)).collect();
+            item.uses = uses.into_iter().map(|used| (encoded(&points[used]).into(), source.entry)).collect();
             self.add_once(item);
         }
     }

@@ -85,24 +85,35 @@ pub fn excerpt<E>(
     mut is_visible: impl FnMut(Span) -> Result<bool, E>,
     mut fits: impl FnMut(&[u32]) -> Result<bool, E>,
 ) -> Result<(Vec<u32>, Vec<Span>), E> {
+    let breaks: Vec<usize> = (0..text.len()).filter(|&at| is_break(&text[at])).collect();
     let (mut content, mut chosen) = (Vec::new(), Vec::new());
-    'matches: for span in matches {
-        for wanted in [with_context(text, span), span.clone()] {
-            let is_minimum = chosen.is_empty() && wanted == *span;
-            let trimmed = trimmed(text, wanted, least, &mut is_visible)?;
-            if trimmed.is_empty() {
-                continue 'matches;
-            }
-            let both = merged(&chosen, trimmed);
-            let rendered = rendered(text, &both);
-            if is_minimum || fits(&rendered)? {
-                (content, chosen) = (rendered, both);
-                continue 'matches;
-            }
+    let (mut rest, mut together) = (matches, 1);
+    while let Some(first) = rest.first() {
+        // Most fit with the lines around them: twice as many are tried each time, and fewer again near the end.
+        let tried = together.min(rest.len());
+        let mut wanted = Vec::with_capacity(tried);
+        for span in &rest[..tried] {
+            wanted.push(trimmed(text, with_context(text, span), least, &mut is_visible)?);
         }
-        if !chosen.is_empty() {
-            break;
+        let mut both = merged(&chosen, wanted);
+        let mut shown = rendered(text, &breaks, &both);
+        if both != chosen && !fits(&shown)? {
+            if tried > 1 {
+                together = tried / 2;
+                continue;
+            }
+            both = merged(&chosen, vec![trimmed(text, first.clone(), least, &mut is_visible)?]);
+            shown = rendered(text, &breaks, &both);
+            if !chosen.is_empty() && both != chosen && !fits(&shown)? {
+                break;
+            }
+        } else {
+            together = 2 * tried;
         }
+        if both != chosen {
+            (content, chosen) = (shown, both);
+        }
+        rest = &rest[tried..];
     }
     Ok((content, chosen))
 }
@@ -110,15 +121,18 @@ pub fn excerpt<E>(
 /// The span with the lines before and after it.
 fn with_context(text: &[u32], span: &Span) -> Span {
     let Span { mut start, mut end } = span.clone();
+    let least = span.start.saturating_sub(CONTEXT_CHARS + 1);
+    let most = text.len().min(span.end + CONTEXT_CHARS + 1);
     for _ in 0..CONTEXT_LINES {
-        let line = text[..start.saturating_sub(1)].iter().rposition(is_break).map_or(0, |at| at + 1);
+        let before = &text[least..start.saturating_sub(1).max(least)];
+        let line = before.iter().rposition(is_break).map_or(least, |at| least + at + 1);
         if span.start - line > CONTEXT_CHARS {
             break;
         }
         start = line;
     }
     for _ in 0..CONTEXT_LINES {
-        let line = line_end(text, end);
+        let line = line_end(&text[..most], end);
         if line - span.end > CONTEXT_CHARS {
             break;
         }
@@ -163,9 +177,10 @@ fn visible_lines<'a, E>(
     Ok(if length >= least || count == all { count } else { 0 })
 }
 
-/// The spans with one more, in order; those that touch become one.
-fn merged(spans: &[Span], new: Span) -> Vec<Span> {
-    let mut all = [spans, &[new]].concat();
+/// All these spans in order, without empty ones; those that touch become one.
+fn merged(spans: &[Span], mut all: Vec<Span>) -> Vec<Span> {
+    all.extend_from_slice(spans);
+    all.retain(|span| !span.is_empty());
     all.sort_by_key(|span| (span.start, span.end));
     let mut merged: Vec<Span> = Vec::new();
     for span in all {
@@ -177,8 +192,8 @@ fn merged(spans: &[Span], new: Span) -> Vec<Span> {
     merged
 }
 
-/// The spans of the text, with a mark on a line of its own for each gap.
-fn rendered(text: &[u32], spans: &[Span]) -> Vec<u32> {
+/// The spans of the text, with a mark on a line of its own for each gap. `breaks`: where its lines end.
+fn rendered(text: &[u32], breaks: &[usize], spans: &[Span]) -> Vec<u32> {
     const BREAK: u32 = b'\n' as u32;
     let (mut at, mut out) = (0, Vec::new());
     for span in spans.iter().cloned().chain(std::iter::once(text.len()..text.len())) {
@@ -186,7 +201,7 @@ fn rendered(text: &[u32], spans: &[Span]) -> Vec<u32> {
             if !starts_line(&out, out.len()) {
                 out.push(BREAK);
             }
-            out.extend(code_points(&gap_mark(text, at..span.start)));
+            out.extend(code_points(&gap_mark(text, breaks, at..span.start)));
             if span.start < text.len() {
                 out.push(BREAK);
             }
@@ -197,14 +212,14 @@ fn rendered(text: &[u32], spans: &[Span]) -> Vec<u32> {
     out
 }
 
-fn gap_mark(text: &[u32], gap: Span) -> String {
-    let breaks = |part: &[u32]| part.iter().filter(|point| is_break(point)).count();
+fn gap_mark(text: &[u32], breaks: &[usize], gap: Span) -> String {
+    let before = |place: usize| breaks.partition_point(|&at| at < place);
     let ends_line = starts_line(text, gap.end);
     if !starts_line(text, gap.start) || gap.end < text.len() && !ends_line {
         return mark("characters", gap.len(), gap.start + 1, gap.end, "");
     }
-    let first = breaks(&text[..gap.start]) + 1;
-    let count = breaks(&text[gap]) + usize::from(!ends_line);
+    let first = before(gap.start) + 1;
+    let count = before(gap.end) - before(gap.start) + usize::from(!ends_line);
     mark("lines", count, first, first + count - 1, "")
 }
 
@@ -272,6 +287,36 @@ mod tests {
         assert_eq!(shown(text, &[(8, 10)], &[], 200), (expected.into(), vec![(2, 16)]));
         let bare = "[... 4 lines omitted, 1-4 ...]\n5\n[... 4 lines omitted, 6-9 ...]";
         assert_eq!(shown(text, &[(8, 10), (0, 2)], &[], 10), (bare.into(), vec![(8, 10)]));
+    }
+
+    #[test]
+    fn many_matches_are_tried_together_and_shown_as_if_one_by_one() {
+        let text = code_points(&(0..4_000).map(|n| format!("line {n}\n")).collect::<String>());
+        let ends: Vec<usize> = (0..text.len()).filter(|&at| is_break(&text[at])).collect();
+        let breaks = &ends;
+        let matches: Vec<Span> = (0..900).map(|n| ends[n * 4 + n % 3] + 1..ends[n * 4 + n % 3 + 1] + 1).collect();
+        for room in [1, 60, 400, 2_000, 9_000, 1 << 20] {
+            let mut asked = 0;
+            let is_visible = |_: Span| Ok::<_, Infallible>(false);
+            let Ok((content, spans)) = excerpt(&text, &matches, 4, is_visible, |text| {
+                asked += 1;
+                Ok(text.len() <= room)
+            });
+            let mut one_by_one: Vec<Span> = Vec::new();
+            for span in &matches {
+                let fits = |wanted: &Vec<Span>| rendered(&text, breaks, wanted).len() <= room;
+                let wide = merged(&one_by_one, vec![with_context(&text, span)]);
+                let bare = merged(&one_by_one, vec![span.clone()]);
+                match [wide, bare].into_iter().find(|wanted| fits(wanted)) {
+                    Some(wanted) => one_by_one = wanted,
+                    None if one_by_one.is_empty() => one_by_one = vec![span.clone()],
+                    None => break,
+                }
+            }
+            assert_eq!(spans, one_by_one, "{room}");
+            assert_eq!(content, rendered(&text, breaks, &spans));
+            assert!(asked < 60, "{room}: {asked}");
+        }
     }
 
     #[test]

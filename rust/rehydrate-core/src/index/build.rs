@@ -8,7 +8,7 @@ use super::postings::PostingsBuilder;
 use super::statistics::{Statistics, weight_of_step};
 use super::terms::{self, Run};
 use super::vector_writer::write_rows;
-use crate::analysis;
+use crate::analysis::questions::ends_in_short_question;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::interrupt::{checkpoint, stretches};
 
@@ -135,7 +135,7 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
     }
     writer.put(Section::Length, lengths);
     writer.put(Section::Speaker, entries.iter().map(|entry| terms::speaker(entry.text)));
-    writer.put(Section::Asks, entries.iter().map(|entry| u8::from(analysis::words::asks(entry.text))));
+    writer.put(Section::Asks, entries.iter().map(|entry| u8::from(ends_in_short_question(entry.text))));
     let term_index = postings(vocabulary.lists, writer);
     trigrams(&vocabulary.words, &term_index, writer);
     total

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"RHYSEGMT";
 /// Another number, another format: a segment of another version is thrown away and made again.
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 /// Magic, version, number of sections, length of the whole, checksum of all that follows.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;
@@ -50,7 +50,7 @@ sections! {
     Expires,
     /// u64: the term of the first word of a leading `Name: `, 0 for none.
     Speaker,
-    /// u8: 1 for a text that ends in a question.
+    /// u8: 1 for a text that ends in a short question.
     Asks,
     /// u16: number of terms, saturating.
     Length,

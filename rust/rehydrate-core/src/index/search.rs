@@ -214,7 +214,7 @@ impl View {
         speakers.iter().map(|speaker| named.contains(speaker)).collect()
     }
 
-    /// Whether each entry ends in a question.
+    /// Whether each entry ends in a short question.
     fn ask_flags(&self, entries: &[usize]) -> Vec<bool> {
         let asks = |&entry: &usize| {
             let (reader, ordinal) = self.locate(entry);

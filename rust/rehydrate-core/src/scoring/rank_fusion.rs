@@ -1,7 +1,7 @@
 //! Rank fusion: opinions on candidates, each on a scale of its own, to one score a candidate.
 //!
 //! Conversations and indexes go the same way. Opinions are scaled to 0..1, averaged, sharpened and smoothed by neighbours;
-//! what was said by someone whom the query names counts more, what ends in a question less. How much is the caller's
+//! what was said by someone whom the query names counts more, what asks less. How much is the caller's
 //! [`Calibration`]. A conversation fuses [`Opinions`] on all its messages; an index fuses the [`CandidateSignals`] of a few
 //! entries, and knows two plainer ways ([`Fusion`]).
 //!
@@ -20,12 +20,12 @@ pub(crate) struct Calibration<F> {
     pub neighbour_share: F,
     /// Bonus of what was said by someone whom the query names.
     pub speaker_bonus: F,
-    /// Weight of a candidate that ends in a question: the answer says more. Its neighbours get its whole share.
+    /// Weight of a candidate that asks: the answer says more. Its neighbours get its whole share.
     pub question_factor: F,
 }
 
 impl<F: Copy + Add<Output = F> + Mul<Output = F> + From<u8>> Calibration<F> {
-    /// A score as it counts when the query names who said it, and when it ends in a question.
+    /// A score as it counts when the query names who said it, and when it asks.
     pub fn weigh(&self, score: F, is_named: bool, asks: bool) -> F {
         let one = F::from(1);
         let of_speaker = if is_named { one + self.speaker_bonus } else { one };
@@ -125,7 +125,8 @@ const RANK_OFFSET: f32 = 60.0;
 /// How the legs of a search come together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Fusion {
-    /// Each opinion is scaled to 0..1 within the search; each candidate is smoothed by its neighbours in its source.
+    /// Each opinion is scaled to 0..1 within the search and weighs by how far its best stands out; each candidate is
+    /// smoothed by its neighbours in its source.
     #[default]
     Calibrated,
     /// A weighted sum: BM25 over the best BM25, the share of words found by trigrams, the cosine.
@@ -164,7 +165,7 @@ pub(crate) struct Marks<'a> {
     pub beside: &'a [Vec<(usize, i32)>],
     /// Whether the query names who said it.
     pub named: &'a [bool],
-    /// Whether it ends in a question.
+    /// Whether it ends in a short question.
     pub asks: &'a [bool],
     /// Whether it is one of the few that hold every word asked for.
     pub exact: &'a [bool],
@@ -213,8 +214,25 @@ fn largest(values: impl Iterator<Item = f32>) -> f32 {
 
 type Leg = fn(&CandidateSignals) -> f32;
 
-/// Opinions scaled to 0..1 and added up, sharpened, smoothed by neighbours; what was said by someone whom the query
-/// names counts more, what ends in a question less. The few that hold every word asked for come before all that do not,
+/// So many of a leg's best are looked at to see how far the very best stands out.
+const STANDING_AMONG: usize = 32;
+/// Weight of a leg to which all candidates are alike.
+const LEAST_WEIGHT: f32 = 1e-3;
+
+/// The best of a leg's values, and how far it stands out from those that come after it, 0 to 1: the share of it that the
+/// first after the best few lacks. None for a leg without an opinion.
+fn standing_out(mut values: Vec<f32>) -> Option<(f32, f32)> {
+    let best = largest(values.iter().copied());
+    let after = if values.len() > STANDING_AMONG {
+        values.select_nth_unstable_by(STANDING_AMONG, |a, b| b.total_cmp(a)).1.max(0.0)
+    } else {
+        0.0
+    };
+    (best > EPSILON).then(|| (best, (1.0 - after / best).max(LEAST_WEIGHT)))
+}
+
+/// Opinions scaled to 0..1 and averaged, each by how far its best stands out; sharpened, smoothed by neighbours; what was
+/// said by someone whom the query names counts more, what ends in a short question less. The few that hold every word asked for come before all that do not,
 /// however like it those are.
 fn calibrated(
     signals: &[CandidateSignals],
@@ -231,11 +249,12 @@ fn calibrated(
     let mut fused = vec![0.0; signals.len()];
     let mut sum = 0.0;
     for (weight, leg) in legs {
-        let best = largest(signals.iter().map(leg));
-        sum += if best > EPSILON { weight } else { 0.0 };
+        let Some((best, standing_out)) = standing_out(signals.iter().map(leg).collect()) else { continue };
+        let weight = weight * standing_out;
+        sum += weight;
         fused.iter_mut().zip(signals).for_each(|(fused, signals)| *fused += weight * leg(signals).max(0.0) / best);
     }
-    fused.iter_mut().for_each(|x| *x = (*x / sum.max(TRIGRAM)).powf(calibration.contrast));
+    fused.iter_mut().for_each(|x| *x = (*x / sum.max(EPSILON)).powf(calibration.contrast));
     let from_neighbour = |&(other, distance): &(usize, i32)| fused[other] * calibration.neighbour_share.powi(distance);
     let smoothed = |at: usize| {
         let lifted = fused[at] + beside[at].iter().map(from_neighbour).sum::<f32>();
@@ -256,6 +275,38 @@ fn calibrated(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_leg_weighs_by_how_far_its_best_stands_out() {
+        let weight = |values: &[f32]| standing_out(values.to_vec()).map_or(0.0, |(_, weight)| weight);
+        assert_eq!([weight(&[]), weight(&[0.0, 0.0])], [0.0; 2], "no opinion");
+        assert_eq!([weight(&[3.0]), weight(&[4.0, 3.0])], [1.0; 2], "few candidates say nothing of a leg");
+        assert_eq!(weight(&[2.0; 50]), LEAST_WEIGHT, "one opinion on all");
+        let few = [vec![4.0], vec![2.0; STANDING_AMONG - 1], vec![1.0; 9]].concat();
+        let many = [vec![4.0], vec![2.0; STANDING_AMONG], vec![1.0; 9]].concat();
+        assert_eq!([weight(&few), weight(&many)], [0.75, 0.5], "what comes after the best few is not looked at");
+    }
+
+    #[test]
+    fn a_leg_that_knows_no_difference_leaves_the_order_to_the_others() {
+        let of = |text, own| CandidateSignals { text, trigram: 0.0, builtin: f32::NAN, own, soft: 0.0 };
+        let signals: Vec<_> =
+            (0..40_u8).map(|at| of(if at == 7 { 1.0 } else { 0.0 }, 0.5 + f32::from(at) / 1e3)).collect();
+        let (beside, none) = (vec![Vec::new(); 40], [false; 40]);
+        let marks = Marks { beside: &beside, named: &none, asks: &none, exact: &none };
+        let calibration =
+            Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.5, question_factor: 0.75 };
+        let scores = fuse(Fusion::Calibrated, &signals, marks, &calibration);
+        let best = (0..40).max_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+        assert_eq!(best, Some(7));
+        let alone = fuse(
+            Fusion::Calibrated,
+            &signals[7..8],
+            Marks { beside: &beside[..1], named: &none[..1], asks: &none[..1], exact: &none[..1] },
+            &calibration,
+        );
+        assert!((alone[0] - 1.0).abs() < 1e-6, "the only one is the best");
+    }
 
     const NAN: f64 = f64::NAN;
 

@@ -10,6 +10,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
 use super::fields::{Fields, is_list, python, refusal, text_of};
+use super::gemini::Waiting;
 use super::json::{MAX_DEPTH, write_json};
 use super::pairs::{check_no_pair, is_anthropic, is_call, is_of_server, is_thought, name_of};
 use super::readable::{DEEPEST, MEDIA, readable};
@@ -57,6 +58,7 @@ pub enum At<'a, 'py> {
     /// Where a content begins, and what errors call it.
     Root(Option<&'a Bound<'py, PyTuple>>, &'a str),
     Key(&'a Self, &'static str),
+    Named(&'a Self, &'a Bound<'py, PyString>),
     Number(&'a Self, usize),
 }
 
@@ -67,6 +69,11 @@ impl<'py> At<'_, 'py> {
             Self::Key(above, key) => {
                 let mut steps = above.steps(py)?;
                 steps.push(PyString::new(py, key).into_any());
+                steps
+            }
+            Self::Named(above, key) => {
+                let mut steps = above.steps(py)?;
+                steps.push((*key).clone().into_any());
                 steps
             }
             Self::Number(above, number) => {
@@ -81,6 +88,7 @@ impl<'py> At<'_, 'py> {
         match self {
             Self::Root(_, part) => (*part).to_owned(),
             Self::Key(above, key) => format!("{}.{key}", above.words()),
+            Self::Named(above, key) => format!("{}.{}", above.words(), text_of(key)),
             Self::Number(above, number) => format!("{}[{number}]", above.words()),
         }
     }
@@ -117,6 +125,8 @@ pub struct Body {
     pub results: usize,
     /// Blocks around the one that is read: a result may hold blocks.
     pub depth: usize,
+    /// Gemini's calls that wait for their responses.
+    pub waiting: Waiting,
 }
 
 impl Body {

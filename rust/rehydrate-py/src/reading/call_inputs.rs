@@ -7,6 +7,7 @@ use super::bedrock::{Is, KEYS};
 use super::chat::function_id;
 use super::codex::codex_line;
 use super::fields::{Fields, listed};
+use super::gemini::{Is as Holds, Waiting, data_of};
 use super::inputs::is_signed;
 use super::langchain::langchain_inputs;
 use super::pairs::is_call;
@@ -48,6 +49,7 @@ pub fn entry_inputs<'py>(format: &str, entry: &Bound<'py, PyAny>) -> PyResult<In
         "anthropic" => among_blocks(content()?.as_ref(), &PyTuple::new(py, ["content"])?),
         "claude_code" => among_blocks(line_content(entry)?.as_ref(), &path_of(fields)?),
         "bedrock" => of_bedrocks(content()?.as_ref()),
+        "gemini" => of_geminis(fields),
         "openai_chat" => of_chats(fields),
         "openai_responses" => of_item(entry),
         "codex" => {
@@ -82,6 +84,7 @@ pub fn entry_is_signed(format: &str, entry: &Bound<'_, PyAny>) -> PyResult<bool>
         "openai_chat" | "openai_responses" => return is_signed(entry),
         "codex" => codex_line(entry, 0)?.map(|(_, item, ..)| item),
         "claude_code" => line_content(entry)?,
+        "gemini" => Fields::needed(entry, 0, String::new)?.get(interned!(py, "parts"))?,
         _ => Fields::needed(entry, 0, String::new)?.get(interned!(py, "content"))?,
     };
     content.map_or(Ok(false), |content| is_signed(&content))
@@ -151,6 +154,23 @@ fn of_bedrocks<'py>(content: Option<&Bound<'py, PyAny>>) -> PyResult<Inputs<'py>
         let place = ("content", number, "toolUse", "input").into_pyobject(py)?;
         let (name, input) = (of.get(interned!(py, "name"))?, of.get(interned!(py, "input"))?);
         found.push(Some((call, name, input, PyTuple::new(py, [place])?, false)));
+    }
+    Ok(found)
+}
+
+fn of_geminis<'py>(entry: Fields<'_, 'py>) -> PyResult<Inputs<'py>> {
+    let (mut found, mut waiting) = (Vec::new(), Waiting::default());
+    for (number, part) in listed(entry.get(interned!(entry.as_any().py(), "parts"))?.as_ref())?.iter().enumerate() {
+        let Some(part) = Fields::of(part) else { continue };
+        let (py, data) = (part.as_any().py(), data_of(part)?);
+        if is_call(&part.kind()?.name()) {
+            found.push(None);
+        }
+        let Some(data) = data.filter(|data| data.is == Holds::Call) else { continue };
+        let Some(call) = Fields::of(&data.value) else { continue };
+        let (name, args) = (call.get(interned!(py, "name"))?, call.get(interned!(py, "args"))?);
+        let place = ("parts", number, data.key, "args").into_pyobject(py)?;
+        found.push(Some((Some(waiting.call(call)?), name, args, PyTuple::new(py, [place])?, false)));
     }
     Ok(found)
 }

@@ -8,7 +8,7 @@ use pyo3::types::PyString;
 use super::bedrock::{Is, KEYS};
 use super::fields::{Fields, is_list, listed, python, text_of};
 use super::pairs::is_thought;
-use super::{codex, first_telling, responses};
+use super::{codex, first_telling, gemini, responses};
 use crate::interned::{Interned, interned};
 
 /// How strongly an entry shows the format of its list.
@@ -32,7 +32,8 @@ struct Entry<'a, 'py> {
 }
 
 /// Formats of dicts, in the order of detection.
-const FORMATS: [&str; 6] = ["claude_code", "codex", "openai_responses", "openai_chat", "anthropic", "bedrock"];
+const FORMATS: [&str; 7] =
+    ["claude_code", "codex", "openai_responses", "openai_chat", "anthropic", "bedrock", "gemini"];
 static TRANSCRIPT_KEYS: [Interned; 5] = [
     Interned::new("uuid"),
     Interned::new("sessionId"),
@@ -142,6 +143,7 @@ impl<'a, 'py> Entry<'a, 'py> {
             "openai_chat" if self.has_role => self.chat(),
             "anthropic" if self.has_role => self.anthropic(),
             "bedrock" if self.has_role => self.bedrock(),
+            "gemini" => self.gemini(),
             _ => Ok(Evidence::None),
         }
     }
@@ -272,6 +274,27 @@ impl<'a, 'py> Entry<'a, 'py> {
         let text = interned!(py, "text");
         let is_hint = self.any_part(|part, kind| Ok(kind.is_empty() && part.text(text)?.is_some()))?;
         Ok(if is_hint { Evidence::Hint } else { Evidence::None })
+    }
+
+    /// Proof: parts, and not a content, of which one has a key of Gemini's or is a string. Hint: no part at all.
+    fn gemini(&self) -> PyResult<Evidence> {
+        let py = self.py();
+        let Some(parts) = self.fields.get(interned!(py, "parts"))?.filter(is_list) else { return Ok(Evidence::None) };
+        if self.fields.is_set(interned!(py, "content"))? || self.fields.is_set(interned!(py, "type"))? {
+            return Ok(Evidence::None);
+        }
+        let mut found = if parts.is_empty()? { Evidence::Hint } else { Evidence::None };
+        for part in listed(Some(&parts))? {
+            let is_own = match Fields::of(&part) {
+                Some(part) if part.kind()?.0.is_some() => return Ok(Evidence::None), // the AI SDK's
+                Some(part) => gemini::data_of(part)?.is_some(),
+                None => part.is_instance_of::<PyString>(),
+            };
+            if is_own {
+                found = Evidence::Proof;
+            }
+        }
+        Ok(found)
     }
 
     /// The format of an entry whose fields are no proof for a list, but break a request.

@@ -2,6 +2,7 @@
 mod anthropic;
 mod bedrock;
 mod chat;
+mod gemini;
 mod prefix;
 mod responses;
 
@@ -28,6 +29,10 @@ pub fn broken_rules<'py>(format: &str, entries: &Bound<'py, PyAny>) -> PyResult<
         "bedrock" => {
             read_entries(format, entries)?; // raises what the reader raises
             rules::bedrock::violations(&bedrock::messages(entries)?)
+        }
+        "gemini" => {
+            read_entries(format, entries)?;
+            rules::gemini::violations(&gemini::messages(entries)?)
         }
         "openai_chat" => rules::openai_chat::violations(&chat::messages(entries)?),
         "openai_responses" => rules::openai_responses::violations(&responses::items(&numbered(entries)?)?),

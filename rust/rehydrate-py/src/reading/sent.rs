@@ -141,6 +141,12 @@ pub fn insertion_point(messages: &Bound<'_, PyList>, mut index: usize, provider:
 /// thinking, in the last turn before `index`.
 fn inseparable_start(messages: &Bound<'_, PyList>, index: usize, provider: &str) -> PyResult<Option<usize>> {
     let py = messages.py();
+    if provider == "gemini" {
+        // Its responses may have no id, and directly follow their calls.
+        let last = read_one(messages.get_item(index - 1)?, provider)?;
+        let calls = !last.columns.of.rows.is_empty() && !last.columns.calls(0).is_empty();
+        return Ok(calls.then_some(index - 1));
+    }
     let (mut answered, mut has_spoken): (FxHashSet<Vec<u8>>, bool) = (FxHashSet::default(), false);
     let has_system_apart = matches!(provider, "anthropic" | "bedrock");
     for n in (0..index).rev() {

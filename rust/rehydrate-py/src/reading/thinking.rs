@@ -7,10 +7,10 @@ use rehydrate_core::conversation::Role;
 use super::chat::calls_of;
 use super::codex::codex_line;
 use super::columns::is_blank;
-use super::fields::{Fields, is_list, text_of};
-use super::langchain;
+use super::fields::{Fields, is_list, listed, text_of};
 use super::responses::Item;
 use super::speaker_of;
+use super::{gemini, langchain};
 use crate::interned::{Interned, interned};
 
 const BLOCKS: &[&str] = &["thinking", "redacted_thinking"];
@@ -42,6 +42,7 @@ pub fn entries_without_thinking<'py>(format: &str, entries: &Bound<'py, PyAny>) 
     match format {
         "anthropic" => of_messages(&entries),
         "bedrock" => each(of_bedrocks),
+        "gemini" => each(of_geminis),
         "claude_code" => each(of_line),
         "openai_chat" => each(of_chats),
         "openai_responses" => of_items(&entries),
@@ -168,6 +169,26 @@ fn of_bedrocks<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bo
         Rest::Left(rest) => rest,
     };
     with(entry, "content", &rest).map(Some)
+}
+
+/// A content of Gemini's; a thought with a signature stays, which the API wants back.
+fn of_geminis<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = entry.as_any().py();
+    let parts = listed(entry.get(interned!(py, "parts"))?.as_ref())?;
+    let mut kept = Vec::with_capacity(parts.len());
+    for raw in &parts {
+        let is_thought = match Fields::of(raw) {
+            Some(part) => gemini::is_thought(part)? && gemini::SIGNATURE.value(part)?.is_none(),
+            None => false,
+        };
+        if !is_thought {
+            kept.push(raw);
+        }
+    }
+    if kept.len() == parts.len() {
+        return Ok(Some(entry.as_any().clone()));
+    }
+    if kept.is_empty() { Ok(None) } else { with(entry, "parts", PyList::new(py, kept)?.as_any()).map(Some) }
 }
 
 /// A line of Claude Code's.

@@ -1,6 +1,7 @@
 //! What a store takes and answers, as Python has it: the classes of `rehydrate.memory.items`.
 use std::path::Path;
 
+use once_cell::race::OnceBox;
 use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -11,6 +12,7 @@ use rehydrate_core::store::{Filter, Hit, Item, NewItem, Tier};
 
 use crate::convert::{NamedTuple, floats};
 use crate::errors::{raise, to_py};
+use crate::interned::interned;
 
 const TIERS: [(&str, Tier); 3] = [("hot", Tier::Hot), ("warm", Tier::Warm), ("cold", Tier::Cold)];
 
@@ -149,67 +151,87 @@ impl TryFrom<FusionArgument> for Fusion {
 /// Makes Python's values of the store's, and reads them.
 pub struct Values<'py> {
     py: Python<'py>,
-    items: Bound<'py, PyModule>,
-    json: Bound<'py, PyModule>,
-    epoch: Bound<'py, PyAny>,
-    millisecond: Bound<'py, PyAny>,
-    new_object: Bound<'py, PyAny>,
+    of: &'static Found,
+}
+
+/// What is looked up once a process.
+struct Found {
+    items: Py<PyModule>,
+    item: Py<PyAny>,
+    epoch: Py<PyAny>,
+    millisecond: Py<PyAny>,
+    new_object: Py<PyAny>,
+    set_attribute: Py<PyAny>,
+    write_json: Py<PyAny>,
+    read_json: Py<PyAny>,
+}
+
+static FOUND: OnceBox<Found> = OnceBox::new();
+
+impl Found {
+    fn look_up(py: Python<'_>) -> PyResult<Self> {
+        let (items, json, object) = (py.import("rehydrate.memory.items")?, py.import("json")?, py.get_type::<PyAny>());
+        Ok(Self {
+            item: items.getattr("MemoryItem")?.unbind(),
+            epoch: items.getattr("EPOCH")?.unbind(),
+            millisecond: items.getattr("MILLISECOND")?.unbind(),
+            new_object: object.getattr("__new__")?.unbind(),
+            set_attribute: object.getattr("__setattr__")?.unbind(),
+            write_json: json.getattr("dumps")?.unbind(),
+            read_json: json.getattr("loads")?.unbind(),
+            items: items.unbind(),
+        })
+    }
 }
 
 impl<'py> Values<'py> {
     pub fn of(py: Python<'py>) -> PyResult<Self> {
-        let items = py.import("rehydrate.memory.items")?;
-        Ok(Self {
-            py,
-            epoch: items.getattr("EPOCH")?,
-            millisecond: items.getattr("MILLISECOND")?,
-            new_object: py.get_type::<PyAny>().getattr("__new__")?,
-            json: py.import("json")?,
-            items,
-        })
+        Ok(Self { py, of: FOUND.get_or_try_init(|| Found::look_up(py).map(Box::new))? })
     }
 
     /// A class of `rehydrate.memory.items`.
     pub fn class(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        self.items.getattr(name)
+        self.of.items.bind(self.py).getattr(name)
     }
 
     fn milliseconds(&self, moment: &Bound<'py, PyAny>) -> PyResult<i64> {
-        moment.sub(&self.epoch)?.floor_div(&self.millisecond)?.extract()
+        moment.sub(&self.of.epoch)?.floor_div(&self.of.millisecond)?.extract()
     }
 
     fn moment(&self, milliseconds: i64) -> PyResult<Bound<'py, PyAny>> {
-        self.epoch.add(self.millisecond.mul(milliseconds)?)
+        self.of.epoch.bind(self.py).add(self.of.millisecond.bind(self.py).mul(milliseconds)?)
     }
 
     /// What is to be stored of a `MemoryItem`.
     pub fn new_item(&self, item: &Bound<'py, PyAny>, now_ms: i64) -> PyResult<NewItem> {
-        let name = |field: &str| item.getattr(field)?.extract::<Name>().map(|name| name.0);
-        let moment = |field: &str| {
+        let py = self.py;
+        let name = |field: &Bound<'py, PyString>| item.getattr(field)?.extract::<Name>().map(|name| name.0);
+        let names = |field: &Bound<'py, PyString>| item.getattr(field)?.extract().map(strings);
+        let moment = |field: &Bound<'py, PyString>| {
             let moment = item.getattr(field)?;
             if moment.is_none() { Ok(None) } else { self.milliseconds(&moment).map(Some) }
         };
-        let json = |field: &str, write: Bound<'py, PyAny>| {
+        let json = |field: &Bound<'py, PyString>, write: &Bound<'py, PyAny>| {
             let value = item.getattr(field)?;
             let is_empty = !value.is_truthy()?;
             if is_empty { Ok(None) } else { write.call1((value,))?.extract::<Name>().map(|json| Some(json.0)) }
         };
-        let links = item.getattr("links")?.extract::<Vec<(Name, Name)>>()?;
+        let links = item.getattr(interned!(py, "links"))?.extract::<Vec<(Name, Name)>>()?;
         Ok(NewItem {
-            text: item.getattr("text")?.extract::<RawText>()?.0,
-            kind: name("kind")?,
-            tier: tier_of(self.py, &name("tier")?)?,
-            source: name("source")?,
-            session: name("thread")?,
-            tool: name("tool")?,
-            principal: name("principal")?,
-            trust: item.getattr("trust")?.extract()?,
-            parents: strings(item.getattr("parents")?.extract()?),
-            time_ms: moment("time")?.unwrap_or(now_ms),
-            confidence: item.getattr("confidence")?.extract()?,
-            expires_ms: moment("expires")?,
-            meta_json: json("metadata", self.class("as_json")?)?,
-            redactions_json: json("redactions", self.json.getattr("dumps")?)?,
+            text: item.getattr(interned!(py, "text"))?.extract::<RawText>()?.0,
+            kind: name(interned!(py, "kind"))?,
+            tier: tier_of(py, &name(interned!(py, "tier"))?)?,
+            source: name(interned!(py, "source"))?,
+            session: name(interned!(py, "thread"))?,
+            tool: name(interned!(py, "tool"))?,
+            principal: name(interned!(py, "principal"))?,
+            trust: item.getattr(interned!(py, "trust"))?.extract()?,
+            parents: names(interned!(py, "parents"))?,
+            time_ms: moment(interned!(py, "time"))?.unwrap_or(now_ms),
+            confidence: item.getattr(interned!(py, "confidence"))?.extract()?,
+            expires_ms: moment(interned!(py, "expires"))?,
+            meta_json: json(interned!(py, "metadata"), &self.class("as_json")?)?,
+            redactions_json: json(interned!(py, "redactions"), self.of.write_json.bind(py))?,
             vector: None,
             links: links.into_iter().map(|(relation, handle)| (relation.0, handle.0)).collect(),
         })
@@ -238,14 +260,14 @@ impl<'py> Values<'py> {
         let text = |value: &str| PyString::new(py, value).into_any();
         let metadata = match &item.meta_json {
             Some(json) if !json.is_empty() => {
-                py.get_type::<PyDict>().call1((self.json.call_method1("loads", (json,))?,))?
+                py.get_type::<PyDict>().call1((self.of.read_json.bind(py).call1((json,))?,))?
             }
             _ => PyDict::new(py).into_any(),
         };
         let mut redactions = Vec::new();
         if let Some(json) = item.redactions_json.as_deref().filter(|json| !json.is_empty()) {
             let class = self.class("Redaction")?;
-            for span in self.json.call_method1("loads", (json,))?.try_iter()? {
+            for span in self.of.read_json.bind(py).call1((json,))?.try_iter()? {
                 redactions.push(class.call1(span?.cast::<PyList>()?.to_tuple())?);
             }
         }
@@ -255,34 +277,36 @@ impl<'py> Values<'py> {
             if link.is_outgoing { &mut links } else { &mut linked_from }.push(made);
         }
         let tier = TIERS.iter().find(|(_, tier)| *tier == item.tier).map_or("", |(name, _)| name);
-        // In the order of the class's fields.
-        let state = PyTuple::new(
-            py,
-            [
-                to_text(py, &item.text)?,
-                text(&item.kind),
-                text(tier),
-                text(&item.source),
-                text(&item.session),
-                text(&item.tool),
-                text(&item.principal),
-                item.trust.into_pyobject(py)?.into_any(),
-                item.confidence.into_pyobject(py)?.into_any(),
-                PyTuple::new(py, &item.parents)?.into_any(),
-                self.moment(item.time_ms)?,
+        let fields = [
+            (interned!(py, "text"), to_text(py, &item.text)?),
+            (interned!(py, "kind"), text(&item.kind)),
+            (interned!(py, "tier"), text(tier)),
+            (interned!(py, "source"), text(&item.source)),
+            (interned!(py, "thread"), text(&item.session)),
+            (interned!(py, "tool"), text(&item.tool)),
+            (interned!(py, "principal"), text(&item.principal)),
+            (interned!(py, "trust"), item.trust.into_pyobject(py)?.into_any()),
+            (interned!(py, "confidence"), item.confidence.into_pyobject(py)?.into_any()),
+            (interned!(py, "parents"), PyTuple::new(py, &item.parents)?.into_any()),
+            (interned!(py, "time"), self.moment(item.time_ms)?),
+            (
+                interned!(py, "expires"),
                 item.expires_ms.map(|moment| self.moment(moment)).transpose()?.into_pyobject(py)?.into_any(),
-                metadata,
-                PyTuple::new(py, links)?.into_any(),
-                text(&item.handle),
-                text(&item.namespace),
-                self.moment(item.created_ms)?,
-                PyTuple::new(py, linked_from)?.into_any(),
-                PyTuple::new(py, redactions)?.into_any(),
-                item.uses.into_pyobject(py)?.into_any(),
-            ],
-        )?;
-        let made = self.new_object.call1((self.class("MemoryItem")?,))?;
-        made.call_method1("__setstate__", (state,))?;
+            ),
+            (interned!(py, "metadata"), metadata),
+            (interned!(py, "links"), PyTuple::new(py, links)?.into_any()),
+            (interned!(py, "handle"), text(&item.handle)),
+            (interned!(py, "namespace"), text(&item.namespace)),
+            (interned!(py, "created"), self.moment(item.created_ms)?),
+            (interned!(py, "linked_from"), PyTuple::new(py, linked_from)?.into_any()),
+            (interned!(py, "redactions"), PyTuple::new(py, redactions)?.into_any()),
+            (interned!(py, "uses"), item.uses.into_pyobject(py)?.into_any()),
+        ];
+        let made = self.of.new_object.bind(py).call1((&self.of.item,))?;
+        let set = self.of.set_attribute.bind(py);
+        for (name, value) in fields {
+            set.call1((&made, name, value))?;
+        }
         Ok(made)
     }
 

@@ -4,7 +4,7 @@ use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString};
 
 use super::neutral::{Answer, Call, Level, Media, Message, Part, Sources, joined};
 use crate::interned::interned;
-use crate::reading::{Fields, is_blank, is_list, known_role, python, readable_texts, refusal, text_of};
+use crate::reading::{Fields, is_blank, is_list, known_role, python, readable_texts, refusal, string_of, text_of};
 
 const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text"];
 const THINKING: &[&str] = &["thinking", "redacted_thinking", "reasoning", "reasoning_content"];
@@ -149,8 +149,16 @@ impl<'py> Reader<'py> {
             Some(content) if Fields::of(&content).is_some() => Some(PyList::new(self.py, [content])?.into_any()),
             content => content,
         };
-        let mut parts = self.parts(content.as_ref(), index)?;
-        parts.retain(|part| matches!(part, Part::Text(_) | Part::Media(_)));
+        let mut parts = Vec::new();
+        for part in self.parts(content.as_ref(), index)? {
+            match part {
+                Part::Result(inner) => parts.extend(inner.parts),
+                Part::Call(call) => {
+                    parts.extend(text_in(Some(python(self.py, "tool_input_text", (call.name, call.input))?)));
+                }
+                said => parts.push(said),
+            }
+        }
         Ok(Answer { id, parts, is_error: about.is_set(interned!(self.py, "is_error"))? })
     }
 }
@@ -177,7 +185,7 @@ pub fn text_in(value: Option<Bound<'_, PyAny>>) -> Option<Part<'_>> {
 
 /// What `str` makes of a value.
 pub fn shown<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyString>> {
-    value.unwrap_or_else(|| py.None().into_bound(py)).str()
+    string_of(&value.unwrap_or_else(|| py.None().into_bound(py)))
 }
 
 /// The arguments of a call as an object; unchanged if they are none, {} for None.

@@ -63,7 +63,7 @@ fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, Py
     for call in of.calls.iter().filter(|call| !call.by_server) {
         let arguments = match &call.input {
             Some(input) if input.is_instance_of::<PyString>() => input.clone(),
-            Some(input) => written(input)?,
+            Some(input) => python(py, "arguments", (input,))?,
             None => PyString::new(py, "{}").into_any(),
         };
         let function = dict!(py, "name": &call.name, "arguments": arguments);
@@ -100,11 +100,4 @@ fn content<'py>(content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         }
     }
     Ok(kept.into_any())
-}
-
-fn written<'py>(input: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let (py, options) = (input.py(), PyDict::new(input.py()));
-    options.set_item("ensure_ascii", false)?;
-    options.set_item("default", py.get_type::<PyString>())?;
-    py.import("json")?.call_method("dumps", (input,), Some(&options))
 }

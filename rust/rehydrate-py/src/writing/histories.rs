@@ -8,11 +8,14 @@ use rehydrate_core::conversation::Role;
 
 use super::contents::{NO_THINKING, Reader, arguments_of, parts_of, shown, text_in};
 use super::from_bedrock::as_anthropic;
+use super::from_gemini;
 use super::from_langchain::langchain_to_openai;
 use super::neutral::{Call, Key, Media, Message, Part, joined, key_of};
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
-use crate::reading::{Fields, codex_items, function_id, is_by_server, listed, merged_lines, text_of, usual_role};
+use crate::reading::{
+    Fields, codex_items, function_id, gemini, is_by_server, listed, merged_lines, text_of, usual_role,
+};
 
 /// What each entry is, and its index.
 type Numbered<'py> = Vec<(usize, Bound<'py, PyAny>)>;
@@ -52,6 +55,14 @@ pub fn messages_of<'py>(
         "bedrock" => {
             let read = numbered()?.into_iter().map(|(at, entry)| Ok((as_anthropic(&entry)?.into_any(), [at].into())));
             blocks(reader, read.collect::<PyResult<Vec<_>>>()?.into_iter())
+        }
+        "gemini" => {
+            let mut waiting = gemini::Waiting::default();
+            let mut read = Vec::new();
+            for (at, entry) in numbered()? {
+                read.push((from_gemini::as_anthropic(&entry, at, &mut waiting)?.into_any(), vec![at]));
+            }
+            blocks(reader, read.into_iter())
         }
         "claude_code" => {
             let lines = merged_lines(entries)?.into_iter();
@@ -148,7 +159,21 @@ fn chat<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mess
             continue;
         }
         let mut message = reader.message(entry, &role, [index].into())?;
-        let more = beside_content(reader, entry, index)?;
+        let mut more = beside_content(reader, entry, index)?;
+        if message.role != Role::Assistant {
+            // Only the assistant's calls are taken: others become a message of the assistant's behind it.
+            let is_call = |part: &Part<'_>| matches!(part, Part::Call(_));
+            let (calls, rest): (Vec<_>, Vec<_>) = more.into_iter().partition(is_call);
+            if calls.is_empty() {
+                more = rest;
+            } else {
+                message.parts.extend(rest);
+                message.entry = None;
+                messages.push(message);
+                message = Message::new(Role::Assistant, Vec::new(), [index].into());
+                more = calls;
+            }
+        }
         if !more.is_empty() {
             message.parts.extend(more);
             message.entry = None;
@@ -229,7 +254,7 @@ fn chat_call<'py>(raw: &Bound<'py, PyAny>, id_if_none: &str) -> PyResult<Option<
         Some(about) if about.is_set(interned!(py, "name"))? => about.get(interned!(py, "name"))?,
         _ => call.kind()?.0.filter(|kind| !kind.is_empty().unwrap_or(true)).map(Bound::into_any),
     };
-    let name = name.unwrap_or_else(|| PyString::new(py, "tool").into_any()).str()?.into_any();
+    let name = shown(py, Some(name.unwrap_or_else(|| PyString::new(py, "tool").into_any())))?.into_any();
     let input = about.map_or(Ok(None), |about| about.get(interned!(py, "input")))?;
     Ok(Some(Call { id, name, input: input.unwrap_or_else(|| py.None().into_bound(py)) }))
 }
@@ -308,7 +333,7 @@ fn responses<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec
         {
             let own = entry.get(interned!(py, "name"))?.filter(|name| name.is_truthy().unwrap_or(true));
             let name = match own {
-                Some(own) => own.str()?.into_any(),
+                Some(own) => crate::reading::string_of(&own)?.into_any(),
                 None => PyString::new(py, kind.strip_suffix("_call").unwrap_or(&kind)).into_any(),
             };
             let input = arguments_of(py, entry.get(input.get(py))?)?;

@@ -27,7 +27,8 @@ const DEEPEST: usize = 64;
 #[pyfunction]
 pub fn entries_of<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if let Some(request) = Fields::of(messages) {
-        for key in [interned!(messages.py(), "messages"), interned!(messages.py(), "input")] {
+        let py = messages.py();
+        for key in [interned!(py, "messages"), interned!(py, "input"), interned!(py, "contents")] {
             if let Some(entries) = request.get(key)?.filter(is_list) {
                 return Ok(entries);
             }
