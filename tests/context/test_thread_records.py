@@ -166,6 +166,7 @@ DEEP = {"k": (1, ({"x": (2,)},))}
         with_input(2**70),
         with_input([True, 1.0, -0.0, 1e300, 123456789012345678]),
         {"role": "user", "content": "half a pair \ud83d"},
+        {"role": "user", "content": "a pair in halves \ud83d\ude00"},
     ],
 )
 def test_a_prefix_holds_whatever_form_an_entry_has(threads, entry):

@@ -202,7 +202,7 @@ def _json_value(value: Any, path: str) -> Any:
         pass
     made = plain(value, path)
     _check_numbers(made, path)
-    return made
+    return json.loads(json.dumps(made))  # two halves of a surrogate pair are one character
 
 
 def _check_numbers(value: Any, path: str) -> None:

@@ -123,7 +123,7 @@ impl Prepared {
                 of.of.rows.get(position).ok_or_else(|| PyIndexError::new_err(format!("no message {position}")))?;
             let own = of.pieces(position);
             let start = row.pieces_end - own.len();
-            let pieces = match block {
+            let pieces: Vec<_> = match block {
                 None => {
                     let rest = own.iter().enumerate().filter(|(number, _)| !divided.contains(&(start + number)));
                     rest.map(|(_, (text, kind))| (text.clone_ref(py), *kind)).collect()
@@ -140,7 +140,7 @@ impl Prepared {
                     vec![(part, *kind)]
                 }
             };
-            draft.copy_with(py, &of.of, position, pieces);
+            draft.copy_part(py, &of.of, position, pieces);
         }
         Py::new(py, reading::Conversation::alone(draft))
     }

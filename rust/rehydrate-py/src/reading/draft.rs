@@ -166,26 +166,35 @@ impl Draft {
 
     /// Append the message at a position of another draft.
     pub fn copy(&mut self, py: Python<'_>, other: &Self, at: usize) {
-        let row = &other.rows[at];
-        let (pieces, calls, answers) = other.ends_before(at);
-        let text = |(text, kind): &(Source, PieceKind)| (text.clone_ref(py), *kind);
-        self.pieces.extend(other.pieces[pieces..row.pieces_end].iter().map(text));
-        self.calls.extend(other.calls[calls..row.calls_end].iter().map(|id| id.clone_ref(py)));
-        self.answers.extend(other.answers[answers..row.answers_end].iter().map(|id| id.clone_ref(py)));
-        let role = self.number(py, &other.roles[row.role]);
-        self.end(Row { role, ..*row });
+        let pieces = &other.pieces[other.ends_before(at).0..other.rows[at].pieces_end];
+        self.copy_with(py, other, at, pieces.iter().map(|(text, kind)| (text.clone_ref(py), *kind)));
     }
 
     /// Append the message at a position of another draft, with other pieces.
-    pub fn copy_with(&mut self, py: Python<'_>, other: &Self, at: usize, pieces: Vec<(Source, PieceKind)>) {
-        let before = self.pieces.len();
-        self.copy(py, other, at);
-        self.pieces.truncate(before);
+    pub fn copy_with(
+        &mut self,
+        py: Python<'_>,
+        other: &Self,
+        at: usize,
+        pieces: impl IntoIterator<Item = (Source, PieceKind)>,
+    ) {
+        let (row, (_, calls, answers)) = (&other.rows[at], other.ends_before(at));
+        self.calls.extend(other.calls[calls..row.calls_end].iter().map(|id| id.clone_ref(py)));
+        self.answers.extend(other.answers[answers..row.answers_end].iter().map(|id| id.clone_ref(py)));
+        self.copy_part(py, other, at, pieces);
+    }
+
+    /// Append a part of the message at a position of another draft: these pieces, and none of its calls and answers.
+    pub fn copy_part(
+        &mut self,
+        py: Python<'_>,
+        other: &Self,
+        at: usize,
+        pieces: impl IntoIterator<Item = (Source, PieceKind)>,
+    ) {
         self.pieces.extend(pieces);
-        let pieces_end = self.pieces.len();
-        if let Some(row) = self.rows.last_mut() {
-            row.pieces_end = pieces_end;
-        }
+        let (row, role) = (other.rows[at], self.number(py, &other.roles[other.rows[at].role]));
+        self.end(Row { role, ..row });
     }
 
     /// Make one message of the last ones, so many.
