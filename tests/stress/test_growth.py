@@ -51,15 +51,16 @@ lint([*said, {"role": "assistant", "content": "ok"}, {"role": "user", "content":
 from rehydrate.formats.thinking import known_name
 assert known_name("claude-opus-4-5@x" + "-v1" * 300_000 + "!", ["claude-opus-4-5"]) is None
 """,
-    "excerpts_of_many_calls": """
+    "many_calls_of_a_message": """
 from rehydrate import compact_context
 texts = {"content": "l o n g\\n" * 100}
-ids = [f"t{i}" for i in range(16_000)]
+ids = [f"t{i}" for i in range(24_000)]
 uses = [{"type": "tool_use", "id": id, "name": "w", "input": texts} for id in ids]
 results = [{"type": "tool_result", "tool_use_id": id, "content": "done"} for id in ids]
 said = [("user", "go"), ("assistant", uses), ("user", results), ("assistant", "ok"), ("user", "?")]
 messages = [{"role": role, "content": content} for role, content in said]
 compact_context(messages, budget_tokens=500, granularity="excerpt", embedder=None)
+compact_context(messages, budget_tokens=500, embedder=None)
 """,
     "ids": """
 from rehydrate.formats.rendering import render_history

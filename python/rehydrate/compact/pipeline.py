@@ -143,7 +143,10 @@ class _Run:
 
     def origins(self, indices: Iterable[int]) -> Iterable[int]:
         """Return the indices of messages in the caller's list."""
-        return indices if self.parted is None else [self.parted.origins[each] for each in indices]
+        if self.parted is None:
+            return indices
+        origins = self.parted.origins  # a new list each time
+        return [origins[each] for each in indices]
 
     def _rounding(self, kept: Sequence[bool]) -> int:
         """Return what kept messages cost more in parts than whole: some counters round up."""
