@@ -15,7 +15,16 @@ from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
 from rehydrate.messages import PROVIDERS, PieceKind
-from rehydrate.prompt import Budget, ContextRequest, History, PromptIR, ToolDef, compile
+from rehydrate.prompt import (
+    Budget,
+    ContextRequest,
+    History,
+    PromptIR,
+    Provenance,
+    Section,
+    ToolDef,
+    compile,
+)
 from tests.prompt.example_irs import lawful_irs
 from tests.provider.gemini import refusal
 from tests.provider.sendable import sendable
@@ -349,3 +358,20 @@ def test_a_context_goes_on_turn_by_turn() -> None:
         assert refusal(context.prompt().request) is None
         context.add(model({"text": f"Answer {turn}. " + "said " * 40}))
     assert len(context.prompt().messages) < 48
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_nothing_comes_after_calls_of_which_some_are_answered(ids: bool) -> None:
+    def named(name: str) -> dict[str, Any]:
+        return {"name": name, **({"id": name} if ids else {})}
+
+    entries = [
+        {"role": "user", "parts": [{"text": "Go on."}]},
+        {"role": "model", "parts": [{"functionCall": named(name)} for name in ("one", "two")]},
+        {"role": "user", "parts": [{"functionResponse": {**named("two"), "response": {}}}]},
+    ]
+    note = Section("note", "Know.", Provenance("semantic", trust=0.5), anchor=len(entries))
+    ir = PromptIR(ContextRequest("x"), (note,), (), History(tuple(entries), "gemini"))
+    messages = compile(ir, "gemini").messages
+    assert validate(messages, "gemini") == []
+    assert messages[-2:] == entries[1:]

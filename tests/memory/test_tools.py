@@ -54,7 +54,7 @@ def test_the_definition_has_the_shape_of_its_provider(provider: Any):
 
 def test_a_provider_that_is_unknown_is_refused():
     with pytest.raises(InvalidArgumentError, match="choose one of 'anthropic', 'openai_chat'"):
-        LoadMemory.definition("gemini")  # type: ignore[arg-type]
+        LoadMemory.definition("cohere")  # type: ignore[arg-type]
 
 
 def test_a_note_is_loaded_whole_by_its_name(tool: LoadMemory):

@@ -143,9 +143,14 @@ fn inseparable_start(messages: &Bound<'_, PyList>, index: usize, provider: &str)
     let py = messages.py();
     if provider == "gemini" {
         // Its responses may have no id, and directly follow their calls.
-        let last = read_one(messages.get_item(index - 1)?, provider)?;
-        let calls = !last.columns.of.rows.is_empty() && !last.columns.calls(0).is_empty();
-        return Ok(calls.then_some(index - 1));
+        let of = |n: usize| -> PyResult<(usize, usize)> {
+            let columns = read_one(messages.get_item(n)?, provider)?.columns;
+            let has_row = !columns.of.rows.is_empty();
+            Ok(if has_row { (columns.calls(0).len(), columns.answers(0).len()) } else { (0, 0) })
+        };
+        let (calls, answers) = of(index - 1)?;
+        let is_half_answered = answers > 0 && index > 1 && of(index - 2)?.0 > answers;
+        return Ok((calls > 0).then_some(index - 1).or(is_half_answered.then(|| index - 2)));
     }
     let (mut answered, mut has_spoken): (FxHashSet<Vec<u8>>, bool) = (FxHashSet::default(), false);
     let has_system_apart = matches!(provider, "anthropic" | "bedrock");
