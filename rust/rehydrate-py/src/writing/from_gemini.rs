@@ -110,7 +110,7 @@ fn base64<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         return py.import("base64")?.call_method1("b64encode", (data,))?.call_method1("decode", ("ascii",));
     }
     match data.cast::<PyString>() {
-        Ok(text) if text_of(text).contains(['-', '_']) || text_of(text).len() % 4 != 0 => {
+        Ok(text) if text_of(text).contains(['-', '_']) || !text_of(text).len().is_multiple_of(4) => {
             let mut usual = text_of(text).replace('-', "+").replace('_', "/");
             usual.extend(std::iter::repeat_n('=', usual.len().wrapping_neg() % 4));
             Ok(PyString::new(py, &usual).into_any())
