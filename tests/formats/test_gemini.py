@@ -375,3 +375,23 @@ def test_nothing_comes_after_calls_of_which_some_are_answered(ids: bool) -> None
     messages = compile(ir, "gemini").messages
     assert validate(messages, "gemini") == []
     assert messages[-2:] == entries[1:]
+
+
+def test_parts_that_are_objects_are_read() -> None:
+    part = pytest.importorskip("google.genai.types").Part(text="Which berth is free?")
+    (message,) = parse([{"role": "user", "parts": [part]}]).messages
+    assert message.text == "Which berth is free?"
+
+
+def test_a_part_of_no_shape_is_named() -> None:
+    with pytest.raises(InvalidMessageError, match=r"parts\[0\] is None"):
+        parse([{"role": "user", "parts": [None]}])
+
+
+@pytest.mark.parametrize("data", ["8PHy_w", "8PHy_w==", "8PHy/w"])
+def test_data_is_padded_base64_of_the_usual_alphabet(data: str) -> None:
+    entry = user({"inlineData": {"mimeType": "image/png", "data": data}})
+    for provider, key in (("anthropic", "8PHy/w=="), ("bedrock", repr(b"\xf0\xf1\xf2\xff"))):
+        context = Context(provider=provider, format="gemini")
+        context.add(entry)
+        assert key in repr(context.prompt().request)

@@ -276,7 +276,7 @@ impl<'a, 'py> Entry<'a, 'py> {
         Ok(if is_hint { Evidence::Hint } else { Evidence::None })
     }
 
-    /// Proof: parts, and not a content, of which one has a key of Gemini's or is a string. Hint: no part at all.
+    /// Proof: parts, and not a content, of which one has a key of Gemini's or is no mapping. Hint: no part at all.
     fn gemini(&self) -> PyResult<Evidence> {
         let py = self.py();
         let Some(parts) = self.fields.get(interned!(py, "parts"))?.filter(is_list) else { return Ok(Evidence::None) };
@@ -288,7 +288,7 @@ impl<'a, 'py> Entry<'a, 'py> {
             let is_own = match Fields::of(&part) {
                 Some(part) if part.kind()?.0.is_some() => return Ok(Evidence::None), // the AI SDK's
                 Some(part) => gemini::data_of(part)?.is_some(),
-                None => part.is_instance_of::<PyString>(),
+                None => true, // a string, an object of google-genai's, or what its reader names in an error
             };
             if is_own {
                 found = Evidence::Proof;

@@ -103,15 +103,16 @@ fn medium<'py>(py: Python<'py>, media: Fields<'_, 'py>) -> PyResult<Bound<'py, P
     Ok(made)
 }
 
-/// Data as base64 of the usual alphabet: google-genai writes the one of URLs.
+/// Data as base64 of the usual alphabet, padded: google-genai writes the one of URLs, others leave out the padding.
 fn base64<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = data.py();
     if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyByteArray>() {
         return py.import("base64")?.call_method1("b64encode", (data,))?.call_method1("decode", ("ascii",));
     }
     match data.cast::<PyString>() {
-        Ok(text) if text_of(text).contains(['-', '_']) => {
-            let usual = text_of(text).replace('-', "+").replace('_', "/");
+        Ok(text) if text_of(text).contains(['-', '_']) || !text_of(text).len().is_multiple_of(4) => {
+            let mut usual = text_of(text).replace('-', "+").replace('_', "/");
+            usual.extend(std::iter::repeat_n('=', usual.len().wrapping_neg() % 4));
             Ok(PyString::new(py, &usual).into_any())
         }
         Ok(text) => Ok(text.clone().into_any()),
