@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
@@ -222,15 +222,20 @@ class ResponsesClient(ChatClient):
             for part in item.get("content") or ():
                 part.pop("parsed", None)
         self.messages += items
-        return [
-            {
-                "type": "function_call_output",
-                "call_id": item["call_id"],
-                "output": found(json.loads(item["arguments"])),
-            }
-            for item in items
-            if item["type"] == "function_call"
-        ]
+        return outputs_of(items)
+
+
+def outputs_of(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The results of the calls among items of Responses."""
+    return [
+        {
+            "type": "function_call_output",
+            "call_id": item["call_id"],
+            "output": found(json.loads(item["arguments"])),
+        }
+        for item in items
+        if item["type"] == "function_call"
+    ]
 
 
 CLIENTS = [AnthropicClient, ChatClient, ResponsesClient]

@@ -26,7 +26,7 @@ from tests.integrations.proxied import (
     SCHEMA,
     ResponsesClient,
     chat_body,
-    found,
+    outputs_of,
     sent_lists,
     served,
     talking,
@@ -143,15 +143,7 @@ class CodexClient(ResponsesClient):
         assert events[-1]["type"] == "response.completed"
         items = [each["item"] for each in events if each["type"] == "response.output_item.done"]
         self.messages += items
-        return [
-            {
-                "type": "function_call_output",
-                "call_id": item["call_id"],
-                "output": found(json.loads(item["arguments"])),
-            }
-            for item in items
-            if item["type"] == "function_call"
-        ]
+        return outputs_of(items)
 
     def close(self) -> None:
         super().close()

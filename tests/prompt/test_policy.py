@@ -1,4 +1,4 @@
-"""ProviderPolicy: what a provider is told about its cache, and about shortening prompts itself."""
+"""ProviderPolicy: a request's options of caching, and of shortening by the provider itself."""
 
 from __future__ import annotations
 

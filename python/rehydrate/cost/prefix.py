@@ -78,7 +78,7 @@ class PrefixReport:
     cost: float | None = None
     """Dollars of writing them beyond reading them; None without a known price."""
     billed: Usage | None = None
-    """What the provider billed for the current prompt; None without its response."""
+    """The tokens billed for the current prompt; None without its response."""
     diagnosis: str = ""
     """Why the provider's cache missed, in its own word: "messages_changed", and others of
     Anthropic's cache diagnostics; "" where it said nothing."""

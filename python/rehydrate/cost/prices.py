@@ -171,11 +171,8 @@ def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
     3
     """
     table = PRICES if prices is None else prices
-    remedy = "pass a mapping of a model's name -> Price"
-    check_type("prices", table, Mapping, remedy)
-    for name, price in table.items():
-        check_type("prices: a name", name, str, remedy)
-        check_type(f"prices: that of {name}", price, Price, remedy)
+    if prices is not None:
+        _check_prices(prices)
     row = _row(model, table)
     if row is None:
         raise InvalidArgumentError(
@@ -193,6 +190,14 @@ def minimum_prefix(model: str) -> int:
     """
     minimum = _row(model, MINIMUM_PREFIX)
     return USUAL_MINIMUM_PREFIX if minimum is None else minimum
+
+
+def _check_prices(prices: Mapping[str, Price]) -> None:
+    remedy = "pass a mapping of a model's name -> Price"
+    check_type("prices", prices, Mapping, remedy)
+    for name, price in prices.items():
+        check_type("prices: a name", name, str, remedy)
+        check_type(f"prices: that of {name}", price, Price, remedy)
 
 
 def _row(model: str, table: Mapping[str, T]) -> T | None:

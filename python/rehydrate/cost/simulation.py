@@ -146,11 +146,11 @@ def simulate(
 SUMMARY_TOKENS = 2_000
 """Of a summary that the API writes."""
 CLEARED_TOKENS = 10
-"""Of the text that stands for a result that the API left out."""
+"""Of the text in place of a result that the API left out."""
 
 
 class Shortened:
-    """What becomes of prompts that the API shortens by its policy."""
+    """Prompts as the API shortens them by its policy."""
 
     def __init__(self, policy: ProviderPolicy) -> None:
         """Begin a conversation."""

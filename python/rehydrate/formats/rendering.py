@@ -142,7 +142,7 @@ def _bedrock_request(tools: list[Any], system: list[Any], messages: list[Any]) -
 
 def _gemini_request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
     """Return the body of ``generateContent``: the ``contents`` of google-genai's
-    ``client.models.generate_content``, and beside them the fields of its ``config``."""
+    ``client.models.generate_content``, and the fields of its ``config``."""
     declared = [tool for tool in tools if "name" in tool]
     groups = [{"functionDeclarations": declared}] if declared else []
     groups += [tool for tool in tools if "name" not in tool]

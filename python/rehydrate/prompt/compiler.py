@@ -87,7 +87,7 @@ def render_prompt(
     cache.note(Layout, ir.history, layout)
     cache.valid = () if degraded else layout.segments[tools:]
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
-    request = target.policy.told(provider, request)
+    request = target.policy.applied_to(provider, request)
     return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
 
 

@@ -352,7 +352,7 @@ class Target:
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
     """What is known of the last prompt's rows."""
     policy: ProviderPolicy = NO_POLICY
-    """What the provider is told about its cache and about shortening."""
+    """The request's options of caching, and of shortening by the provider."""
     waits: bool = True
     """Whether prune waits for the end of a turn whose open tool loop the model may refuse after any
     cut."""

@@ -1,4 +1,4 @@
-"""ProviderPolicy: what a provider is told about its cache, and about shortening prompts itself.
+"""ProviderPolicy: a request's options of caching, and of shortening by the provider itself.
 
 Sources (November 2026): https://developers.openai.com/api/docs/guides/prompt-caching,
 https://platform.claude.com/docs/en/build-with-claude/context-editing and
@@ -84,7 +84,7 @@ class ProviderPolicy:
         edits = self._edits() if provider == "anthropic" else []
         return {"context_management": {"edits": edits}} if edits else {}
 
-    def told(self, provider: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    def applied_to(self, provider: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request with these fields, and without what the provider holds itself."""
         fields = self.fields(provider)
         held = _HELD if "cachedContent" in fields else ()
@@ -106,7 +106,7 @@ class ProviderPolicy:
 
 
 _HELD = ("systemInstruction", "tools", "toolConfig")
-"""What a request with cached content must not have: it is in there
+"""The fields that a request with cached content must not have: they are in there
 (https://ai.google.dev/gemini-api/docs/caching)."""
 NO_POLICY = ProviderPolicy()
 

@@ -206,37 +206,29 @@ def _anthropic(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
 
 
 def _bedrock(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    blocks: list[dict[str, Any]] = [
-        {"text": part}
-        if isinstance(part, str)
-        else {
-            "toolUse": {
-                "toolUseId": ids.next("tooluse"),
-                "name": part.name,
-                "input": dict(part.arguments),
-            }
-        }
-        for part in parts
-    ]
-    calls = [block for block in blocks if "toolUse" in block]
+    def called(call: ScriptedCall) -> dict[str, Any]:
+        named = {"toolUseId": ids.next("tooluse"), "name": call.name}
+        return {"toolUse": {**named, "input": dict(call.arguments)}}
+
+    blocks, calls = _untyped(parts, called)
     return [{"role": "assistant", "content": blocks}] if blocks else [], calls
 
 
 def _gemini(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    made: list[dict[str, Any]] = [
-        {"text": part}
-        if isinstance(part, str)
-        else {
-            "functionCall": {
-                "id": ids.next("call"),
-                "name": part.name,
-                "args": dict(part.arguments),
-            }
-        }
-        for part in parts
-    ]
-    calls = [part for part in made if "functionCall" in part]
-    return [{"role": "model", "parts": made}] if made else [], calls
+    def called(call: ScriptedCall) -> dict[str, Any]:
+        named = {"id": ids.next("call"), "name": call.name}
+        return {"functionCall": {**named, "args": dict(call.arguments)}}
+
+    blocks, calls = _untyped(parts, called)
+    return [{"role": "model", "parts": blocks}] if blocks else [], calls
+
+
+def _untyped(
+    parts: Sequence[str | ScriptedCall], called: Callable[[ScriptedCall], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the parts as blocks that their keys name, and those of them that are calls."""
+    blocks = [{"text": part} if isinstance(part, str) else called(part) for part in parts]
+    return blocks, [block for block in blocks if "text" not in block]
 
 
 def _openai_chat(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:

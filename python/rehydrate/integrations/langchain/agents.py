@@ -1,4 +1,4 @@
-"""What RehydrateMiddleware and RehydrateEdit share: adapter, scope and summaries of an agent."""
+"""Shared by RehydrateMiddleware and RehydrateEdit: an agent's adapter, scope and summaries."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ClientRequest:
 
     @property
     def error(self) -> str:
-        """What went wrong with the answer, in one word; "" for nothing."""
+        """The failure of the answer in one word; "" for none."""
         if not self.status:
             return "cancelled"
         return str(self.status) if self.status >= HTTPStatus.BAD_REQUEST else ""

@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
-use super::neutral::{Answer, Media, Message, Part, Sent, after, dict};
+use super::neutral::{Answer, Media, Message, Part, Sent, dict};
 use crate::interned::interned;
 use crate::reading::{Fields, text_of};
 
@@ -35,10 +35,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
     let mut sent = Vec::new();
     for each in messages {
         if each.role == Role::System {
-            let text = each.text(py)?;
-            if !text.is_empty()? {
-                sent.push(Sent::new(user(&after("[system]\n", &text)?)?, &each.sources));
-            }
+            sent.extend(each.as_users(py, user)?);
             continue;
         }
         if let Some(entry) = &each.entry {

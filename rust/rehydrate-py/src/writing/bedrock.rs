@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
-use super::neutral::{Level, Media, Message, Part, Sent, after, dict, joined};
+use super::neutral::{Level, Media, Message, Part, Sent, dict, joined};
 use crate::interned::{Interned, interned};
 use crate::reading::{BEDROCK_KEYS, Fields, is_list, text_of};
 
@@ -170,10 +170,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
     let mut sent = Vec::new();
     for each in messages {
         if each.role == Role::System {
-            let text = each.text(py)?;
-            if !text.is_empty()? {
-                sent.push(Sent::new(user(&after("[system]\n", &text)?)?, &each.sources));
-            }
+            sent.extend(each.as_users(py, user)?);
             continue;
         }
         let (is_assistant, at) = (each.role == Role::Assistant, each.first());

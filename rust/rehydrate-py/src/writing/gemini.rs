@@ -135,10 +135,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
     let mut tools: HashMap<Key, Bound<'py, PyAny>> = HashMap::new();
     for each in messages {
         if each.role == Role::System {
-            let text = each.text(py)?;
-            if !text.is_empty()? {
-                sent.push(Sent::new(user(&after("[system]\n", &text)?)?, &each.sources));
-            }
+            sent.extend(each.as_users(py, user)?);
             continue;
         }
         let is_models = each.role == Role::Assistant;

@@ -72,6 +72,19 @@ impl<'py> Message<'py> {
         texts_of(py, &self.parts)
     }
 
+    /// A system entry amid messages as a message of the user's that says it is one; none where it has no text.
+    pub fn as_users(
+        &self,
+        py: Python<'py>,
+        user: impl FnOnce(&Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>>,
+    ) -> PyResult<Option<Sent<'py>>> {
+        let text = self.text(py)?;
+        if text.is_empty()? {
+            return Ok(None);
+        }
+        Ok(Some(Sent::new(user(&after("[system]\n", &text)?)?, &self.sources)))
+    }
+
     pub fn calls(&self) -> impl Iterator<Item = &Call<'py>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Call(call) => Some(call),
