@@ -211,7 +211,10 @@ class HostThread:
             usage.compactions,
             usage.tokens + reserved_tokens,
         )
-        return shown_messages(compiled)
+        return [
+            each if each.index is None else Shown(each.index, context.as_added(*each))
+            for each in shown_messages(compiled)
+        ]
 
     def _begin(self) -> None:
         self._count = 0
