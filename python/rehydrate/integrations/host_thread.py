@@ -212,8 +212,8 @@ class HostThread:
             usage.tokens + reserved_tokens,
         )
         return [
-            each if each.index is None else Shown(each.index, context.as_added(*each))
-            for each in shown_messages(compiled)
+            Shown(index, message if index is None else context.as_added(index, message))
+            for index, message in shown_messages(compiled)
         ]
 
     def _begin(self) -> None:
