@@ -51,7 +51,8 @@ def check_path(name: str, value: Any, remedy: str) -> None:
         is_one = False
     if not is_one:
         raise InvalidArgumentError(
-            f"{name} is {shown(os.fspath(value))}, with a character that no file's name has; {remedy}"
+            f"{name} is {shown(os.fspath(value))}, with a character that no file's name has; "
+            f"{remedy}"
         )
 
 

@@ -381,9 +381,10 @@ class Context(ContextFacts, Closing):
         what was added. The sources are asked about it in a new user turn, and not in later prompts
         of that turn (its tool loop). ``time_range`` is the time that is meant.
 
-        Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own,
-        InvalidArgumentError for a ``query`` while a tool call waits for its result. Whatever it raises, also when interrupted, the context is as it was before: the same query
-        can be asked again, and is in the history once.
+        Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own;
+        InvalidArgumentError for a ``query`` while a tool call waits for its result. Whatever it
+        raises, also when interrupted, the context is as it was before: the same query can be asked
+        again, and is in the history once.
         """
         with self._thread.lock:
             return self._prompt(query, time_range, PromptCall())

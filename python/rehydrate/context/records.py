@@ -182,9 +182,9 @@ def kept_entries(entries: Iterable[Any], format: str, start: int = 0) -> list[An
     added = list(entries)
     where = ENTRIES if format == "bedrock" else "history"
     values = [_json_value(entry, f"{where}[{index}]") for index, entry in enumerate(added, start)]
-    again = entries_of(values, format)
-    if again is values:
+    if format not in ("langchain", "bedrock"):
         return values
+    again = entries_of(values, format)
     return [one if one == other else other for one, other in zip(added, again, strict=True)]
 
 
@@ -193,7 +193,7 @@ def entries_of(values: Sequence[Any], format: str) -> list[Any]:  # noqa: A002  
     it."""
     if format == "langchain":
         return stored_to_langchain(values)
-    return own_entries(values, format)
+    return list(own_entries(values, format))
 
 
 def _json_value(value: Any, path: str) -> Any:

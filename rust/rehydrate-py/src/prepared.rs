@@ -64,10 +64,7 @@ impl Prepared {
                 role: columns.role_of(row),
                 unit,
             };
-            let unit = |(unit, &pinned): (usize, &bool)| Unit {
-                pinned,
-                may_lead: conversation.may_lead(unit),
-            };
+            let unit = |(unit, &pinned): (usize, &bool)| Unit { pinned, may_lead: conversation.may_lead(unit) };
             let conversation = Conversation {
                 pieces: texts.iter().map(|(text, kind)| Piece { text: text.as_str(), kind: *kind }).collect(),
                 messages: columns.rows().map(message).collect(),
