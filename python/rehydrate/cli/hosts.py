@@ -286,8 +286,7 @@ def _report(options: argparse.Namespace) -> int:
     rows = rows[-options.last :] if options.last else rows
     if not (rows or options.json):
         say("no compaction was seen yet")
-    shown = [{**row._asdict(), "compacted": row.compacted._asdict()} for row in rows]
-    answer(options, shown, lambda terminal: _report_lines(rows, terminal))
+    answer(options, rows, lambda terminal: _report_lines(rows, terminal))
     return 0
 
 

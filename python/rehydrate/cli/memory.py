@@ -7,12 +7,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate._jsonl import lines_of
-from rehydrate._text import plural
+from rehydrate._text import plain, plural
 from rehydrate.cli import memory_search, memory_store as store
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
 from rehydrate.cli.options import (
@@ -211,10 +210,8 @@ def run_add(options: argparse.Namespace) -> int:
             batch = texts[start : start + BATCH]
             added += memory.add(batch, **given)
             progress.advance(len(batch))
-    shown: list[dict[str, Any]] = []
-    for one in added:
-        redactions = [redaction._asdict() for redaction in one.redactions]
-        shown.append({"handle": one.handle, "created": one.created, "redactions": redactions})
+    fields = ("handle", "created", "redactions")
+    shown = [{name: getattr(one, name) for name in fields} for one in added]
     answer(options, {"added": shown}, lambda terminal: _added_lines(added, terminal))
     if len(added) > 1 and sys.stderr.isatty():
         new = sum(one.created for one in added)
@@ -237,9 +234,7 @@ def run_sync(options: argparse.Namespace) -> int:
         watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
         report = sync_folder(watched, options.folder, namespace, options.label, memory.as_stored)
         hot = memory.stats().hot if not options.json else 0
-    shown = {each.name: getattr(report, each.name) for each in fields(report)}
-    shown["refused"] = [refused._asdict() for refused in report.refused]
-    answer(options, shown, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
+    answer(options, report, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
     for warning in report.warnings:
         say(f"rehydrate: warning: {warning}")
     return 0
@@ -264,7 +259,7 @@ def run_import(options: argparse.Namespace) -> int:
     line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
     if done.lost_links:
         line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
-    answer(options, done._asdict(), lambda _: [line])
+    answer(options, done, lambda _: [line])
     return 0
 
 
@@ -354,7 +349,7 @@ def run_verify(options: argparse.Namespace) -> int:
             report = memory.verify()
     except StoreCorruptError as error:  # so damaged that it does not even open
         report = VerifyReport(0, (error.problem,))
-    shown = {"ok": report.ok, **asdict(report)}
+    shown = {"ok": report.ok, **plain(report)}
     answer(options, shown, lambda terminal: _findings(report, path, terminal))
     return int(not report.ok)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate._jsonl import whole_file
-from rehydrate._text import as_json
+from rehydrate._text import as_json, plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -277,9 +277,10 @@ def answer(
     lines: Callable[[Terminal], Iterable[str]],
     indent: int | None = 2,
 ) -> None:
-    """Write a command's result: the value as JSON where --json is given, else the lines."""
+    """Write a command's result: the value as JSON where --json is given, records as objects; else
+    the lines."""
     if options.json:
-        write(as_json(value, indent=indent) + "\n")
+        write(as_json(plain(value), indent=indent) + "\n")
     else:
         terminal = Terminal.of(sys.stdout, getattr(options, "color", "auto"))
         show(lines(terminal), terminal)

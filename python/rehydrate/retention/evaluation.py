@@ -9,6 +9,7 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
+from rehydrate._text import plain
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
 from rehydrate.retention.judging import Judgement, error_line
@@ -123,20 +124,17 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the single scores as JSON values."""
-        return {
-            "sessions": [_as_dict(session) for session in self.sessions],
-            "cuts": self.cuts,
-            "cuts_with_lines": self.cuts_with_lines,
-            "questions": self.questions,
-            "rows": [_as_dict(row) for row in self.rows],
-            "summaries": [_as_dict(row) for row in self.summaries],
-            "recommendation": self.recommendation.to_dict() if self.recommendation else None,
-            "judged": self.judged.to_dict() if self.judged else None,
-            "losses": [_as_dict(loss) for loss in self.losses],
-            "notes": list(self.notes),
-            "skipped": [skipped._asdict() for skipped in self.skipped],
-            "degraded": list(self.degraded),
-        }
+        advice, judged = self.recommendation, self.judged
+        every = {name: getattr(self, name) for name in _SHOWN}
+        every["recommendation"] = advice and advice.to_dict()
+        every["judged"] = judged and judged.to_dict()
+        return {name: plain(value) for name, value in every.items()}
+
+
+_SHOWN = (
+    *("sessions", "cuts", "cuts_with_lines", "questions", "rows", "summaries", "recommendation"),
+    *("judged", "losses", "notes", "skipped", "degraded"),
+)
 
 
 def evaluate(
@@ -341,12 +339,3 @@ def _rows_at_summary_size(
         for case in with_own
     ]
     return tuple(_row(name, size, at_size) for name in (SUMMARY, *(s.name for s in strategies)))
-
-
-def _as_dict(record: Any) -> dict[str, Any]:
-    """Return a record of numbers, texts and intervals as JSON values."""
-    values = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    return {
-        name: value._asdict() if isinstance(value, Interval) else value
-        for name, value in values.items()
-    }
