@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rehydrate._jsonl import lines_of
 from rehydrate._text import plain, plural
@@ -25,15 +25,14 @@ from rehydrate.cli.options import (
     option,
 )
 from rehydrate.cli.terminal import Failure, Progress, Terminal, answer, confirmed, say, write
-from rehydrate.errors import InvalidArgumentError, StoreCorruptError
+from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import TIERS, VerifyReport
 from rehydrate.memory.transfer import Imported, add_items, items_in, lines_for
 
 if TYPE_CHECKING:
     from rehydrate.memory.folder import SyncReport
-    from rehydrate.memory.items import Added
+    from rehydrate.memory.items import Added, MemoryItem
     from rehydrate.memory.memory import Memory
-    from rehydrate.memory.store import MemoryStore
 
 
 BATCH = 500
@@ -230,9 +229,13 @@ def run_sync(options: argparse.Namespace) -> int:
     namespace = store.namespace_of(options)
     if not Path(options.folder).is_dir():
         raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
-    with _adding(options, f"syncing {options.folder}", "passages new") as (memory, progress):
-        watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
-        report = sync_folder(watched, options.folder, namespace, options.label, memory.as_stored)
+    with _adding(options, f"syncing {options.folder}", "passages") as (memory, progress):
+
+        def as_stored(item: MemoryItem) -> MemoryItem:
+            progress.advance(1)
+            return memory.as_stored(item)
+
+        report = sync_folder(memory, options.folder, namespace, options.label, as_stored)
         hot = memory.stats().hot if not options.json else 0
     answer(options, report, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
     for warning in report.warnings:
@@ -243,19 +246,10 @@ def run_sync(options: argparse.Namespace) -> int:
 def run_import(options: argparse.Namespace) -> int:
     """Add what `export` wrote and print how much of it is new."""
     namespace = store.namespace_of(options)
-    if options.file == "-":
-        name: object = "standard input"
-        lines: Iterable[str] = store.read_text().split("\n")
-        total = _count_items(lines)
-    else:
-        name, lines = Path(options.file), lines_of(options.file)
-        try:
-            total = _count_items(lines_of(options.file))
-        except InvalidArgumentError:  # reading it reports the error
-            total = None
-    with _adding(options, "importing", "items", total) as (memory, progress):
-        watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
-        done = add_items(watched, items_in(lines, name), namespace)
+    name: object = "standard input" if options.file == "-" else Path(options.file)
+    lines = store.read_text().split("\n") if options.file == "-" else lines_of(options.file)
+    with _adding(options, "importing", "items") as (memory, progress):
+        done = add_items(memory, progress.over(items_in(lines, name)), namespace)
     line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
     if done.lost_links:
         line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
@@ -316,26 +310,6 @@ def _sync_lines(report: SyncReport, folder: str, hot: int, terminal: Terminal) -
         f"{report.chunks_removed:,} gone, {report.chunks_unchanged:,} as they were"
         + (f"; {hot:,} hot" if hot else "")
     )
-
-
-class _MemoryWithProgress:
-    """A memory that counts what it stores."""
-
-    def __init__(self, memory: Memory, progress: Progress) -> None:
-        self._memory = memory
-        self._progress = progress
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._memory, name)
-
-    def add(self, items: Sequence[Any], *, namespace: str) -> list[Added]:
-        added = self._memory.add(items, namespace=namespace)
-        self._progress.advance(len(items))
-        return added
-
-
-def _count_items(lines: Iterable[str]) -> int | None:
-    return sum('"text"' in line for line in lines) or None  # all but the header
 
 
 # Maintenance

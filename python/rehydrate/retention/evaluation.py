@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
-from rehydrate._text import plain
+from rehydrate._text import plain, plural
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
 from rehydrate.retention.judging import Judgement, error_line
@@ -72,6 +72,11 @@ class Row:
     """Median time of one compaction."""
 
     @property
+    def is_raised(self) -> bool:
+        """Whether it was asked for more than the ratio: `compact_context` had to keep more."""
+        return self.asked >= self.ratio + 0.0005
+
+    @property
     def is_over(self) -> bool:
         """Whether the strategy keeps more than it was asked for."""
         return self.cost_ratio > self.asked * SIZE_TOLERANCE
@@ -121,6 +126,17 @@ class Evaluation:
     def row(self, strategy: str, ratio: float) -> Row:
         """Return the row of a strategy at a ratio."""
         return next(row for row in self.rows if (row.strategy, row.ratio) == (strategy, ratio))
+
+    def counts(self) -> list[str]:
+        """Return in words what was measured: sessions, cuts, questions, tokens and formats."""
+        measured = [session for session in self.sessions if session.cases]
+        return [
+            plural(len(measured), "session"),
+            *([plural(self.cuts, "cut")] if self.cuts else []),
+            *([plural(self.questions, "question")] if self.questions else []),
+            plural(sum(session.tokens for session in measured), "token"),
+            *filter(None, [", ".join(sorted({session.format for session in measured}))]),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the single scores as JSON values."""
