@@ -297,9 +297,13 @@ impl<'a, 'py> Entry<'a, 'py> {
     /// Proof: parts, and not a content, of which one has a key of Gemini's or is no mapping. Hint: no part at all.
     fn gemini(&self) -> PyResult<Evidence> {
         let py = self.py();
-        let Some(parts) = self.fields.get(interned!(py, "parts"))?.filter(is_list) else { return Ok(Evidence::None) };
+        let Some(parts) = self.fields.get(interned!(py, "parts"))? else { return Ok(Evidence::None) };
         if self.fields.is_set(interned!(py, "content"))? || self.fields.is_set(interned!(py, "type"))? {
             return Ok(Evidence::None);
+        }
+        if !is_list(&parts) {
+            // One part as google-genai's UserContent takes it: its reader reads it, or names it in an error.
+            return Ok(proof_if(parts.is_instance_of::<PyString>() || Fields::of(&parts).is_some()));
         }
         let mut found = if parts.is_empty()? { Evidence::Hint } else { Evidence::None };
         for part in listed(Some(&parts))? {
