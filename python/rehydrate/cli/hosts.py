@@ -392,6 +392,7 @@ ADAPTERS = {
     "pydantic-ai": ["pydantic_ai"],
     "ray": ["ray_data"],
     "spark": ["spark"],
+    "strands-agents": ["strands_agents"],
 }
 """Packages of `rehydrate.integrations`, by the extra that brings their host."""
 
