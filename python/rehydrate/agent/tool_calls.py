@@ -56,7 +56,8 @@ def violations_of_reply(
 ) -> list[Violation]:
     """Return what the provider would refuse in a history of these entries and results."""
     asked = user_message("?", provider)
-    history = [asked, *entries, *result_entries(results), asked]
+    # Converse takes no second message of the user's after results.
+    history = [asked, *entries, *(result_entries(results) or [asked])]
     return formats.validate(history, provider)
 
 
@@ -76,7 +77,7 @@ def call_ids(entries: Iterable[Any]) -> Iterator[str]:
                 made = block.get("functionCall")
                 if isinstance(made, Mapping):
                     yield str(made.get("id") or "")
-                elif isinstance(call_id := block.get("id"), str):
+                elif isinstance(call_id := block.get("toolCallId", block.get("id")), str):
                     yield call_id
                 elif isinstance(used, Mapping) and isinstance(used.get("toolUseId"), str):
                     yield used["toolUseId"]
@@ -102,6 +103,10 @@ def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
     yield entry if same else changed
 
 
+_SIGNATURE = "thoughtSignature"
+"""Gemini wants it back, also on a part whose text is empty."""
+
+
 def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
     """Yield a block of Anthropic's, Converse's or Gemini's, repaired; nothing for an empty text."""
     if not isinstance(block, Mapping):
@@ -112,13 +117,16 @@ def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
         repaired = _repaired_call(made, "id", queue.pop(0)[1], "args")
         yield block if repaired is made else {**block, "functionCall": repaired}
         return
+    if queue and queue[0][0].id == block.get("toolCallId"):
+        yield _repaired_call(block, "toolCallId", queue.pop(0)[1], "input")
+        return
     used = block.get("toolUse")
     if isinstance(used, Mapping) and queue and queue[0][0].id == used.get("toolUseId"):
         repaired = _repaired_call(used, "toolUseId", queue.pop(0)[1], "input")
         yield block if repaired is used else {**block, "toolUse": repaired}
     elif block.get("type") == "tool_use" and queue and queue[0][0].id == block.get("id"):
         yield _repaired_call(block, "id", queue.pop(0)[1], "input")
-    elif not (block.get("type", "text") == "text" and block.get("text") == ""):
+    elif block.get("text") != "" or block.get("type", "text") != "text" or _SIGNATURE in block:
         yield block
 
 

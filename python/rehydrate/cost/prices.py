@@ -231,6 +231,7 @@ class Usage(NamedTuple):
     @property
     def input(self) -> int:
         """Tokens of the whole prompt."""
+        _check_counts(self)
         return self.read + self.written + self.written_1h + self.uncached
 
     @classmethod
@@ -274,23 +275,36 @@ class Usage(NamedTuple):
             said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
             return cls(read, 0, 0, total - read, said)
         if "inputTokens" in usage:  # Converse
+            written = _count(usage, "cacheWriteInputTokens")
+            details = usage.get("cacheDetails") or ()
+            for_an_hour = sum(
+                _count(each, "inputTokens") for each in details if each.get("ttl") == "1h"
+            )
+            _check_part("tokens written for an hour", for_an_hour, written)
             return cls(
                 _count(usage, "cacheReadInputTokens"),
-                _count(usage, "cacheWriteInputTokens"),
-                0,
+                written - for_an_hour,
+                for_an_hour,
                 _count(usage, "inputTokens"),
                 _count(usage, "outputTokens"),
             )
         written = _count(usage, "cache_creation_input_tokens")
         for_an_hour = _count(_part(usage, "cache_creation"), "ephemeral_1h_input_tokens")
         _check_part("tokens written for an hour", for_an_hour, written)
-        return cls(
+        own = cls(
             _count(usage, "cache_read_input_tokens"),
             written - for_an_hour,
             for_an_hour,
             _count(usage, "input_tokens"),
             _count(usage, "output_tokens"),
         )
+        # The API counts the writing of its summaries apart (compaction-threshold, see `policy`).
+        steps = usage.get("iterations") or ()
+        check_list("usage: iterations", steps, "pass the response's usage as it is")
+        for step in steps:
+            check_type("usage: iterations: one", step, Mapping, "pass the usage as it is")
+        summaries = [step for step in steps if step.get("type") == "compaction"]
+        return cls.total([own, *map(cls.billed, summaries)]) if summaries else own
 
 
 MAX_COUNT = 2**53

@@ -102,7 +102,9 @@ class RenderedRows(NamedTuple):
     """Whether a system entry of the provider's own comes after others, so that it may move."""
 
 
-_BY_MESSAGE = frozenset({"anthropic", "bedrock", "gemini", "langchain", "openai_chat", "plain"})
+_BY_MESSAGE = frozenset(
+    {"ai_sdk", "anthropic", "bedrock", "gemini", "langchain", "openai_chat", "plain"}
+)
 """Formats of which each entry has one role wherever it is sent."""
 
 
