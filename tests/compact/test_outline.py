@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
-from rehydrate import Memory, _engine, compact_context, formats, validate
+from rehydrate import Memory, _native, compact_context, formats, validate
 from rehydrate.compact.outline import (
     OutlineName,
     fenced,
@@ -393,5 +393,5 @@ def test_the_engine_finds_the_names_that_the_slow_search_finds(parts, limit):
     kinds = bytes([kind for _, kind, *_ in parts])
     units = list(accumulate(int(is_new) for _, _, is_new, _ in parts))
     shown = [is_shown for *_, is_shown in parts]
-    found = _engine.names(texts, kinds, units, shown, limit)
+    found = _native.names(texts, kinds, units, shown, limit)
     assert found == slow_names.names(texts, kinds, units, shown, limit)

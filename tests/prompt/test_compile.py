@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rehydrate._engine import sent_part
+from rehydrate._native import sent_part
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
 from rehydrate.formats import validate
 from rehydrate.prompt import (

@@ -12,15 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._document import Part, parts_of, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from rehydrate import _native
 
 
 class JsonConversation(NamedTuple):
@@ -194,14 +191,14 @@ def spread(rows: int, work: Callable[[int, int], list[T]], threads: int) -> list
             return None
 
     def run() -> None:
-        was_alone = _engine.set_alone(True)
+        was_alone = _native.set_alone(True)
         try:
             while not failures and (start := take()) is not None:
                 results[start] = work(start, min(start + _TAKEN_ROWS, rows))
         except BaseException as failure:
             failures.append(failure)
         finally:
-            _engine.set_alone(was_alone)
+            _native.set_alone(was_alone)
 
     helpers = [
         threading.Thread(target=run, name="rehydrate-batch", daemon=True)

@@ -15,18 +15,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate._check import shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import tags
 from rehydrate.formats.thinking import ThinkingModel, thinking_model
 from rehydrate.messages import Conversation, Message, Unit
-
-if TYPE_CHECKING:
-    from rehydrate import _native
-
 
 ID = "outline"
 """The id of the fence, and of the section in a prompt."""
@@ -98,7 +94,7 @@ class Outline(NamedTuple):
     tokens: int
 
 
-NameIndex = _engine.NameIndex
+NameIndex = _native.NameIndex
 
 
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str:
@@ -106,12 +102,12 @@ def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], 
 
     ``how`` tells the reader how to ask for a name.
     """
-    return _engine.write_outline(names, how, fits)
+    return _native.write_outline(names, how, fits)
 
 
 def read_lines(text: str) -> list[OutlineName] | None:
     """Return the names in the lines of an outline; None for any other text."""
-    return _engine.read_outline(text)
+    return _native.read_outline(text)
 
 
 def fenced(lines: str) -> str:
@@ -267,7 +263,7 @@ def outline_slot(
     at its beginning, and would take the outline for a new beginning. For them the slot is before
     the last user turn, or nowhere if that thinking is bound to what comes before it.
     """
-    slot = _engine.outline_slot(
+    slot = _native.outline_slot(
         conversation, kept, [*removed], model.open_loop == "any", model.binds_prefix
     )
     return None if slot is None else Slot(*slot)

@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
-from rehydrate import _engine, formats
+from rehydrate import _engine, _native, formats
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats.rendering import (
@@ -378,7 +378,7 @@ def _part(
 ) -> _Part:
     content = value.get("content", value.get("parts"))
     is_listed = kind == "message" and isinstance(content, (list, tuple))
-    digest, is_marked = _engine.sent_part(value)
+    digest, is_marked = _native.sent_part(value)
     blocks = len(content) if is_listed else 1
     return Segment(name, kind, tokens, digest, str(stability), blocks, is_marked), value
 
@@ -399,6 +399,6 @@ def _inserted(
     inserted: dict[int, list[tuple[Section, list[_Part]]]] = {}
     for anchor, group in by_anchor.items():
         at = len(messages.values) if anchor is None else bisect_left(messages.highest, anchor)
-        at = _engine.insertion_point(messages.values, at, provider)
+        at = _native.insertion_point(messages.values, at, provider)
         inserted.setdefault(at, []).extend(group)
     return inserted
