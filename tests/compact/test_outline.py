@@ -17,7 +17,6 @@ from rehydrate.compact.outline import (
     fenced,
     outline_tokens,
     read_fenced,
-    write_outline,
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import LoadMemory
@@ -366,7 +365,7 @@ _names = st.from_regex(r"[a-z]{2,6}_[a-z0-9]{1,6}(/[a-z]{1,5}\.py)?", fullmatch=
     )
 )
 def test_an_outline_is_read_as_it_was_written(listed):
-    text = fenced(write_outline(listed, "ask", lambda _: True))
+    text = fenced(_native.write_outline(listed, "ask", lambda _: True))
     read = read_fenced(text)
     assert read is not None
     assert {(each.name, each.heading) for each in read} == {each[:2] for each in listed}

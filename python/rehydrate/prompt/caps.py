@@ -115,15 +115,6 @@ def cap_text(
     return capped and Capped(capped[0], Kind(capped[1]), capped[2])
 
 
-def kind_of(text: str, tool: str = "") -> Kind:
-    """Return the kind of a text that the tool with this name returned.
-
-    >>> kind_of('[{"id": 1}, {"id": 2}]'), kind_of("src/a.py:3:import os\\nsrc/b.py:9:import os")
-    (<Kind.JSON: 'json'>, <Kind.MATCHES: 'matches'>)
-    """
-    return Kind(_native.kind_of(text, tool))
-
-
 def notice(omitted: int, handle: str = "") -> str:
     """Return the notice that `omitted` tokens are missing, and the handle of the whole.
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from rehydrate import _native
 from rehydrate._check import check_choice
-from rehydrate.compact.outline import NameIndex
 from rehydrate.context.context_store.operations import Heading, Item, Operation, Span, operation_of
 from rehydrate.context.context_store.proposals import (
     MAX_PROPOSALS,
@@ -151,7 +150,7 @@ class ContextStore:
         whole = int(budget_tokens)
         if conversation is None:
             return self._state.render(whole, whole, (), (), subjects, None)
-        index = NameIndex()
+        index = _native.NameIndex()
         index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
         room = int(budget_tokens * ITEMS_SHARE)
         messages = conversation.messages
