@@ -140,6 +140,8 @@ FormatName = Literal[
     "anthropic",
     "bedrock",
     "gemini",
+    "ai_sdk",
+    "ai_sdk_ui",
     "langchain",
     "plain",
 ]

@@ -311,6 +311,15 @@ def test_the_outline_is_a_message_of_its_format(name):
         entries = messages.convert_to_messages(entries)
     if name == "claude_code":
         entries = [{"type": each["role"], "message": each} for each in entries]
+    if name == "ai_sdk_ui":
+        entries = [
+            {
+                "id": str(number),
+                "role": each["role"],
+                "parts": [{"type": "text", "text": each["content"]}],
+            }
+            for number, each in enumerate(entries)
+        ]
     if name == "gemini":
         roles = {"user": "user", "assistant": "model"}
         entries = [

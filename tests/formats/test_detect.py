@@ -176,6 +176,7 @@ def test_errors_survive_pickling_with_message_and_attributes():
 
 def test_every_rule_that_is_reported_stands_in_the_table():
     from tests.formats import (
+        test_ai_sdk,
         test_anthropic,
         test_bedrock,
         test_gemini,
@@ -183,7 +184,10 @@ def test_every_rule_that_is_reported_stands_in_the_table():
         test_openai_responses,
     )
 
-    tests = (test_anthropic, test_bedrock, test_gemini, test_openai_chat, test_openai_responses)
+    tests = (
+        *(test_ai_sdk, test_anthropic, test_bedrock),
+        *(test_gemini, test_openai_chat, test_openai_responses),
+    )
     planted = {rule for test in tests for rule in test.PLANTED}
     further = {"cache_control_on_empty_text", "server_result_without_call"}
     further |= {"misplaced_system", "citations_of_user"}

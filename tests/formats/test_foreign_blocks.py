@@ -47,19 +47,18 @@ BEDROCK = [
     {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]},
     {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "4"}]}}]},
 ]
-AI_SDK = [
+AI_SDK = {
+    "role": "assistant",
+    "content": [{"type": "tool-call", "toolCallId": "t", "toolName": "f", "input": {}}],
+}
+HAYSTACK = [
     ASK,
-    {
-        "role": "assistant",
-        "content": [{"type": "tool-call", "toolCallId": "t", "toolName": "f", "input": {}}],
-    },
-    {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "t", "output": "4"}]},
+    {"role": "assistant", "content": [{"tool_call": {"tool_name": "f", "id": "t"}}]},
 ]
 FOREIGN: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "the AI SDK's ModelMessage": (AI_SDK, "tool-call"),
-    "the AI SDK's UIMessage": (
-        [ASK, {"role": "assistant", "content": "", "parts": [{"type": "tool-f", "toolCallId": 1}]}],
-        "toolCallId",
+    "a UIMessage of the AI SDK 4": (
+        [ASK, {"role": "assistant", "content": "", "parts": [{"type": "tool-invocation"}]}],
+        "tool-invocation",
     ),
     "an approval of the AI SDK": (
         [ASK, {"role": "assistant", "content": [{"type": "tool-approval-request"}]}],
@@ -69,10 +68,7 @@ FOREIGN: dict[str, tuple[list[dict[str, Any]], str]] = {
         [ASK, {"role": "assistant", "content": [{"functionCall": {"name": "f", "args": {}}}]}],
         "functionCall",
     ),
-    "Haystack": (
-        [ASK, {"role": "assistant", "content": [{"tool_call": {"tool_name": "f", "id": "t"}}]}],
-        "tool_call",
-    ),
+    "Haystack": (HAYSTACK, "tool_call"),
     "Agent Framework": (
         [ASK, {"role": "assistant", "contents": [{"type": "function_call", "call_id": "t"}]}],
         "function_call",
@@ -85,7 +81,7 @@ FOREIGN: dict[str, tuple[list[dict[str, Any]], str]] = {
         [ASK, {"role": "assistant", "blocks": [{"block_type": "tool_call", "tool_name": "f"}]}],
         "tool_call",
     ),
-    "a foreign pair behind Anthropic's": ([ASK, *ROUND, AI_SDK[1]], "tool-call"),
+    "a foreign pair behind Anthropic's": ([ASK, *ROUND, AI_SDK], "tool-call"),
     "a foreign pair behind chat's": ([ASK, *CHAT_ROUND, BEDROCK[1]], "toolUse"),
     "a foreign pair among Responses items": (
         [{"type": "reasoning", "id": "r", "summary": []}, {"type": "message", **BEDROCK[1]}],
@@ -139,21 +135,21 @@ def test_the_error_names_the_block_the_formats_and_the_way_out(name: str) -> Non
 
 def test_a_plain_list_with_a_foreign_pair_has_no_format() -> None:
     with pytest.raises(UnknownBlockError):
-        detect_format(AI_SDK)
+        detect_format(HAYSTACK)
 
 
 def test_a_row_with_a_foreign_pair_fails_alone() -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    rows = [json.dumps([ASK]), json.dumps(AI_SDK)]
+    rows = [json.dumps([ASK]), json.dumps(HAYSTACK)]
     made = compact_batch(pyarrow.table({"id": [1, 2], "messages": rows}))
     errors = pyarrow.table(made).column("error").to_pylist()
     assert errors[0] is None
-    assert "tool-call" in errors[1]
+    assert "tool_call" in errors[1]
 
 
 def test_the_tool_says_what_is_wrong_with_a_foreign_pair() -> None:
-    with pytest.raises(tool.WRONG_ARGUMENTS, match="tool-call"):
-        tool.call({"messages": AI_SDK})
+    with pytest.raises(tool.WRONG_ARGUMENTS, match="tool_call"):
+        tool.call({"messages": HAYSTACK})
 
 
 def test_calls_of_chat_among_anthropics_messages_are_refused_and_not_overlooked() -> None:

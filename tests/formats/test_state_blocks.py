@@ -71,11 +71,24 @@ def _gemini(block: Block) -> list[Any]:
     ]
 
 
+def _ai_sdk_ui(block: Block) -> list[Any]:
+    return [
+        {
+            "id": str(number),
+            "role": each["role"],
+            "parts": [{"type": "text", **part} for part in _parts(each["content"])],
+        }
+        for number, each in enumerate(_chat(block))
+    ]
+
+
 def _parts(content: Any) -> list[Any]:
     return [{"text": content}] if isinstance(content, str) else content
 
 
 PLACES: dict[str, tuple[str, Callable[[Block], list[Any]]]] = {
+    "ai_sdk": ("ai_sdk", _chat),
+    "ai_sdk_ui": ("ai_sdk_ui", _ai_sdk_ui),
     "anthropic": ("anthropic", _chat),
     "bedrock": ("bedrock", _chat),
     "claude_code": ("claude_code", _claude_code),

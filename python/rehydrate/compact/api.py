@@ -46,14 +46,15 @@ def compact_context(
 ) -> Compaction[M]:
     """Keep the messages that matter most within a token budget, byte for byte.
 
-    ``messages`` is a conversation in one of nine formats: ``"anthropic"``, ``"openai_chat"``,
+    ``messages`` is a conversation in one of eleven formats: ``"anthropic"``, ``"openai_chat"``,
     ``"openai_responses"`` (items), ``"bedrock"`` (Converse), ``"gemini"`` (contents),
-    ``"langchain"`` (message objects), ``"claude_code"`` and ``"codex"`` (the lines of a transcript)
-    or ``"plain"`` role and content. The format is detected unless ``format`` names it. The list may
-    hold objects of a provider's SDK. A tool call and its result are kept or dropped together, so a
-    valid conversation stays valid. Of several calls in one message some may be dropped; the message
-    and its results are then new objects without them. Not next to thinking, under raw signals or
-    greedy packing (as in ``"chitta"``), in Converse, in Gemini's contents or in LangChain.
+    ``"ai_sdk"`` and ``"ai_sdk_ui"`` (Vercel's model and UI messages), ``"langchain"`` (message
+    objects), ``"claude_code"`` and ``"codex"`` (the lines of a transcript) or ``"plain"`` role and
+    content. The format is detected unless ``format`` names it. The list may hold objects of a
+    provider's SDK. A tool call and its result are kept or dropped together, so a valid conversation
+    stays valid. Of several calls in one message some may be dropped; the message and its results
+    are then new objects without them. Not next to thinking, under raw signals or greedy packing (as
+    in ``"chitta"``), in Converse, Gemini's contents, the AI SDK's messages or LangChain.
 
     In a loop with a prompt cache, do not compact the whole history in each request: each request
     would keep other messages and lose the cache, which costs more than no compaction. Use a

@@ -246,8 +246,8 @@ def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) 
     return lost
 
 
-_GATEWAY_FORMATS = frozenset({"openai_chat", "langchain", "plain"})
-"""Formats that gateways send to any provider."""
+_GATEWAY_FORMATS = frozenset({"ai_sdk", "ai_sdk_ui", "openai_chat", "langchain", "plain"})
+"""Formats that gateways, or the AI SDK, send to any provider."""
 
 
 def for_provider(conversation: Conversation, provider: str | None, model: str) -> Conversation:

@@ -81,7 +81,8 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     The first entry that only one format can hold decides: a transcript line (a `type` and no role)
     for claude_code, one with a `payload` for codex, an item without a role or an `input_text` part
     for openai_responses, tool calls or media parts for openai_chat, tool or media blocks for
-    anthropic, a block named by its key (`toolUse`) for bedrock, a message object for langchain.
+    anthropic, a block named by its key (`toolUse`) for bedrock, a `tool-call` or `providerOptions`
+    for ai_sdk, `parts` with types for ai_sdk_ui, a message object for langchain.
     Else the first hint decides (the developer role, a thought, a cache mark, a text without a
     type). Else the list is plain: role and text, as every provider takes it.
     Raises InvalidMessageError for a plain list with an unknown role, or with calls that no format
@@ -148,30 +149,33 @@ def validate(
     | rule | formats | what is wrong |
     |---|---|---|
     | first_not_user | A, B, G | the first message, leaving out system ones, is not the user's |
-    | unknown_role | A, B, G, O, R, P | a role that the provider does not know |
-    | empty_content | A, B, G | no content, in any but a last assistant message that no tool call \
-is before (A, B), anywhere (G) |
+    | unknown_role | A, B, G, O, R, V, U, P | a role that the provider does not know |
+    | empty_content | A, B, G, U | no content, in any but a last assistant message that no tool \
+call is before (A, B), anywhere (G), no parts (U) |
     | empty_text | A, B, G | an empty text block, or nothing but whitespace in a message (A), in \
 a block (B) |
-    | null_content_without_calls | O, R, P | content is null (or absent), and no tool calls either |
+    | null_content_without_calls | O, R, V, P | content is null (or absent), and no tool calls \
+either |
     | null_result_content | A, B | a tool_result whose content is null; it may be left out, or an \
 empty string |
-    | unanswered_tool_call | A, B, G, O, R | no result in the next message, or of a server's \
-tool before the user's next turn (A, B, G), directly after it (O), anywhere after it (R) |
-    | tool_result_without_call | A, B, G, R | a result whose call is not in the turn before it \
-(A, B, G), anywhere before it (R) |
+    | unanswered_tool_call | A, B, G, O, R, V, U | no result in the next message, or of a \
+server's tool before the user's next turn (A, B, G), directly after it (O, V), in its own part \
+(U), anywhere after it (R) |
+    | tool_result_without_call | A, B, G, R, V | a result whose call is not in the turn before \
+it (A, B, G), in the message it follows (V), anywhere before it (R) |
     | tool_message_without_call | O | a tool message whose call is not in the message it follows |
-    | server_result_without_call | A, B | a server tool's result whose call does not come before \
-it |
-    | duplicate_id | A, B, O, R | a call id used before (A, B, R), twice in one message (O); an \
-item's id used before (R) |
-    | duplicate_result | A, B, G, O, R | a second result for one call |
-    | missing_id | A, B, O, R | a tool call or its result without an id |
+    | server_result_without_call | A, B, V | a server tool's result whose call does not come \
+before it |
+    | duplicate_id | A, B, O, R, V, U | a call id used before (A, B, R), twice in one message \
+(O, V, U); an item's id used before (R) |
+    | duplicate_result | A, B, G, O, R, V | a second result for one call |
+    | missing_id | A, B, O, R, V, U | a tool call or its result without an id |
     | results_not_first | A, B, G | a result after other blocks of its turn |
     | results_not_together | A, B, G | the results of one turn in several messages |
-    | misplaced_block | A, B, G, O, R, P | a tool_use in a user message, a tool_result or a \
-document in an assistant's (A, B, G), or an image (B); any of Anthropic's calls or results (O, P); \
-an output_text or refusal outside of the assistant's, an input part in it (R) |
+    | misplaced_block | A, B, G, O, R, V, P | a tool_use in a user message, a tool_result or a \
+document in an assistant's (A, B, G), or an image (B); any of Anthropic's calls or results (O, \
+P); an output_text or refusal outside of the assistant's, an input part in it (R); a part of \
+another role's (V) |
     | misplaced_system | A, B, G | a system message amid the others that does not follow the \
 user's message, or a server tool's result, or that precedes no message of the assistant's |
     | citations_of_user | A | citations in a text of the user's |
@@ -183,13 +187,14 @@ further one |
     | cache_control_on_empty_text | A, B | a cache_control on an empty text block |
     | cache_control_on_thinking | A, B | a cache_control on a thinking block, a cachePoint after \
 reasoning (B) |
-    | text_content | B, G | content, or a block of it, is a string |
-    | missing_name | G | a call or a response without a name |
+    | text_content | B, G, V, U | content, or a block of it, is a string; of a tool message, or \
+a part (V) |
+    | missing_name | G, V, U | a call or a response without a name |
     | call_after_model | G | a message with calls that follows another of the model's |
     | misplaced_signature | G | a signature at a later call of a message, and not at the first |
     | roles_not_alternating | B | two messages of the user's, or of the assistant's, in a row |
-    | unknown_block | B, G | a block with a type, with several keys, or with none that Converse or \
-Gemini has |
+    | unknown_block | B, G, V, U | a block with a type, with several keys, or with none that \
+Converse or Gemini has; a part, an output or a state that the AI SDK has not (V, U) |
     | invalid_id | B | the id of a call or a result has other characters, or more than 64 |
     | empty_error_result | B | a result that is an error, without a content |
     | document_without_text | B | a message with a document and no text |
@@ -202,10 +207,10 @@ as it was sent, or after a gap in the thinking |
 
     A is anthropic, and claude_code after merging its lines as Claude Code does when it sends. B is
     bedrock. G is gemini. O is openai_chat, and langchain as sent there. R is openai_responses, and
-    the items of codex, without a `previous_response_id`, whose response may hold a missing call. P
-    is plain. An unanswered tool call at the very end, followed only by results of its own turn, is
-    an open loop and no violation, although no provider takes it before the results are there. The
-    indices are those of `messages`.
+    the items of codex, without a `previous_response_id`, whose response may hold a missing call. V
+    is ai_sdk, U is ai_sdk_ui, P is plain. An unanswered tool call at the very end, followed only by
+    results of its own turn, is an open loop and no violation, although no provider takes it before
+    the results are there. The indices are those of `messages`.
 
     ``sent`` is the last request of this conversation. With it, thinking that the ``model`` would
     refuse is a violation too (`THINKING_MODELS`; an unnamed Claude counts as the strictest). Both

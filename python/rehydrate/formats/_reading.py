@@ -8,6 +8,7 @@ from json import JSONEncoder
 from operator import is_
 from reprlib import Repr
 from typing import Any
+from zlib import crc32
 
 from rehydrate._native import as_dict
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
@@ -253,6 +254,10 @@ def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noq
     if format in ("bedrock", "gemini"):
         key = "parts" if format == "gemini" else "content"
         return {"role": "user", key: [{"text": text}]}
+    if format == "ai_sdk_ui":
+        number = crc32(text.encode("utf-8", "surrogatepass"))
+        parts = [{"type": "text", "text": text}]
+        return {"id": f"rehydrate-{number:08x}", "role": "user", "parts": parts}
     message = {"role": "user", "content": text}
     if format == "codex":
         return {"type": "response_item", "payload": {"type": "message", **message}}

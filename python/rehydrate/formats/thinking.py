@@ -232,11 +232,20 @@ def _is_claudes(entry: Any) -> bool:
         thought = thought.get("reasoningText", thought) if isinstance(thought, Mapping) else block
         if isinstance(thought, Mapping) and any(thought.get(key) for key in _SIGNATURES):
             return True
-    return False
+    return any(map(_is_claudes_reasoning, _blocks_of(entry)))
+
+
+def _is_claudes_reasoning(part: Any) -> bool:
+    """Return whether it is reasoning of the AI SDK's that Anthropic or Bedrock signed."""
+    if not isinstance(part, Mapping) or type_of(part) != "reasoning":
+        return False
+    options = part.get("providerOptions") or part.get("providerMetadata")
+    names = options if isinstance(options, Mapping) else {}
+    return not {"anthropic", "bedrock"}.isdisjoint(names)
 
 
 def _blocks_of(entry: Any) -> Iterator[Any]:
-    for key in ("content", _BESIDE):
+    for key in ("content", "parts", _BESIDE):
         blocks = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
         if isinstance(blocks, (list, tuple)):
             yield from blocks

@@ -3,6 +3,7 @@
 //! A module an API. Each takes what its rules read of a message, and says what is wrong, ordered by index. A rule is about
 //! one unit or one message, never about the distance of two units: so a valid list stays valid, and an invalid one gets no
 //! worse, when whole units are dropped.
+pub mod ai_sdk;
 pub mod anthropic;
 pub mod bedrock;
 pub mod gemini;

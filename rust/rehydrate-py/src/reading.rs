@@ -2,6 +2,7 @@
 //!
 //! `tests/formats/reading_twin.py` has the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read
 //! alike.
+pub mod ai_sdk;
 mod anthropic;
 mod bedrock;
 mod blocks;
@@ -131,6 +132,8 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
         "anthropic" => (anthropic::read_message, Link::Thought),
         "bedrock" => (bedrock::read_message, Link::Reply),
         "gemini" => (gemini::read_message, Link::Reply),
+        "ai_sdk" => (ai_sdk::read_message, Link::Calls),
+        "ai_sdk_ui" => (ai_sdk::read_ui_message, Link::None),
         "openai_chat" => (chat::read_message, Link::Calls),
         "plain" => (chat::read_plain, Link::None),
         "claude_code" => return read_transcript(entries),
@@ -180,7 +183,9 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conver
     }
     let mut read = Conversation::of(Columns::group(draft, &links), notes.facts(format));
     let is_claudes = matches!(format, "anthropic" | "bedrock");
-    read.facts.user_first = is_claudes || format == "gemini" || (format == "plain" && read.begins_with_user());
+    read.facts.user_first = is_claudes
+        || format == "gemini"
+        || (matches!(format, "plain" | "ai_sdk" | "ai_sdk_ui") && read.begins_with_user());
     if is_claudes {
         read.bind_opening_thought(entries)?;
     }
@@ -216,6 +221,8 @@ pub fn read_places<'py>(
         }
         "bedrock" => is_fixed = bedrock::read_message(&mut body, entry)?.speaker.role == Role::System,
         "gemini" => is_fixed = gemini::read_message(&mut body, entry)?.speaker.role == Role::System,
+        "ai_sdk" => drop(ai_sdk::read_message(&mut body, entry)?),
+        "ai_sdk_ui" => drop(ai_sdk::read_ui_message(&mut body, entry)?),
         "openai_chat" => drop(chat::read_message(&mut body, entry)?),
         "plain" => drop(chat::read_plain(&mut body, entry)?),
         "openai_responses" => responses::read_item(&mut body, &responses::Item::of(entry, index)?)?,

@@ -3,6 +3,7 @@ mod anthropic;
 mod bedrock;
 mod chat;
 mod contents;
+mod from_ai_sdk;
 mod from_bedrock;
 mod from_gemini;
 mod from_langchain;

@@ -11,7 +11,7 @@ use crate::reading::text_of;
 use crate::writing::{Sent, rendered};
 
 /// Formats of which each entry has one role wherever it is sent.
-const BY_MESSAGE: [&str; 6] = ["anthropic", "bedrock", "gemini", "langchain", "openai_chat", "plain"];
+const BY_MESSAGE: [&str; 7] = ["ai_sdk", "anthropic", "bedrock", "gemini", "langchain", "openai_chat", "plain"];
 
 /// A message as it is sent, and the rows that it is made of.
 pub struct SentRow {

@@ -3,6 +3,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
+use super::ai_sdk::{Call, Is as Part, State, part_is};
 use super::bedrock::{Is, KEYS};
 use super::chat::function_id;
 use super::codex::codex_line;
@@ -50,6 +51,8 @@ pub fn entry_inputs<'py>(format: &str, entry: &Bound<'py, PyAny>) -> PyResult<In
         "claude_code" => among_blocks(line_content(entry)?.as_ref(), &path_of(fields)?),
         "bedrock" => of_bedrocks(content()?.as_ref()),
         "gemini" => of_geminis(fields),
+        "ai_sdk" => of_ai_sdk(fields, false),
+        "ai_sdk_ui" => of_ai_sdk(fields, true),
         "openai_chat" => of_chats(fields),
         "openai_responses" => of_item(entry),
         "codex" => {
@@ -84,7 +87,7 @@ pub fn entry_is_signed(format: &str, entry: &Bound<'_, PyAny>) -> PyResult<bool>
         "openai_chat" | "openai_responses" => return is_signed(entry),
         "codex" => codex_line(entry, 0)?.map(|(_, item, ..)| item),
         "claude_code" => line_content(entry)?,
-        "gemini" => Fields::needed(entry, 0, String::new)?.get(interned!(py, "parts"))?,
+        "gemini" | "ai_sdk_ui" => Fields::needed(entry, 0, String::new)?.get(interned!(py, "parts"))?,
         _ => Fields::needed(entry, 0, String::new)?.get(interned!(py, "content"))?,
     };
     content.map_or(Ok(false), |content| is_signed(&content))
@@ -171,6 +174,31 @@ fn of_geminis<'py>(entry: Fields<'_, 'py>) -> PyResult<Inputs<'py>> {
         let (name, args) = (call.get(interned!(py, "name"))?, call.get(interned!(py, "args"))?);
         let place = ("parts", number, data.key, "args").into_pyobject(py)?;
         found.push(Some((Some(waiting.call(call)?), name, args, PyTuple::new(py, [place])?, false)));
+    }
+    Ok(found)
+}
+
+fn of_ai_sdk<'py>(entry: Fields<'_, 'py>, is_ui: bool) -> PyResult<Inputs<'py>> {
+    let (py, mut found) = (entry.as_any().py(), Vec::new());
+    let key = if is_ui { interned!(py, "parts") } else { interned!(py, "content") };
+    for (number, part) in listed(entry.get(key)?.as_ref())?.iter().enumerate() {
+        let Some(part) = Fields::of(part) else { continue };
+        let kind = part.kind()?;
+        let is = part_is(&kind.name(), is_ui);
+        if !matches!(is, Part::Call | Part::Tool) {
+            if is == Part::Other && is_call(&kind.name()) {
+                found.push(None);
+            }
+            continue;
+        }
+        let call = Call::of(part)?;
+        if call.state == State::Streaming && is_ui {
+            continue;
+        }
+        let is_own = call.id.is_some() && !call.by_provider && part.get(interned!(py, "input"))?.is_some();
+        let place = (key, number, "input").into_pyobject(py)?;
+        let read = (call.id, call.name, call.input, PyTuple::new(py, [place])?, false);
+        found.push(is_own.then_some(read));
     }
     Ok(found)
 }

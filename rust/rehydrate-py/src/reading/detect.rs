@@ -8,7 +8,7 @@ use pyo3::types::PyString;
 use super::bedrock::{Is, KEYS};
 use super::fields::{Fields, is_list, listed, python, text_of};
 use super::pairs::is_thought;
-use super::{codex, first_telling, gemini, responses};
+use super::{ai_sdk, codex, first_telling, gemini, responses};
 use crate::interned::{Interned, interned};
 
 /// How strongly an entry shows the format of its list.
@@ -32,8 +32,17 @@ struct Entry<'a, 'py> {
 }
 
 /// Formats of dicts, in the order of detection.
-const FORMATS: [&str; 7] =
-    ["claude_code", "codex", "openai_responses", "openai_chat", "anthropic", "bedrock", "gemini"];
+const FORMATS: [&str; 9] = [
+    "claude_code",
+    "codex",
+    "openai_responses",
+    "openai_chat",
+    "anthropic",
+    "bedrock",
+    "gemini",
+    "ai_sdk",
+    "ai_sdk_ui",
+];
 static TRANSCRIPT_KEYS: [Interned; 5] = [
     Interned::new("uuid"),
     Interned::new("sessionId"),
@@ -99,6 +108,12 @@ pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'sta
     entry.other_by_details(name)
 }
 
+/// Whether a file has its media type next to its data, as the AI SDK's has.
+fn is_ai_sdks_file(part: Fields<'_, '_>) -> PyResult<bool> {
+    let py = part.as_any().py();
+    Ok(part.has(interned!(py, "mediaType"))? && part.has(interned!(py, "data"))?)
+}
+
 fn is_langchains(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
     python(entry.py(), "is_langchain_message", (entry,))?.is_truthy()
 }
@@ -144,6 +159,8 @@ impl<'a, 'py> Entry<'a, 'py> {
             "anthropic" if self.has_role => self.anthropic(),
             "bedrock" if self.has_role => self.bedrock(),
             "gemini" => self.gemini(),
+            "ai_sdk" if self.has_role => self.ai_sdk(),
+            "ai_sdk_ui" if self.has_role => self.ai_sdk_ui(),
             _ => Ok(Evidence::None),
         }
     }
@@ -215,8 +232,9 @@ impl<'a, 'py> Entry<'a, 'py> {
             }
         }
         let has_part = self.any_part(|part, kind| {
-            let is_native = matches!(kind, "image_url" | "input_audio" | "video_url" | "file" | "document_url");
-            Ok(is_native || part.has(refusal)?)
+            let is_native = matches!(kind, "image_url" | "input_audio" | "video_url" | "document_url");
+            let is_file = kind == "file" && !is_ai_sdks_file(part)?;
+            Ok(is_native || is_file || part.has(refusal)?)
         })?;
         if has_part {
             return Ok(Evidence::Proof);
@@ -289,6 +307,51 @@ impl<'a, 'py> Entry<'a, 'py> {
                 Some(part) if part.kind()?.0.is_some() => return Ok(Evidence::None), // the AI SDK's
                 Some(part) => gemini::data_of(part)?.is_some(),
                 None => true, // a string, an object of google-genai's, or what its reader names in an error
+            };
+            if is_own {
+                found = Evidence::Proof;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Proof: a call or a result with the AI SDK's id, an approval, its media, or options for a provider.
+    fn ai_sdk(&self) -> PyResult<Evidence> {
+        let py = self.py();
+        let (id, image, options) =
+            (interned!(py, "toolCallId"), interned!(py, "image"), interned!(py, "providerOptions"));
+        let is_own = self.any_part(|part, kind| {
+            Ok(match kind {
+                "tool-call" | "tool-result" => part.has(id)?,
+                "tool-approval-request" | "tool-approval-response" => part.has(interned!(py, "approvalId"))?,
+                "image" => part.get(image)?.is_some(),
+                "file" => is_ai_sdks_file(part)?,
+                "text" | "reasoning" | "reasoning-file" | "custom" => part.has(options)?,
+                _ => false,
+            })
+        })?;
+        Ok(proof_if(is_own || self.fields.has(options)?))
+    }
+
+    /// Proof: parts, and not a content, each of a type, and one of a type that UI messages have.
+    fn ai_sdk_ui(&self) -> PyResult<Evidence> {
+        let py = self.py();
+        let parts = self.fields.get(interned!(py, "parts"))?;
+        if self.fields.is_set(interned!(py, "content"))? {
+            return Ok(Evidence::None);
+        }
+        let mut found = Evidence::None;
+        for part in listed(parts.as_ref())? {
+            let Some(part) = Fields::of(&part) else { return Ok(Evidence::None) };
+            let kind = part.kind()?;
+            if kind.name().is_empty() {
+                return Ok(Evidence::None);
+            }
+            let is_own = match ai_sdk::part_is(&kind.name(), true) {
+                ai_sdk::Is::Other => false,
+                ai_sdk::Is::Tool => part.has(interned!(py, "toolCallId"))?,
+                ai_sdk::Is::Text | ai_sdk::Is::Thought => part.text(interned!(py, "text"))?.is_some(),
+                _ => true,
             };
             if is_own {
                 found = Evidence::Proof;

@@ -114,7 +114,8 @@ impl<'py> ResultText<'py> {
 /// The id of the call from the innermost block on the path that has one that is not empty.
 fn call_of<'py>(entry: &Bound<'py, PyAny>, path: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyString>>> {
     let py = entry.py();
-    let keys = [interned!(py, "tool_use_id"), interned!(py, "tool_call_id"), interned!(py, "call_id")];
+    let ids = (interned!(py, "tool_use_id"), interned!(py, "tool_call_id"));
+    let keys = [ids.0, ids.1, interned!(py, "call_id"), interned!(py, "toolCallId")];
     let (mut value, mut found) = (entry.clone(), None);
     for step in std::iter::once(None).chain(path.iter().map(Some)) {
         if let Some(step) = step {

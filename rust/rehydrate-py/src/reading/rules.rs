@@ -1,4 +1,5 @@
 //! What the rules of each API read of entries; `rehydrate_core::rules` says what is wrong.
+mod ai_sdk;
 mod anthropic;
 mod bedrock;
 mod chat;
@@ -33,6 +34,10 @@ pub fn broken_rules<'py>(format: &str, entries: &Bound<'py, PyAny>) -> PyResult<
         "gemini" => {
             read_entries(format, entries)?;
             rules::gemini::violations(&gemini::messages(entries)?)
+        }
+        "ai_sdk" | "ai_sdk_ui" => {
+            read_entries(format, entries)?;
+            rules::ai_sdk::violations(&ai_sdk::messages(entries, format == "ai_sdk_ui")?)
         }
         "openai_chat" => rules::openai_chat::violations(&chat::messages(entries)?),
         "openai_responses" => rules::openai_responses::violations(&responses::items(&numbered(entries)?)?),

@@ -44,6 +44,8 @@ pub fn entries_without_thinking<'py>(format: &str, entries: &Bound<'py, PyAny>) 
         "bedrock" => each(of_bedrocks),
         "gemini" => each(of_geminis),
         "claude_code" => each(of_line),
+        "ai_sdk" => each(|entry, index| of_ai_sdk(entry, index, "content")),
+        "ai_sdk_ui" => each(|entry, index| of_ai_sdk(entry, index, "parts")),
         "openai_chat" => each(of_chats),
         "openai_responses" => of_items(&entries),
         "codex" => of_rollout(&entries),
@@ -189,6 +191,32 @@ fn of_geminis<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bou
         return Ok(Some(entry.as_any().clone()));
     }
     if kept.is_empty() { Ok(None) } else { with(entry, "parts", PyList::new(py, kept)?.as_any()).map(Some) }
+}
+
+/// A message of the AI SDK's. One whose parts name items of the Responses API's stays whole: the API refuses these without
+/// the reasoning that led to them.
+fn of_ai_sdk<'py>(entry: Fields<'_, 'py>, index: usize, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    const THOUGHTS: [&str; 2] = ["reasoning", "reasoning-file"];
+    let py = entry.as_any().py();
+    let content = entry.get(&PyString::new(py, key))?;
+    let rest = match rest_of(content.as_ref(), &THOUGHTS)? {
+        Rest::Same => return Ok(Some(entry.as_any().clone())),
+        rest => rest,
+    };
+    let mut is_whole = speaker_of(entry, index)?.role != Role::Assistant;
+    for part in listed(content.as_ref())?.iter().filter_map(Fields::of) {
+        for options in [interned!(py, "providerOptions"), interned!(py, "providerMetadata")] {
+            let options = part.get(options)?;
+            for (_, of) in options.as_ref().and_then(Fields::of).map_or(Ok(Vec::new()), Fields::items)? {
+                is_whole |= Fields::of(&of).map_or(Ok(false), |of| of.is_set(interned!(py, "itemId")))?;
+            }
+        }
+    }
+    match rest {
+        Rest::Left(rest) if !is_whole => with(entry, key, &rest).map(Some),
+        Rest::Nothing if !is_whole => Ok(None),
+        _ => Ok(Some(entry.as_any().clone())),
+    }
 }
 
 /// A line of Claude Code's.

@@ -7,6 +7,7 @@ use pyo3::types::{PyList, PyString};
 use rehydrate_core::conversation::Role;
 
 use super::contents::{NO_THINKING, Reader, arguments_of, parts_of, shown, text_in};
+use super::from_ai_sdk;
 use super::from_bedrock::as_anthropic;
 use super::from_gemini;
 use super::from_langchain::langchain_to_openai;
@@ -62,6 +63,10 @@ pub fn messages_of<'py>(
             for (at, entry) in numbered()? {
                 read.push((from_gemini::as_anthropic(&entry, at, &mut waiting)?.into_any(), vec![at]));
             }
+            blocks(reader, read.into_iter())
+        }
+        "ai_sdk" | "ai_sdk_ui" => {
+            let read = from_ai_sdk::as_anthropic(entries, first, format == "ai_sdk_ui")?;
             blocks(reader, read.into_iter())
         }
         "claude_code" => {

@@ -1,0 +1,309 @@
+//! The AI SDK's messages: a `ModelMessage`, whose parts are in `content`, and a `UIMessage`, whose parts are in `parts`.
+//!
+//! The types are those of `ai` 6 and 7 (2026-11, <https://ai-sdk.dev/docs/reference/ai-sdk-core/model-message>). A tool
+//! message of approvals alone names no call, so it belongs to the calls that it follows.
+//!
+//! A tool part of a UI message is a call and, once it has an output, its result too, so each UI message is a unit of its
+//! own. What `convertToModelMessages` does not send is not read: sources, steps, data, and an input that still streams.
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use rehydrate_core::conversation::{PieceKind, Role};
+
+use super::anthropic::check_calls;
+use super::blocks::{At, Body};
+use super::fields::{Fields, is_list, listed, python, text_of};
+use super::pairs::check_content;
+use super::strings::Id;
+use super::{Link, Read, speaker_of};
+use crate::interned::interned;
+
+/// What a part is.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Is {
+    Text,
+    Thought,
+    Medium,
+    Call,
+    Result,
+    /// A tool part of a UI message.
+    Tool,
+    /// The question whether a call may be run, or the answer to it: the model gets neither.
+    Approval,
+    /// A provider's own, which nobody else can read.
+    Custom,
+    /// What a UI message shows to the user only.
+    Unsent,
+    Other,
+}
+
+/// What a part of this type is.
+pub fn part_is(kind: &str, is_ui: bool) -> Is {
+    match kind {
+        "text" => Is::Text,
+        "reasoning" => Is::Thought,
+        "file" | "reasoning-file" => Is::Medium,
+        "custom" => Is::Custom,
+        "dynamic-tool" if is_ui => Is::Tool,
+        "step-start" | "source-url" | "source-document" if is_ui => Is::Unsent,
+        "tool-invocation" => Is::Other, // version 4
+        _ if is_ui && kind.starts_with("tool-") => Is::Tool,
+        _ if is_ui && kind.starts_with("data-") => Is::Unsent,
+        _ if is_ui => Is::Other,
+        "image" => Is::Medium,
+        "tool-call" => Is::Call,
+        "tool-result" => Is::Result,
+        "tool-approval-request" | "tool-approval-response" => Is::Approval,
+        _ => Is::Other,
+    }
+}
+
+/// How far a tool part of a UI message is.
+#[derive(Clone, Copy, PartialEq)]
+pub enum State {
+    /// Its input is not complete: it is not sent.
+    Streaming,
+    Open,
+    /// The user has said whether it may be run.
+    Responded,
+    Output,
+    Error,
+    Denied,
+    Unknown,
+}
+
+/// A call: of a part `tool-call`, or of a tool part of a UI message.
+pub struct Call<'py> {
+    pub id: Option<Bound<'py, PyString>>,
+    pub name: Option<Bound<'py, PyAny>>,
+    pub input: Option<Bound<'py, PyAny>>,
+    pub state: State,
+    /// Whether the provider runs it.
+    pub by_provider: bool,
+}
+
+impl<'py> Call<'py> {
+    pub fn of(part: Fields<'_, 'py>) -> PyResult<Self> {
+        let py = part.as_any().py();
+        let kind = part.kind()?;
+        let own_name = kind.name().strip_prefix("tool-").map(|name| PyString::new(py, name).into_any());
+        let name = match own_name {
+            Some(name) if kind.name() != "tool-call" => Some(name),
+            _ => part.get(interned!(py, "toolName"))?,
+        };
+        let state = match part.text(interned!(py, "state"))?.as_ref().map(text_of).as_deref() {
+            Some("input-streaming") => State::Streaming,
+            Some("input-available" | "approval-requested") => State::Open,
+            Some("approval-responded") => State::Responded,
+            Some("output-available") => State::Output,
+            Some("output-error") => State::Error,
+            Some("output-denied") => State::Denied,
+            _ => State::Unknown,
+        };
+        let input = match part.get(interned!(py, "input"))? {
+            None => part.get(interned!(py, "rawInput"))?,
+            input => input,
+        };
+        let by_provider = part.is_set(interned!(py, "providerExecuted"))?;
+        Ok(Self { id: part.text(interned!(py, "toolCallId"))?, name, input, state, by_provider })
+    }
+
+    pub fn is_answered(&self) -> bool {
+        matches!(self.state, State::Output | State::Error | State::Denied)
+    }
+
+    fn read(&self, body: &mut Body, py: Python<'py>) -> PyResult<()> {
+        if let Some(id) = &self.id {
+            body.calls.push(Id::of(id.clone())?);
+        }
+        let none = PyDict::new(py).into_any();
+        body.add_input(py, self.name.as_ref(), Some(self.input.as_ref().unwrap_or(&none)))
+    }
+}
+
+/// Read one message.
+pub(super) fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
+    let py = raw.py();
+    let entry = Fields::needed(raw, body.index, String::new)?;
+    let speaker = speaker_of(entry, body.index)?;
+    let content = entry.get(interned!(py, "content"))?;
+    if content.is_none() || !entry.is_small(2) {
+        check_content(entry, body.index, content.as_ref())?;
+        check_calls(entry, body.index)?;
+    }
+    let path = body.places.is_some().then(|| PyTuple::new(py, ["content"])).transpose()?;
+    let at = At::Root(path.as_ref(), "content");
+    let Some(parts) = content.as_ref().filter(|content| is_list(content)) else {
+        let kind = if speaker.role == Role::Tool { PieceKind::ToolResult } else { PieceKind::Text };
+        body.add_content(content.as_ref(), kind, at)?;
+        return Ok(Read { speaker, link: Link::None });
+    };
+    let mut link = Link::None;
+    for (number, part) in parts.try_iter()?.enumerate() {
+        let (part, here) = (part?, At::Number(&at, number));
+        if part.is_instance_of::<PyString>() {
+            body.add(Some(part), PieceKind::Text, Some(here))?;
+            continue;
+        }
+        let part = Fields::needed(&part, body.index, || here.words())?;
+        match part_is(&part.kind()?.name(), false) {
+            Is::Call => {
+                link = Link::Calls;
+                Call::of(part)?.read(body, py)?;
+            }
+            Is::Result => read_result(body, part, here)?,
+            Is::Approval => body.is_uncommon = true,
+            is => read_said(body, part, is, here)?,
+        }
+    }
+    Ok(Read { speaker, link })
+}
+
+/// Read one UI message.
+pub(super) fn read_ui_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
+    let py = raw.py();
+    let entry = Fields::needed(raw, body.index, String::new)?;
+    let speaker = speaker_of(entry, body.index)?;
+    check_calls(entry, body.index)?;
+    let parts = entry.get(interned!(py, "parts"))?;
+    let content = entry.get(interned!(py, "content"))?;
+    let path = body.places.is_some().then(|| PyTuple::new(py, ["parts"])).transpose()?;
+    let at = At::Root(path.as_ref(), "parts");
+    match parts.as_ref() {
+        Some(parts) if is_list(parts) => {
+            for (number, part) in parts.try_iter()?.enumerate() {
+                let (part, here) = (part?, At::Number(&at, number));
+                let part = Fields::needed(&part, body.index, || here.words())?;
+                match part_is(&part.kind()?.name(), true) {
+                    Is::Tool => read_tool(body, part, here)?,
+                    is => read_said(body, part, is, here)?,
+                }
+            }
+        }
+        Some(text) => body.add_content(Some(text), PieceKind::Text, at)?,
+        None => {
+            // A message of a role and a text, as every provider takes it.
+            let path = body.places.is_some().then(|| PyTuple::new(py, ["content"])).transpose()?;
+            body.add_content(content.as_ref(), PieceKind::Text, At::Root(path.as_ref(), "content"))?;
+        }
+    }
+    Ok(Read { speaker, link: Link::None })
+}
+
+/// Read a part that is no call and no result.
+fn read_said<'py>(body: &mut Body, part: Fields<'_, 'py>, is: Is, at: At<'_, 'py>) -> PyResult<()> {
+    let py = part.as_any().py();
+    let text = || part.get(interned!(py, "text"));
+    match is {
+        Is::Text => body.add(text()?, PieceKind::Text, Some(At::Key(&at, "text"))),
+        Is::Thought => {
+            body.is_thoughtful = true;
+            body.add(text()?, PieceKind::Thinking, None)
+        }
+        Is::Medium => match text_data(part)? {
+            Some(text) => body.add(Some(text.into_any()), PieceKind::Text, None),
+            None => {
+                body.images += 1;
+                Ok(())
+            }
+        },
+        Is::Custom => {
+            // It may be state of the provider's, as a summary of its own.
+            let kind = part.text(interned!(py, "kind"))?;
+            (body.is_uncommon, body.has_unread) = (true, true);
+            body.has_state |= kind.is_some_and(|kind| text_of(&kind).ends_with("compaction"));
+            Ok(())
+        }
+        Is::Unsent => {
+            body.is_uncommon = true;
+            Ok(())
+        }
+        _ => body.add_block(part, PieceKind::Text, at),
+    }
+}
+
+/// The text of a file whose data is one, as version 7 has it.
+pub fn text_data<'py>(part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    let py = part.as_any().py();
+    let data = part.get(interned!(py, "data"))?;
+    match data.as_ref().and_then(Fields::of) {
+        Some(data) if data.kind()?.name() == "text" => data.text(interned!(py, "text")),
+        _ => Ok(None),
+    }
+}
+
+fn read_result<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> PyResult<()> {
+    let py = part.as_any().py();
+    if let Some(id) = part.text(interned!(py, "toolCallId"))? {
+        body.answers.push(Id::of(id)?);
+    }
+    let Some(output) = part.get(interned!(py, "output"))? else {
+        return read_value(body, part.get(interned!(py, "result"))?, At::Key(&at, "result")); // version 4
+    };
+    let Some(of) = Fields::of(&output) else { return read_value(body, Some(output), At::Key(&at, "output")) };
+    let value = of.get(interned!(py, "value"))?;
+    let here = At::Key(&at, "output");
+    let here = At::Key(&here, "value");
+    match of.kind()?.name().as_ref() {
+        "text" | "error-text" => body.add(value, PieceKind::ToolResult, Some(here)),
+        "content" => {
+            for (number, item) in listed(value.as_ref())?.into_iter().enumerate() {
+                let Some(item) = Fields::of(&item) else { continue };
+                let at = At::Number(&here, number);
+                match item.kind()?.name().as_ref() {
+                    "text" => {
+                        let text = item.get(interned!(py, "text"))?;
+                        body.add(text, PieceKind::ToolResult, Some(At::Key(&at, "text")))?;
+                    }
+                    "custom" => body.is_uncommon = true,
+                    _ => body.images += 1,
+                }
+            }
+            Ok(())
+        }
+        "execution-denied" => body.add(of.get(interned!(py, "reason"))?, PieceKind::ToolResult, None),
+        "json" | "error-json" => read_json(body, value),
+        _ => read_json(body, Some(output.clone())),
+    }
+}
+
+fn read_tool<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> PyResult<()> {
+    let py = part.as_any().py();
+    let call = Call::of(part)?;
+    if call.state == State::Streaming {
+        body.is_uncommon = true;
+        return Ok(());
+    }
+    call.read(body, py)?;
+    if let Some(id) = call.id.clone().filter(|_| call.is_answered()) {
+        body.answers.push(Id::of(id)?);
+    }
+    match call.state {
+        State::Output => read_value(body, part.get(interned!(py, "output"))?, At::Key(&at, "output")),
+        State::Error => {
+            body.add(part.get(interned!(py, "errorText"))?, PieceKind::ToolResult, Some(At::Key(&at, "errorText")))
+        }
+        State::Denied => body.add(denial(part)?, PieceKind::ToolResult, None),
+        _ => Ok(()),
+    }
+}
+
+/// Why the user did not let a call be run.
+pub fn denial<'py>(part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = part.as_any().py();
+    let approval = part.get(interned!(py, "approval"))?;
+    approval.as_ref().and_then(Fields::of).map_or(Ok(None), |approval| approval.get(interned!(py, "reason")))
+}
+
+/// Read what a tool returned: a text as it is, anything else as JSON.
+fn read_value<'py>(body: &mut Body, value: Option<Bound<'py, PyAny>>, at: At<'_, 'py>) -> PyResult<()> {
+    match value {
+        Some(value) if value.is_instance_of::<PyString>() => body.add(Some(value), PieceKind::ToolResult, Some(at)),
+        value => read_json(body, value),
+    }
+}
+
+fn read_json(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    let Some(value) = value else { return Ok(()) };
+    let text = python(value.py(), "compact_json", (value,))?;
+    body.add(Some(text), PieceKind::ToolResult, None)
+}

@@ -1,0 +1,250 @@
+//! The AI SDK's messages as Anthropic's, of which the conversion is.
+use std::collections::{HashMap, HashSet};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
+
+use super::neutral::dict;
+use crate::interned::interned;
+use crate::reading::ai_sdk::{Call, Is, State, denial, part_is, text_data};
+use crate::reading::{Fields, Id, is_list, listed, python, text_of};
+
+/// What the SDK says to the model of a call that the user did not let be run.
+const DENIED: &str = "Tool execution denied.";
+
+/// Anthropic's messages, each with the index of its entry.
+type Written<'py> = Vec<(Bound<'py, PyAny>, Vec<usize>)>;
+
+/// The entries as Anthropic's messages; the first has the index `first`. A step of a UI message is one message with its calls,
+/// and one with their results.
+pub fn as_anthropic<'py>(entries: &Bound<'py, PyAny>, first: usize, is_ui: bool) -> PyResult<Written<'py>> {
+    let mut writer = Writer { is_ui, answered: answered(entries)?, asked: HashMap::new(), made: Vec::new() };
+    for (at, raw) in entries.try_iter()?.enumerate() {
+        let (raw, index) = (raw?, first + at);
+        let entry = Fields::needed(&raw, index, String::new)?;
+        let key = if is_ui { interned!(raw.py(), "parts") } else { interned!(raw.py(), "content") };
+        match entry.get(key)? {
+            Some(parts) if is_list(&parts) => writer.add(entry, &parts, index)?,
+            Some(text) => {
+                let role = entry.get(interned!(raw.py(), "role"))?;
+                writer.made.push((dict!(raw.py(), "role": role, "content": text).into_any(), vec![index]));
+            }
+            None => writer.made.push((raw.clone(), vec![index])),
+        }
+    }
+    Ok(writer.made)
+}
+
+/// The ids of the calls that have a result.
+fn answered(entries: &Bound<'_, PyAny>) -> PyResult<HashSet<Vec<u8>>> {
+    let (py, mut found) = (entries.py(), HashSet::new());
+    for entry in entries.try_iter()? {
+        let entry = entry?;
+        let Some(entry) = Fields::of(&entry) else { continue };
+        for part in listed(entry.get(interned!(py, "content"))?.as_ref())?.iter().filter_map(Fields::of) {
+            if part.kind()?.name() == "tool-result" {
+                found.extend(key_of(part, interned!(py, "toolCallId"))?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn key_of(part: Fields<'_, '_>, key: &Bound<'_, PyString>) -> PyResult<Option<Vec<u8>>> {
+    part.text(key)?.map(|id| Ok(Id::of(id)?.as_bytes().to_vec())).transpose()
+}
+
+struct Writer<'py> {
+    is_ui: bool,
+    answered: HashSet<Vec<u8>>,
+    /// The calls of which the user was asked, by the id of the request.
+    asked: HashMap<Vec<u8>, Bound<'py, PyString>>,
+    made: Written<'py>,
+}
+
+impl<'py> Writer<'py> {
+    fn add(&mut self, entry: Fields<'_, 'py>, parts: &Bound<'py, PyAny>, index: usize) -> PyResult<()> {
+        let py = parts.py();
+        let role = entry.get(interned!(py, "role"))?;
+        let (mut said, mut results) = (PyList::empty(py), PyList::empty(py));
+        for raw in parts.try_iter()? {
+            let raw = raw?;
+            let Some(part) = Fields::of(&raw) else {
+                said.append(raw)?;
+                continue;
+            };
+            let kind = part.kind()?;
+            match part_is(&kind.name(), self.is_ui) {
+                Is::Tool => {
+                    let call = Call::of(part)?;
+                    if call.state != State::Streaming {
+                        said.append(tool_use(py, &call)?)?;
+                    }
+                    if call.is_answered() {
+                        results.append(tool_result(py, call.id, said_by(part, call.state)?)?)?;
+                    }
+                }
+                Is::Call => said.append(tool_use(py, &Call::of(part)?)?)?,
+                Is::Result => {
+                    let output = output_of(part)?;
+                    results.append(tool_result(py, part.text(interned!(py, "toolCallId"))?, output)?)?;
+                }
+                Is::Approval => {
+                    said.append(dict!(py, "type": kind.0))?; // the reader notes that it is not sent
+                    if let Some(result) = self.denied(part)? {
+                        results.append(result)?;
+                    }
+                }
+                Is::Unsent if kind.name() == "step-start" => {
+                    self.end(role.as_ref(), &said, &results, index)?;
+                    (said, results) = (PyList::empty(py), PyList::empty(py));
+                }
+                Is::Unsent => {}
+                Is::Thought => said.append(dict!(py, "type": "thinking"))?,
+                Is::Medium => match text_data(part)? {
+                    Some(text) => said.append(dict!(py, "type": "text", "text": text))?,
+                    None => said.append(medium(part)?)?,
+                },
+                Is::Custom => said.append(dict!(py, "type": part.get(interned!(py, "kind"))?))?,
+                Is::Text | Is::Other => said.append(raw)?,
+            }
+        }
+        self.end(role.as_ref(), &said, &results, index)
+    }
+
+    fn end(
+        &mut self,
+        role: Option<&Bound<'py, PyAny>>,
+        said: &Bound<'py, PyList>,
+        results: &Bound<'py, PyList>,
+        index: usize,
+    ) -> PyResult<()> {
+        let py = said.py();
+        if !said.is_empty() {
+            self.made.push((dict!(py, "role": role, "content": said).into_any(), vec![index]));
+        }
+        if !results.is_empty() {
+            self.made.push((dict!(py, "role": "user", "content": results).into_any(), vec![index]));
+        }
+        Ok(())
+    }
+
+    /// Note a request, or the result of a call that was denied: the SDK writes it only when it runs again.
+    fn denied(&mut self, part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let py = part.as_any().py();
+        let Some(approval) = key_of(part, interned!(py, "approvalId"))? else { return Ok(None) };
+        if let Some(call) = part.text(interned!(py, "toolCallId"))? {
+            self.asked.insert(approval, call);
+            return Ok(None);
+        }
+        let is_approved = part.is_set(interned!(py, "approved"))?;
+        match self.asked.remove(&approval) {
+            Some(call) if !is_approved && !self.answered.contains(Id::of(call.clone())?.as_bytes()) => {
+                let reason = part.get(interned!(py, "reason"))?;
+                tool_result(py, Some(call), (as_texts(py, reason, DENIED)?, true)).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn tool_use<'py>(py: Python<'py>, call: &Call<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let input = call.input.clone().unwrap_or_else(|| PyDict::new(py).into_any());
+    let name = call.name.clone().unwrap_or_else(|| PyString::new(py, "").into_any());
+    Ok(dict!(py, "type": "tool_use", "id": &call.id, "name": name, "input": input))
+}
+
+/// What a tool returned, and whether it is an error.
+type Output<'py> = (Bound<'py, PyList>, bool);
+
+fn tool_result<'py>(
+    py: Python<'py>,
+    id: Option<Bound<'py, PyString>>,
+    (content, is_error): Output<'py>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let made = dict!(py, "type": "tool_result", "tool_use_id": id, "content": content);
+    if is_error {
+        made.set_item(interned!(py, "is_error"), true)?;
+    }
+    Ok(made)
+}
+
+/// A value as a content: a text as it is, anything else as JSON.
+fn as_texts<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>, default: &str) -> PyResult<Bound<'py, PyList>> {
+    let text = match value {
+        None => PyString::new(py, default).into_any(),
+        Some(value) if value.is_instance_of::<PyString>() => value,
+        Some(value) => python(py, "compact_json", (value,))?,
+    };
+    PyList::new(py, [dict!(py, "type": "text", "text": text)])
+}
+
+fn output_of<'py>(part: Fields<'_, 'py>) -> PyResult<Output<'py>> {
+    let py = part.as_any().py();
+    let output = match part.get(interned!(py, "output"))? {
+        None => part.get(interned!(py, "result"))?, // version 4
+        output => output,
+    };
+    let Some(of) = output.as_ref().and_then(Fields::of) else { return Ok((as_texts(py, output, "")?, false)) };
+    let value = of.get(interned!(py, "value"))?;
+    match of.kind()?.name().as_ref() {
+        "text" | "json" => Ok((as_texts(py, value, "null")?, false)),
+        "error-text" | "error-json" => Ok((as_texts(py, value, "null")?, true)),
+        "execution-denied" => Ok((as_texts(py, of.get(interned!(py, "reason"))?, DENIED)?, true)),
+        "content" => {
+            let content = PyList::empty(py);
+            for item in listed(value.as_ref())? {
+                match Fields::of(&item) {
+                    Some(of) if !matches!(of.kind()?.name().as_ref(), "text" | "custom") => {
+                        content.append(medium(of)?)?;
+                    }
+                    _ => content.append(item)?,
+                }
+            }
+            Ok((content, false))
+        }
+        _ => Ok((as_texts(py, output, "")?, false)),
+    }
+}
+
+fn said_by<'py>(part: Fields<'_, 'py>, state: State) -> PyResult<Output<'py>> {
+    let py = part.as_any().py();
+    Ok(match state {
+        State::Error => (as_texts(py, part.get(interned!(py, "errorText"))?, "")?, true),
+        State::Denied => (as_texts(py, denial(part)?, DENIED)?, true),
+        _ => (as_texts(py, part.get(interned!(py, "output"))?, "null")?, false),
+    })
+}
+
+/// A medium; one that only a provider has is no block that anybody else takes.
+fn medium<'py>(part: Fields<'_, 'py>) -> PyResult<Bound<'py, PyDict>> {
+    let py = part.as_any().py();
+    let mut data = None;
+    for key in [interned!(py, "image"), interned!(py, "data"), interned!(py, "url")] {
+        data = data.or(part.get(key)?);
+    }
+    if let Some(of) = data.as_ref().and_then(Fields::of) {
+        let key = if of.kind()?.name() == "url" { interned!(py, "url") } else { interned!(py, "data") };
+        data = of.get(key)?;
+    }
+    let kind = part.kind()?;
+    let Some(data) = data else { return Ok(dict!(py, "type": kind.0)) };
+    let is_image = kind.name().starts_with("image");
+    let default = if is_image { "image/png" } else { "application/octet-stream" };
+    let media_type = part.text(interned!(py, "mediaType"))?.unwrap_or_else(|| PyString::new(py, default));
+    let is_image = is_image || text_of(&media_type).starts_with("image/");
+    let source = match data.cast::<PyString>() {
+        Ok(url) if text_of(url).contains(':') => dict!(py, "type": "url", "url": url),
+        Ok(data) => dict!(py, "type": "base64", "media_type": media_type, "data": data),
+        Err(_) if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyByteArray>() => {
+            let data = py.import("base64")?.call_method1("b64encode", (data,))?.call_method1("decode", ("ascii",))?;
+            dict!(py, "type": "base64", "media_type": media_type, "data": data)
+        }
+        Err(_) => return Ok(dict!(py, "type": kind.0)),
+    };
+    let block = dict!(py, "type": if is_image { "image" } else { "document" }, "source": source);
+    if let Some(name) = part.text(interned!(py, "filename"))? {
+        block.set_item(interned!(py, "title"), name)?;
+    }
+    Ok(block)
+}

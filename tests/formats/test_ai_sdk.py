@@ -1,0 +1,432 @@
+"""The AI SDK's messages: detection, units, rules, places, conversions, and what the SDK takes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from rehydrate import compact_context, count_tokens
+from rehydrate.context import Context
+from rehydrate.formats import FORMATS, detect_format, parse, validate
+from rehydrate.formats._reading import user_message
+from rehydrate.formats.rendering import render_history
+from rehydrate.messages import PieceKind
+from rehydrate.prompt import History, PromptIR, compile
+from tests.provider.ai_sdk import refusal, ui_refusal
+from tests.strategies import ai_sdk_conversations, ai_sdk_ui_conversations, damaged
+
+USER = {"role": "user", "content": "Which berth is free?"}
+SAID = {"role": "assistant", "content": [{"type": "text", "text": "Berth 4."}]}
+PNG = {"type": "image", "image": "iVBORw0KGgo=", "mediaType": "image/png"}
+ASKED = {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "a"}
+SIGNED = {"anthropic": {"signature": "c2ln"}}
+SPOKEN = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "Which berth?"}]}
+
+
+def call(id: str = "a", **more: Any) -> dict[str, Any]:
+    return {"type": "tool-call", "toolCallId": id, "toolName": "f", "input": {}, **more}
+
+
+def answer(id: str = "a", value: Any = "4", **more: Any) -> dict[str, Any]:
+    kind = "text" if isinstance(value, str) else "json"
+    about = {"toolCallId": id, "toolName": "f"}
+    return {"type": "tool-result", **about, "output": {"type": kind, "value": value}, **more}
+
+
+def decided(*, approved: bool, **more: Any) -> dict[str, Any]:
+    return {"type": "tool-approval-response", "approvalId": "p", "approved": approved, **more}
+
+
+def assistant(*parts: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(parts)}
+
+
+def tools(*parts: Any) -> dict[str, Any]:
+    return {"role": "tool", "content": list(parts)}
+
+
+def shown(*parts: Any, role: str = "assistant") -> dict[str, Any]:
+    return {"id": "m", "role": role, "parts": list(parts)}
+
+
+def tool(id: str = "a", state: str = "output-available", **more: Any) -> dict[str, Any]:
+    result = {"output": "4"} if state == "output-available" else {}
+    return {"type": "tool-f", "toolCallId": id, "state": state, "input": {}, **result, **more}
+
+
+def broken(*entries: Any, format: str = "ai_sdk") -> list[tuple[int, str]]:
+    return [(each.index, each.rule) for each in validate(entries, format)]
+
+
+# Rules
+
+
+PLANTED: dict[str, tuple[list[Any], list[int]]] = {
+    "unknown_role": ([USER, {"role": "data", "content": "x"}], [1]),
+    "null_content_without_calls": ([USER, {"role": "assistant", "content": None}], [1]),
+    "unanswered_tool_call": ([USER, assistant(call()), USER], [1]),
+    "tool_result_without_call": (
+        [USER, SAID, tools(answer()), SAID, tools(decided(approved=True))],
+        [2, 4],
+    ),
+    "server_result_without_call": ([USER, assistant(answer())], [1]),
+    "duplicate_id": ([USER, assistant(call(), call()), tools(answer())], [1]),
+    "duplicate_result": ([USER, assistant(call()), tools(answer(), answer())], [2]),
+    "missing_id": (
+        [USER, assistant(call(toolCallId=None)), tools(answer(toolCallId=None))],
+        [1, 2],
+    ),
+    "missing_name": ([USER, assistant(call(toolName="")), tools(answer(toolName=""))], [1, 2]),
+    "misplaced_block": (
+        [{"role": "user", "content": [call()]}, assistant(PNG), {"role": "system", "content": []}],
+        [0, 1, 2],
+    ),
+    "text_content": (
+        [{"role": "user", "content": ["hi"]}, {"role": "tool", "content": "4"}],
+        [0, 1],
+    ),
+    "unknown_block": (
+        [USER, assistant({"type": "hologram"}), assistant(call()), tools(answer(output="4"))],
+        [1, 3],
+    ),
+}
+PLANTED_IN_UI: dict[str, tuple[list[Any], list[int]]] = {
+    "unknown_role": ([SPOKEN, shown({"type": "text", "text": "4"}, role="tool")], [1]),
+    "empty_content": ([SPOKEN, shown(), {"id": "m", "role": "assistant"}], [1, 2]),
+    "text_content": ([{"id": "m", "role": "user", "content": "hi"}], [0]),
+    "unanswered_tool_call": ([SPOKEN, shown(tool(state="input-available")), SPOKEN], [1]),
+    "duplicate_id": ([SPOKEN, shown(tool(), tool())], [1]),
+    "missing_id": ([SPOKEN, shown(tool(toolCallId=None))], [1]),
+    "missing_name": ([SPOKEN, shown(tool(type="dynamic-tool"))], [1]),
+    "unknown_block": ([SPOKEN, shown({"type": "hologram"}), shown(tool(state="done"))], [1, 2]),
+}
+
+
+@pytest.mark.parametrize("rule", sorted(PLANTED))
+def test_a_planted_violation_is_found_where_it_is(rule: str) -> None:
+    entries, indices = PLANTED[rule]
+    assert [index for index, found in broken(*entries) if found == rule] == indices
+
+
+@pytest.mark.parametrize("rule", sorted(PLANTED_IN_UI))
+def test_a_planted_violation_is_found_in_ui_messages_too(rule: str) -> None:
+    entries, indices = PLANTED_IN_UI[rule]
+    found = broken(*entries, format="ai_sdk_ui")
+    assert [index for index, each in found if each == rule] == indices
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [USER, assistant(call("a"), call("b")), tools(answer("b")), tools(answer("a")), SAID],
+        [USER, assistant(call(), ASKED), tools(decided(approved=True)), tools(answer()), SAID],
+        [USER, assistant(call(), ASKED), tools(decided(approved=False)), USER],
+        [USER, assistant(call(providerExecuted=True), answer()), USER],
+        [USER, assistant(call(providerExecuted=True)), assistant(answer()), USER],
+        [USER, assistant(call()), tools(answer()), USER, assistant(call()), tools(answer())],
+        [USER, assistant(call())],
+    ],
+)
+def test_what_the_sdk_takes_breaks_no_rule(entries: list[Any]) -> None:
+    assert broken(*entries) == []
+    assert detect_format(entries) == "ai_sdk"
+
+
+def closed(entries: list[Any]) -> list[Any]:
+    """Return the entries without the open calls at the end."""
+    kept = copy.deepcopy(entries)
+    while kept and (validate([*kept, USER], "ai_sdk") or kept[-1]["role"] == "tool"):
+        kept.pop()
+    return kept
+
+
+@given(ai_sdk_conversations())
+def test_what_is_valid_is_taken(entries: list[Any]) -> None:
+    assert validate(entries, "ai_sdk") == []
+    assert refusal(closed(entries)) is None
+
+
+@given(ai_sdk_ui_conversations())
+def test_valid_ui_messages_are_taken(entries: list[Any]) -> None:
+    assert validate(entries, "ai_sdk_ui") == []
+    assert ui_refusal(entries) is None
+    assert detect_format(entries) == "ai_sdk_ui"
+
+
+@given(ai_sdk_conversations().flatmap(damaged))
+def test_what_is_valid_after_damage_is_taken_too(entries: list[Any]) -> None:
+    if validate(entries, "ai_sdk") == []:
+        kept = closed(entries)
+        has_lost = any(
+            part.get("text", "") is None or part.get("value", "") is None
+            for entry in kept
+            for part in (entry["content"] if isinstance(entry["content"], list) else ())
+        )
+        assert has_lost or refusal(kept) is None
+
+
+@given(ai_sdk_conversations(), st.sampled_from([0.1, 0.3, 0.6, 0.9]), st.booleans())
+def test_what_is_compacted_is_taken(entries: list[Any], ratio: float, by_excerpts: bool) -> None:
+    granularity = "excerpt" if by_excerpts else "message"
+    kept = compact_context(
+        entries, target_ratio=ratio, format="ai_sdk", thinking="keep", granularity=granularity
+    ).messages
+    assert validate(kept, "ai_sdk") == []
+    assert by_excerpts or all(any(each is entry for entry in entries) for each in kept)
+    assert refusal(closed(kept)) is None
+
+
+@given(ai_sdk_ui_conversations(), st.sampled_from([0.1, 0.3, 0.6, 0.9]), st.booleans())
+def test_compacted_ui_messages_are_taken(
+    entries: list[Any], ratio: float, by_excerpts: bool
+) -> None:
+    granularity = "excerpt" if by_excerpts else "message"
+    kept = compact_context(
+        entries, target_ratio=ratio, format="ai_sdk_ui", granularity=granularity
+    ).messages
+    assert ui_refusal(kept) is None
+    whole = [each for each in kept if any(each is entry for entry in entries)]
+    assert by_excerpts or len(whole) == len(kept)
+    ids = {part["toolCallId"] for each in entries for part in each["parts"] if "toolCallId" in part}
+    calls = [part for each in kept for part in each["parts"] if "toolCallId" in part]
+    assert {part["toolCallId"] for part in calls} <= ids
+    before = {
+        part["toolCallId"]: set(part)
+        for each in entries
+        for part in each["parts"][:]
+        if "toolCallId" in part
+    }
+    assert all(set(part) == before[part["toolCallId"]] for part in calls)  # none is torn
+
+
+@pytest.mark.parametrize(
+    "provider", ["anthropic", "bedrock", "gemini", "openai_chat", "openai_responses"]
+)
+@pytest.mark.parametrize("format", ["ai_sdk", "ai_sdk_ui"])
+@settings(max_examples=8)
+@given(data=st.data())
+def test_they_become_every_providers_messages(
+    format: str, provider: Any, data: st.DataObject
+) -> None:
+    drawn = ai_sdk_conversations() if format == "ai_sdk" else ai_sdk_ui_conversations()
+    entries = data.draw(drawn)
+    if format == "ai_sdk":
+        entries = closed(entries)
+    elif any(part.get("state") == "input-available" for part in entries[-1]["parts"]):
+        entries.pop()
+    compiled = compile(PromptIR(history=History(tuple(entries), format)), provider)
+    assert validate(compiled.messages, provider) == []
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("format", "entries"),
+    [
+        ("ai_sdk", [USER, tools(answer())]),
+        ("ai_sdk", [{"role": "user", "content": [{"type": "text", "text": "x"}, PNG]}]),
+        ("ai_sdk", [{**USER, "providerOptions": {"anthropic": {"cacheControl": {}}}}]),
+        (
+            "ai_sdk",
+            [{"role": "user", "content": [{"type": "file", "data": "x", "mediaType": "a/b"}]}],
+        ),
+        ("ai_sdk_ui", [SPOKEN]),
+        ("ai_sdk_ui", [shown({"type": "step-start"}, tool())]),
+        ("plain", [USER, SAID]),
+        (
+            "openai_chat",
+            [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}],
+        ),
+        ("openai_chat", [USER, {"role": "tool", "tool_call_id": "a", "content": "4"}]),
+        ("anthropic", [{"role": "user", "content": [{"type": "image", "source": {}}]}]),
+        ("gemini", [{"role": "user", "parts": [{"text": "hi"}]}]),
+    ],
+)
+def test_the_first_entry_that_one_format_can_hold_decides(format: str, entries: list[Any]) -> None:
+    assert detect_format(entries) == format
+
+
+def test_results_are_results_in_every_shape() -> None:
+    outputs = [
+        {"type": "text", "value": "4"},
+        {"type": "error-text", "value": "No tide."},
+        {"type": "json", "value": {"berth": 4}},
+        {
+            "type": "content",
+            "value": [{"type": "text", "text": "See"}, {"type": "image-url", "url": "u"}],
+        },
+        {"type": "execution-denied", "reason": "Not now."},
+    ]
+    ids = [f"c{number}" for number in range(len(outputs))]
+    results = tools(*(answer(id, output=output) for id, output in zip(ids, outputs, strict=True)))  # noqa: A001
+    _, called, read = parse([USER, assistant(*map(call, ids)), results], "ai_sdk").messages
+    assert called.calls == read.answers == tuple(ids)
+    said = [(piece.text, piece.kind) for piece in read.pieces]
+    texts = ["4", "No tide.", '{"berth":4}', "See", "Not now."]
+    assert said == [(text, PieceKind.TOOL_RESULT) for text in texts]
+    assert read.images == 1
+
+
+def test_a_tool_part_of_a_ui_message_is_call_and_result_in_one() -> None:
+    entries = [
+        SPOKEN,
+        shown(tool(input={"at": "noon"}), tool("b", "output-error", errorText="No.")),
+    ]
+    conversation = parse(entries)
+    _, said = conversation.messages
+    assert (said.calls, said.answers) == (("a", "b"), ("a", "b"))
+    assert [(piece.text, int(piece.kind)) for piece in said.pieces] == [
+        ('f {"at":"noon"}', PieceKind.TOOL_INPUT),
+        ("4", PieceKind.TOOL_RESULT),
+        ("f {}", PieceKind.TOOL_INPUT),
+        ("No.", PieceKind.TOOL_RESULT),
+    ]
+    assert [unit.members for unit in conversation.units] == [(0,), (1,)]
+    assert not conversation.units[1].calls_tools
+    (waiting,) = parse([shown(tool(state="approval-requested"))]).units
+    assert waiting.calls_tools
+
+
+def test_what_is_not_sent_to_a_model_is_not_counted() -> None:
+    more = [
+        {"type": "source-url", "sourceId": "s", "url": "https://harbour.example/" + "x" * 500},
+        {"type": "data-weather", "data": {"sky": "clear " * 500}},
+        tool(state="input-streaming", input={"at": "noon " * 500}),
+        {"type": "step-start"},
+    ]
+    said = {"type": "text", "text": "Berth 4."}
+    assert count_tokens([shown(said, *more)]) == count_tokens([shown(said)])
+
+
+def test_each_medium_counts_once() -> None:
+    files = [
+        PNG,
+        {"type": "file", "data": b"x", "mediaType": "application/pdf"},
+        {"type": "file", "data": {"type": "url", "url": "https://a.example"}, "mediaType": "a/b"},
+    ]
+    (read,) = parse([{"role": "user", "content": files}], "ai_sdk").messages
+    assert read.images == 3
+    text = {"type": "file", "data": {"type": "text", "text": "Tides"}, "mediaType": "text/plain"}
+    (read,) = parse([{"role": "user", "content": [text]}], "ai_sdk").messages
+    assert (read.images, read.text) == (0, "Tides")
+
+
+def test_an_approval_stays_with_its_call() -> None:
+    entries = [USER, assistant(call(), ASKED), tools(decided(approved=True)), tools(answer()), SAID]
+    assert [unit.members for unit in parse(entries).units] == [(0,), (1, 2, 3), (4,)]
+
+
+def test_the_paths_of_texts_lead_to_them() -> None:
+    said = assistant({"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "So."}, call())
+    assert FORMATS["ai_sdk"].places(said, 0) == [None, ("content", 1, "text"), None]
+    result = tools(answer(), answer("b", {"berth": 4}))
+    assert FORMATS["ai_sdk"].places(result, 0) == [("content", 0, "output", "value"), None]
+    paths = FORMATS["ai_sdk_ui"].places(shown(tool(), {"type": "text", "text": "So."}), 0)
+    assert paths == [None, ("parts", 0, "output"), ("parts", 1, "text")]
+
+
+def test_thinking_goes_unless_items_of_responses_need_it() -> None:
+    without = FORMATS["ai_sdk"].without_thinking
+    thought = {"type": "reasoning", "text": "Hm.", "providerOptions": SIGNED}
+    (left,) = without([assistant(thought, {"type": "text", "text": "So."})])
+    assert left == assistant({"type": "text", "text": "So."})
+    assert without([assistant(thought)]) == [None]
+    item = {**thought, "providerOptions": {"openai": {"itemId": "rs_1"}}}
+    whole = assistant(item, {"type": "text", "text": "So."})
+    assert without([whole])[0] is whole
+    (left,) = FORMATS["ai_sdk_ui"].without_thinking([shown(thought, tool())])
+    assert left == shown(tool())
+
+
+def test_a_claudes_signed_reasoning_goes_behind_a_change() -> None:
+    thought = {"type": "reasoning", "text": "Hm. " * 50, "providerOptions": SIGNED}
+    entries: list[Any] = [USER]
+    for turn in range(12):
+        entries += [assistant(thought, {"type": "text", "text": f"Berth {turn}. " * 20}), USER]
+    small = compact_context(entries, target_ratio=0.4)
+    assert small.stats.stripped > 0
+    assert refusal(small.messages) is None
+
+
+def test_a_custom_part_always_stays() -> None:
+    state = {"role": "assistant", "content": [{"type": "custom", "kind": "openai.compaction"}]}
+    entries = [USER, state, *([SAID, USER] * 20)]
+    small = compact_context(entries, target_ratio=0.1, format="ai_sdk")
+    assert any(each is state for each in small.messages)
+
+
+# Conversion
+
+
+def anthropics(*entries: Any, format: str = "ai_sdk") -> Any:
+    return compile(PromptIR(history=History(entries, format)), "anthropic")
+
+
+def test_calls_results_and_media_are_converted() -> None:
+    output = {
+        "type": "content",
+        "value": [
+            {"type": "text", "text": "See"},
+            {**PNG, "type": "image-data", "data": PNG["image"]},
+        ],
+    }
+    compiled = anthropics(
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, PNG]},
+        assistant({"type": "reasoning", "text": "Hm."}, call("a", input={"at": 1}), call("b")),
+        tools(answer("a", output=output), answer("b", output={"type": "error-json", "value": [1]})),
+    )
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+    }
+    said, called, results = compiled.messages
+    shown_image = {key: said["content"][1][key] for key in image}  # it has a cache mark too
+    assert [said["content"][0]["text"], shown_image] == ["Look.", image]
+    assert [block["input"] for block in called["content"]] == [{"at": 1}, {}]
+    first, second = results["content"]
+    assert first["content"] == [{"type": "text", "text": "See"}, image]
+    assert (second["content"], second["is_error"]) == ("[1]", True)
+
+
+def test_each_step_of_a_ui_message_is_a_turn() -> None:
+    steps = shown(
+        {"type": "step-start"},
+        tool("a"),
+        {"type": "step-start"},
+        tool("b", "output-denied", approval={"id": "p", "approved": False}),
+        {"type": "step-start"},
+        {"type": "text", "text": "Berth 4."},
+    )
+    messages = anthropics(SPOKEN, steps, format="ai_sdk_ui").messages
+    assert [each["role"] for each in messages] == ["user", *["assistant", "user"] * 2, "assistant"]
+    (denied,) = messages[4]["content"]
+    assert (denied["content"], denied["is_error"]) == ("Tool execution denied.", True)
+
+
+def test_a_denied_call_gets_the_result_that_the_sdk_writes() -> None:
+    denied = tools(decided(approved=False, reason="Not now."))
+    compiled = anthropics(USER, assistant(call(), ASKED), denied, USER)
+    (result,) = compiled.messages[2]["content"][:1]
+    assert (result["tool_use_id"], result["content"]) == ("a", "Not now.")
+    rendered = render_history([USER, assistant(call(), ASKED)], "ai_sdk", "anthropic")
+    assert rendered.notes == (
+        "history: tool-approval-request is not sent: of 1 entry, first history[1]",
+    )
+
+
+def test_a_context_takes_them_for_any_provider() -> None:
+    context = Context(provider="openai_chat", format="ai_sdk")
+    context.add(USER, assistant(call()), tools(answer()))
+    said = context.prompt().request["messages"]
+    assert [each["role"] for each in said] == ["user", "assistant", "tool"]
+    assert said[2]["content"] == "4"
+
+
+def test_a_message_that_is_added_is_one_of_its_format() -> None:
+    assert ui_refusal([user_message("hello", "ai_sdk_ui")]) is None
+    assert user_message("\ud800", "ai_sdk_ui")["parts"][0]["text"] == "\ud800"
