@@ -35,6 +35,9 @@ BUDGET, LEAST, MOST = 50_000, 40_000, 60_000
 REQUESTS = 1_000
 WARM_UP = 60
 """Requests before the first that counts."""
+FILLING = 300
+"""Requests of `SHORT` new messages each, which fill the table of messages before memory counts."""
+SHORT = 251
 SAMPLES = 10
 """Of the memory."""
 ANSWER = json.dumps(
@@ -75,6 +78,15 @@ def conversations(seed: int) -> Iterator[bytes]:
                     "messages": messages,
                 }
                 yield json.dumps(request).encode()
+
+
+def short_messages(number: int) -> bytes:
+    """Return a request of many messages that no other has."""
+    said = [
+        {"role": ("user", "assistant")[at % 2], "content": f"Berth {number * SHORT + at} is free."}
+        for at in range(SHORT)
+    ]
+    return json.dumps({"model": "claude-sonnet-4-5", "messages": said}).encode()
 
 
 def _turn(rng: random.Random, at: int) -> Iterator[dict[str, Any]]:
@@ -217,6 +229,8 @@ def measured(requests: int, memory: int) -> Figures:
             for (_, _, process), before in zip(pair, used, strict=True)
         ]
         resident = []
+        for number in range(FILLING if memory else 0):
+            pair[1][0].seconds(short_messages(number))
         for number in range(memory):
             pair[1][0].seconds(next(bodies))
             if (number + 1) % (memory // SAMPLES) == 0:
@@ -252,7 +266,7 @@ def rows(found: Figures, requests: int, memory: int) -> Iterator[Row]:
             "MB",
             5,
             beside=", ".join(f"{each:.0f}" for each in found.resident) + " MB",
-            limit="Tables of what was seen fill up to their limits",
+            limit="Its tables are full before; a compaction is kept for its conversation, 20 kB",
         )
 
 

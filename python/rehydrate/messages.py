@@ -131,7 +131,7 @@ def normal_role(role: str) -> str:
     return _NORMAL_ROLES.get(role, role)
 
 
-Provider = Literal["anthropic", "openai_chat", "openai_responses", "bedrock", "gemini"]
+Provider = Literal["anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "ai_sdk"]
 FormatName = Literal[
     "claude_code",
     "codex",
@@ -185,7 +185,7 @@ def own_provider(format: str) -> Provider | None:  # noqa: A002  the field's wor
     return PROVIDER_OF.get(format) or next((one for one in PROVIDERS if one == format), None)
 
 
-SYSTEM_APART: frozenset[str] = frozenset({"anthropic", "bedrock", "gemini"})
+SYSTEM_APART: frozenset[str] = frozenset({"ai_sdk", "anthropic", "bedrock", "gemini"})
 """The providers whose requests have the system prompt in a field of its own, and whose messages
 begin with the user's."""
 

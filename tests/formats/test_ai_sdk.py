@@ -9,19 +9,24 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
+from rehydrate._native import insertion_point
 from rehydrate.context import Context
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats._reading import user_message
+from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
 from rehydrate.formats.rendering import render_history
-from rehydrate.messages import PieceKind
-from rehydrate.prompt import History, PromptIR, compile
+from rehydrate.messages import PROVIDERS, PieceKind
+from rehydrate.prompt import ContextRequest, History, PromptIR, ToolDef, compile
+from tests.prompt.example_irs import lawful_irs
 from tests.provider.ai_sdk import refusal, ui_refusal
-from tests.strategies import ai_sdk_conversations, ai_sdk_ui_conversations, damaged
+from tests.provider.sendable import sendable
+from tests.strategies import BY_FORMAT, ai_sdk_conversations, ai_sdk_ui_conversations, damaged
 
 USER = {"role": "user", "content": "Which berth is free?"}
 SAID = {"role": "assistant", "content": [{"type": "text", "text": "Berth 4."}]}
 PNG = {"type": "image", "image": "iVBORw0KGgo=", "mediaType": "image/png"}
 ASKED = {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "a"}
+SPEC = {"name": "f", "inputSchema": {"type": "object"}}
 SIGNED = {"anthropic": {"signature": "c2ln"}}
 SPOKEN = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "Which berth?"}]}
 
@@ -219,6 +224,29 @@ def test_they_become_every_providers_messages(
         entries.pop()
     compiled = compile(PromptIR(history=History(tuple(entries), format)), provider)
     assert validate(compiled.messages, provider) == []
+
+
+@pytest.mark.parametrize("format", sorted(BY_FORMAT))
+@settings(max_examples=8)
+@given(data=st.data())
+def test_every_format_becomes_a_request_that_the_sdk_takes(
+    format: str, data: st.DataObject
+) -> None:
+    entries = data.draw(BY_FORMAT[format]())
+    if format == "ai_sdk":
+        entries = closed(entries)
+    elif format in ("anthropic", "openai_chat", "openai_responses"):
+        entries = sendable(format, entries)
+    sections = data.draw(lawful_irs()).sections if format in PROVIDERS else ()
+    history = History(tuple(entries), format)
+    ir = PromptIR(ContextRequest("Go on."), sections, (ToolDef.read(SPEC),), history)
+    request = compile(ir, "ai_sdk").request
+    assert validate(request["messages"], "ai_sdk") == []
+    assert request["tools"] == {"f": {"inputSchema": {"type": "object"}}}
+    assert all(each["role"] == "system" for each in request.get("system", ()))
+    said = str(request["messages"])
+    if said.count("'tool-call'") == said.count("'tool-result'"):  # no provider takes others
+        assert refusal(request["messages"]) is None
 
 
 # Reading
@@ -425,6 +453,73 @@ def test_a_context_takes_them_for_any_provider() -> None:
     said = context.prompt().request["messages"]
     assert [each["role"] for each in said] == ["user", "assistant", "tool"]
     assert said[2]["content"] == "4"
+
+
+def test_a_context_over_them_makes_arguments_of_the_sdk() -> None:
+    context = Context(system="You are the harbour's assistant.")
+    context.add(
+        USER, assistant(call()), tools(answer()), {"role": "system", "content": "Be brief."}
+    )
+    context.add(SAID, USER)
+    request = context.prompt().request
+    assert request["system"] == [{"role": "system", "content": "You are the harbour's assistant."}]
+    assert [each["role"] for each in request["messages"]] == [
+        *("user", "assistant", "tool", "user", "assistant", "user"),
+    ]
+    assert request["messages"][3]["content"] == "[system]\nBe brief."
+    assert refusal(request["messages"]) is None
+
+
+def test_ui_messages_become_model_messages() -> None:
+    steps = shown({"type": "step-start"}, tool("a", output=[4]), {"type": "text", "text": "So."})
+    history = History((SPOKEN, steps, SPOKEN), "ai_sdk_ui")
+    messages = compile(PromptIR(history=history), "ai_sdk").messages
+    assert [each["role"] for each in messages] == ["user", "assistant", "tool", "user"]
+    (result,) = messages[2]["content"]
+    assert (result["toolName"], result["output"]) == ("f", {"type": "text", "value": "[4]"})
+
+
+def test_media_are_files_in_messages_and_items_in_results() -> None:
+    image = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    block = {"type": "image", "source": image}
+    used = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    entries = [
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, block]},
+        {"role": "assistant", "content": [used]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block]}],
+        },
+    ]
+    said, _, results = compile(
+        PromptIR(history=History(tuple(entries), "anthropic")), "ai_sdk"
+    ).messages
+    url = "data:image/png;base64,iVBORw0KGgo="
+    assert said["content"][1] == {"type": "file", "data": url, "mediaType": "image/png"}
+    assert results["content"][0]["output"]["value"] == [
+        {"type": "image-data", "data": "iVBORw0KGgo=", "mediaType": "image/png"}
+    ]
+
+
+def test_a_call_is_read_and_answered_in_the_sdks_shape() -> None:
+    made = ToolCall.read(call(input={"at": 1}))
+    assert made is not None
+    assert (made.format, made.id, made.name, made.arguments()) == ("ai_sdk", "a", "f", {"at": 1})
+    entries = result_entries(
+        [made.result("4"), ToolCall("ai_sdk", "b", "f", {}).result("no", is_error=True)]
+    )
+    assert refusal([USER, assistant(call(), call("b")), *entries]) is None
+    assert ToolDef.read(SPEC).render("anthropic") == {
+        "name": "f",
+        "input_schema": {"type": "object"},
+    }
+    assert tool_definition("ai_sdk", "f", "", {"type": "object"}) == SPEC
+
+
+@pytest.mark.parametrize("index", [2, 3])
+def test_nothing_comes_between_a_call_and_what_was_decided_of_it(index: int) -> None:
+    messages = [USER, assistant(call(), ASKED), tools(decided(approved=True))]
+    assert insertion_point(messages, index, "ai_sdk") == 1
 
 
 def test_a_message_that_is_added_is_one_of_its_format() -> None:

@@ -243,11 +243,15 @@ CLIENTS = [AnthropicClient, ChatClient, ResponsesClient]
 
 @contextmanager
 def talking(
-    client_type: Any = AnthropicClient, *, streams: bool = False, **settings: Any
+    client_type: Any = AnthropicClient,
+    *,
+    streams: bool = False,
+    telemetry: Any = None,
+    **settings: Any,
 ) -> Iterator[tuple[StrictProvider, Served, Any]]:
     with (
         StrictProvider(harbour.reply, **settings) as provider,
-        served(provider.url) as proxy,
+        served(provider.url, telemetry=telemetry) as proxy,
         closing(client_type(proxy.url, streams=streams)) as client,
     ):
         yield provider, proxy, client
@@ -274,6 +278,7 @@ class Echo:
         self.begun = threading.Event()
         self.status, self.answer = 207, b""
         """The answer in place of what it got."""
+        self.headers = [(b"content-type", b"x/y"), (b"x-odd", b"1"), (b"set-cookie", b"a=b")]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -286,10 +291,14 @@ class Echo:
         body = b"".join(parts)
         path = scope["raw_path"] + b"?" + scope["query_string"]
         self.requests.append((path, dict(scope["headers"]), body))
-        headers = [(b"content-type", b"x/y"), (b"x-odd", b"1"), (b"set-cookie", b"a=b")]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        start = {"type": "http.response.start", "status": self.status, "headers": self.headers}
+        await send(start)
         if self.answer:
-            await send({"type": "http.response.body", "body": self.answer})
+            size = max(100, len(self.answer) // 200)
+            for at in range(0, len(self.answer), size):  # cut anywhere
+                part = self.answer[at : at + size]
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
             return
         await send({"type": "http.response.body", "body": b"first,", "more_body": True})
         self.begun.set()

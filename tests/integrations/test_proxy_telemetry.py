@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("opentelemetry.sdk")
@@ -20,11 +23,14 @@ from rehydrate.integrations.proxy import Shortener
 from tests.integrations import harbour
 from tests.integrations.proxied import (
     BUDGET,
+    CLIENTS,
     GPT,
     AnthropicClient,
+    ChatClient,
     chat_body,
     echoing,
     served,
+    talking,
     wait_until,
 )
 from tests.provider import StrictProvider
@@ -119,3 +125,89 @@ def test_a_dry_run_says_what_was_sent() -> None:
     about = dict(span.attributes or {})
     assert about["rehydrate.prompt.tokens"] == about["rehydrate.before_tokens"]
     assert "gen_ai.conversation.compacted" not in about
+
+
+USED = "gen_ai.usage."
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client_type", CLIENTS)
+def test_spans_say_what_answers_cost(client_type: Any, streams: bool) -> None:
+    recorded = Recorded()
+    with talking(client_type, streams=streams, telemetry=recorded.telemetry) as parts:
+        provider, proxy, client = parts
+        for number in range(5):
+            client.turn(number)
+        spans = recorded.spans(10)
+        metrics = proxy.get("/rehydrate/metrics").text
+    about = [dict(span.attributes or {}) for span in spans]
+    if streams and client_type is ChatClient:  # the client did not ask for it
+        assert not any(name.startswith(USED) for each in about for name in each)
+        return
+    bills = [exchange.billed for exchange in provider.requests if exchange.billed]
+    assert [each[f"{USED}input_tokens"] for each in about] == [each.prompt for each in bills]
+    assert [each[f"{USED}output_tokens"] for each in about] == [each.output for each in bills]
+    read = [each[f"{USED}cache_read.input_tokens"] for each in about]
+    written = [each[f"{USED}cache_creation.input_tokens"] for each in about]
+    assert read == [each.read for each in bills]
+    assert written == [each.written_5m + each.written_1h for each in bills]
+    output = sum(each.output for each in bills)
+    assert f'rehydrate_billed_tokens_total{{kind="output"}} {output}' in metrics
+    points = recorded.metrics()["gen_ai.client.token.usage"]
+    assert output in [point.sum for point in points]
+
+
+BILL = {"prompt_tokens": 900, "completion_tokens": 7, "total_tokens": 907}
+STREAM = b"".join(
+    b"data: " + json.dumps({"choices": [], "text": "x" * size, "usage": usage}).encode() + b"\n\n"
+    for size, usage in ((10, None), (2_000_000, None), (400, BILL))
+)
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "answer", "tokens"),
+    [
+        ("application/json", json.dumps({"id": "c1", "usage": BILL}).encode(), 900),
+        ("text/event-stream", STREAM[:100] + b"\n\n" + STREAM[-600:], 900),
+        ("text/event-stream", STREAM, None),  # an event over the limit
+        ("application/json", json.dumps({"usage": BILL, "data": "x" * 2_000_000}).encode(), None),
+        ("application/json", json.dumps({"usage": {"prompt_tokens": "many"}}).encode(), None),
+        ("application/json", json.dumps({"usage": {"prompt_tokens": -1}}).encode(), None),
+        ("application/json", b'{"usage": [1], "message": 7, "response": {"usage": 5}}', None),
+        ("application/json", b"[" * 100_000, None),
+        ("application/json", b"\xff\xfe{", None),
+        ("text/event-stream", b'data: {"usage": {"input_tokens": NaN}}\n\ndata: "usage"\n\n', None),
+    ],
+)
+def test_no_byte_of_an_answer_waits_for_its_bill(
+    kind: str, answer: bytes, tokens: int | None, is_compressed: bool
+) -> None:
+    recorded = Recorded()
+    with echoing(telemetry=recorded.telemetry) as (echo, proxy):
+        echo.status, echo.answer = 200, gzip.compress(answer) if is_compressed else answer
+        echo.headers = [(b"content-type", kind.encode())]
+        if is_compressed:
+            echo.headers.append((b"content-encoding", b"gzip"))
+        got = _raw(proxy.url)
+        (span,) = recorded.spans(1)
+    assert got == echo.answer
+    assert (span.attributes or {}).get(f"{USED}input_tokens") == tokens
+    assert (span.attributes or {})["http.response.status_code"] == 200
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"unheard-of"])
+def test_an_answer_that_is_not_compressed_as_it_says_passes_as_it_is(encoding: bytes) -> None:
+    recorded = Recorded()
+    with echoing(telemetry=recorded.telemetry) as (echo, proxy):
+        echo.status, echo.answer = 200, b"this is not compressed " * 40
+        echo.headers.append((b"content-encoding", encoding))
+        assert _raw(proxy.url) == echo.answer
+        (span,) = recorded.spans(1)
+    assert not any(name.startswith(USED) for name in span.attributes or {})
+    assert proxy.proxy.totals.failures == 0
+
+
+def _raw(url: str) -> bytes:
+    with httpx.stream("POST", f"{url}{PATH}", content=chat_body(3), trust_env=False) as answer:
+        return b"".join(answer.iter_raw())

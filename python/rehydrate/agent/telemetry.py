@@ -249,6 +249,7 @@ class Telemetry:
         attributes: Attributes,
         is_compacted: bool = False,
         error: str = "",
+        usage: Usage | None = None,
     ) -> None:
         """Record a request of another program that has ended, which the proxy passed on.
 
@@ -286,6 +287,8 @@ class Telemetry:
                 self._counters["rehydrate.prefix.breaks"].add(1, named)
             if is_compacted:
                 self._counters["rehydrate.left_out.tokens"].add(before_tokens - tokens, named)
+            if usage is not None:
+                self._record_usage(opened, usage)
             self._end(opened, error)
         except Exception:
             self._log_failure()
@@ -352,16 +355,19 @@ class Telemetry:
                     "rehydrate.dollars": event.dollars,
                 }
             )
-            | _usage_attributes(event.usage)
         )
         messages = _messages("assistant", event.text, finish_reason=finish)
         self._record_content(chat, "gen_ai.output.messages", messages)
         named = non_empty({"gen_ai.response.model": event.model})
         chat.metric_attributes = {**chat.metric_attributes, **named}
-        tokens = self._histograms["gen_ai.client.token.usage"]
-        for kind, count in (("input", event.usage.input), ("output", event.usage.output)):
-            tokens.record(count, {**chat.metric_attributes, "gen_ai.token.type": kind})
+        self._record_usage(chat, event.usage)
         self._end_chat(turn)
+
+    def _record_usage(self, chat: OpenSpan, usage: Usage) -> None:
+        chat.span.set_attributes(_usage_attributes(usage))
+        tokens = self._histograms["gen_ai.client.token.usage"]
+        for kind, count in (("input", usage.input), ("output", usage.output)):
+            tokens.record(count, {**chat.metric_attributes, "gen_ai.token.type": kind})
 
     def _end_chat(self, turn: _RunningTurn, error: str = "") -> None:
         chat, turn.chat = turn.chat, None

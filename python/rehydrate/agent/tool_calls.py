@@ -76,7 +76,7 @@ def call_ids(entries: Iterable[Any]) -> Iterator[str]:
                 made = block.get("functionCall")
                 if isinstance(made, Mapping):
                     yield str(made.get("id") or "")
-                elif isinstance(call_id := block.get("id"), str):
+                elif isinstance(call_id := block.get("toolCallId", block.get("id")), str):
                     yield call_id
                 elif isinstance(used, Mapping) and isinstance(used.get("toolUseId"), str):
                     yield used["toolUseId"]
@@ -111,6 +111,9 @@ def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
     if isinstance(made, Mapping) and made.get("id") and queue and queue[0][0].id == made["id"]:
         repaired = _repaired_call(made, "id", queue.pop(0)[1], "args")
         yield block if repaired is made else {**block, "functionCall": repaired}
+        return
+    if queue and queue[0][0].id == block.get("toolCallId"):
+        yield _repaired_call(block, "toolCallId", queue.pop(0)[1], "input")
         return
     used = block.get("toolUse")
     if isinstance(used, Mapping) and queue and queue[0][0].id == used.get("toolUseId"):

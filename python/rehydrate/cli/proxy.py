@@ -15,8 +15,8 @@ from rehydrate.errors import MissingPackageError
 if TYPE_CHECKING:
     from rehydrate.agent.telemetry import Telemetry
 
-_CACHE_BYTES = 64 << 20
-"""What is known of texts: enough for the conversations that go on at the same time."""
+_CACHE_BYTES = 16 << 20
+"""What is known of texts: enough for 300 conversations of 50,000 tokens that go on at once."""
 _PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
 _BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
 

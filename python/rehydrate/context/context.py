@@ -88,11 +88,12 @@ class Context(ContextFacts, Closing):
     the whole. With ``granularity="message"`` it drops whole messages only. Nothing that was added
     is lost: `history` has all of it.
 
-    ``provider`` is "anthropic", "openai_chat", "openai_responses", "bedrock" or "gemini". Unless
-    named it follows from the first entry that only one of them takes, or from the ``model``'s name
-    (a "gpt" gets "openai_chat"), or else it is "anthropic"; the first prompt settles it. ``format``
-    is that of the entries that are added, the provider's own unless named. ``sources`` are asked
-    once a user turn: a `Memory`, the path of a document or folder, a function, or a list of these.
+    ``provider`` is "anthropic", "openai_chat", "openai_responses", "bedrock", "gemini" or "ai_sdk".
+    Unless named it follows from the first entry that only one of them takes, or from the
+    ``model``'s name (a "gpt" gets "openai_chat"), or else it is "anthropic"; the first prompt
+    settles it. ``format`` is that of the entries that are added, the provider's own unless named.
+    ``sources`` are asked once a user turn: a `Memory`, the path of a document or folder, a
+    function, or a list of these.
     Crossing the budget's soft limit compacts; a prompt over its hard limit raises
     BudgetExceededError, and so does a job over its limit, where one is set. `budget` may be changed
     at any time.

@@ -10,7 +10,7 @@ from rehydrate._check import check_choice
 from rehydrate.errors import InvalidArgumentError
 
 CallFormat = Literal[
-    "anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "langchain"
+    "anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "ai_sdk", "langchain"
 ]
 
 
@@ -34,7 +34,8 @@ class ToolCall(NamedTuple):
         """Read a provider's object, a dict or one of its SDK; None for anything else.
 
         Anthropic's ``tool_use`` block, OpenAI chat's tool call, Responses' ``function_call`` item,
-        Converse's ``toolUse`` block, Gemini's part with a ``functionCall``, LangChain's tool call.
+        Converse's ``toolUse`` block, Gemini's part with a ``functionCall``, the AI SDK's
+        ``tool-call``, LangChain's tool call.
         Gemini's may have no id: then it is "", and its result is found by the tool's name.
         """
         if isinstance(call, ToolCall):
@@ -55,6 +56,8 @@ class ToolCall(NamedTuple):
             found = cls("openai_chat", call.get("id", ""), function.get("name", ""), arguments)
         elif isinstance(used, Mapping) and "toolUseId" in used:
             found = cls("bedrock", used["toolUseId"], used.get("name", ""), used.get("input"))
+        elif "toolCallId" in call:
+            found = cls("ai_sdk", call["toolCallId"], call.get("toolName", ""), call.get("input"))
         elif "call_id" in call:
             arguments = call.get("arguments")
             found = cls("openai_responses", call["call_id"], call.get("name", ""), arguments)
@@ -108,6 +111,10 @@ class ToolCall(NamedTuple):
 
             status: Literal["error", "success"] = "error" if is_error else "success"
             return ToolMessage(content, tool_call_id=self.id, name=self.name, status=status)
+        return self._block(content, is_error=is_error)
+
+    def _block(self, content: str, *, is_error: bool) -> Any:
+        """Return the result as a block of a message."""
         if self.format == "bedrock":
             # Converse refuses an empty text.
             answer = {
@@ -118,6 +125,10 @@ class ToolCall(NamedTuple):
         if self.format == "gemini":
             response = {"name": self.name, "response": {"error" if is_error else "output": content}}
             return {"functionResponse": {"id": self.id, **response} if self.id else response}
+        if self.format == "ai_sdk":
+            output = {"type": "error-text" if is_error else "text", "value": content}
+            about = {"toolCallId": self.id, "toolName": self.name}
+            return {"type": "tool-result", **about, "output": output}
         result = {"type": "tool_result", "tool_use_id": self.id, "content": content}
         return {**result, "is_error": True} if is_error else result
 
@@ -125,7 +136,8 @@ class ToolCall(NamedTuple):
 def result_entries(results: Sequence[Any]) -> list[Any]:
     """Return the results of one reply's calls as history entries.
 
-    Anthropic, Bedrock and Gemini want all of them in one user message; elsewhere each is an entry.
+    Anthropic, Bedrock and Gemini want all of them in one user message, the AI SDK in a tool
+    message; elsewhere each is an entry.
 
     >>> result_entries([{"type": "tool_result", "tool_use_id": "toolu_1"}])
     [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 'toolu_1'}]}]
@@ -133,7 +145,8 @@ def result_entries(results: Sequence[Any]) -> list[Any]:
     blocks = [each for each in results if _is_block(each)]
     rest = [each for each in results if not _is_block(each)]
     key = "parts" if any("functionResponse" in each for each in blocks) else "content"
-    return [{"role": "user", key: blocks}, *rest] if blocks else rest
+    role = "tool" if any(each.get("type") == "tool-result" for each in blocks) else "user"
+    return [{"role": role, key: blocks}, *rest] if blocks else rest
 
 
 def tool_definition(
@@ -155,6 +168,8 @@ def tool_definition(
         return {"type": "function", "function": {**about, "parameters": dict(schema)}}
     if format == "gemini":
         return {**about, "parametersJsonSchema": dict(schema)}
+    if format == "ai_sdk":
+        return {**about, "inputSchema": dict(schema)}
     if format == "bedrock":
         return {"toolSpec": {**about, "inputSchema": {"json": dict(schema)}}}
     return {"type": "function", **about, "parameters": dict(schema), "strict": False}
@@ -162,7 +177,7 @@ def tool_definition(
 
 def _is_block(result: Any) -> bool:
     return isinstance(result, Mapping) and (
-        result.get("type") == "tool_result"
+        result.get("type") in ("tool_result", "tool-result")
         or "toolResult" in result
         or "functionResponse" in result
     )

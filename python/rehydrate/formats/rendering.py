@@ -153,6 +153,16 @@ def _gemini_request(tools: list[Any], system: list[Any], messages: list[Any]) ->
     }
 
 
+def _ai_sdk_request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """Return the arguments of ``generateText``, of whose tools the host makes its own."""
+    named = {tool["name"]: {key: tool[key] for key in tool if key != "name"} for tool in tools}
+    return {
+        **({"system": system} if system else {}),
+        **({"tools": named} if named else {}),
+        "messages": messages,
+    }
+
+
 def _joined(run: Sequence[Any]) -> Any:
     if len(run) == 1:
         return run[0]
@@ -167,7 +177,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _no_mark(_message: Any) -> None:
-    """Return None: Gemini caches prefixes without marks."""
+    """Return None: the provider caches prefixes without marks, or nobody knows which one it is."""
 
 
 RENDERERS: Mapping[Provider, Renderer] = {
@@ -178,5 +188,6 @@ RENDERERS: Mapping[Provider, Renderer] = {
         Renderer("openai_responses", None, cache_marks.of_responses, _responses_request),
         Renderer("bedrock", "", cache_marks.of_bedrock, _bedrock_request),
         Renderer("gemini", "", _no_mark, _gemini_request),
+        Renderer("ai_sdk", None, _no_mark, _ai_sdk_request),
     )
 }

@@ -233,6 +233,8 @@ def _system_in(body: Mapping[str, Any]) -> Any:
 def _tools_in(body: Mapping[str, Any]) -> Any:
     """Return the tools of a request's body, each function of Gemini's by itself."""
     tools = body.get("tools") or cache_marks.bedrock_tools(body) or ()
+    if isinstance(tools, Mapping):  # the AI SDK's, by name
+        return [{"name": name, **tool} for name, tool in tools.items()]
     if not isinstance(tools, (list, tuple)):
         return tools
     key = "functionDeclarations"

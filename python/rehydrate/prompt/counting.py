@@ -127,12 +127,14 @@ PROVIDER_TOKENS: Mapping[str, float] = {
     "openai_responses": 1.0,
     "bedrock": 1.35,
     "gemini": 1.35,
+    "ai_sdk": 1.35,
 }
 """At most so many tokens of the provider for one of ours (o200k_base).
 
 OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public. Over 440 requests of
 five coding sessions it billed 1.10 tokens for one of ours, and 1.34 with the framing of calls
-(docs/compile.md). Most of Bedrock's models are Anthropic's. Gemini's was not measured.
+(docs/compile.md). Most of Bedrock's models are Anthropic's. Gemini's was not measured,
+and behind the AI SDK may be any model.
 """
 
 

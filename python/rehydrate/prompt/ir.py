@@ -225,7 +225,8 @@ class CompiledPrompt:
     max_tokens=..., **compiled.request)`` for Anthropic, ``client.chat.completions.create(...)`` and
     ``client.responses.create(...)`` for OpenAI, ``client.converse(modelId=..., ...)`` for Bedrock.
     For Gemini it is the body of ``generateContent``: google-genai takes its ``contents`` as such,
-    and the other fields as ``config``.
+    and the other fields as ``config``. For the AI SDK it is what ``generateText`` takes, with the
+    tools as data by their names.
     """
 
     provider: Provider

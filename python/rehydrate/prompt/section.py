@@ -252,8 +252,8 @@ class ToolDef:
 
     @classmethod
     def read(cls, tool: Any) -> ToolDef:
-        """Read a definition in the shape of Anthropic, OpenAI chat, OpenAI Responses, Bedrock or
-        Gemini (one function declaration).
+        """Read a definition in the shape of Anthropic, OpenAI chat, OpenAI Responses, Bedrock,
+        Gemini (one function declaration), or the AI SDK and MCP (name, inputSchema).
 
         A tool that the provider itself runs (Anthropic's ``bash_20250124``, OpenAI's
         ``web_search``) has no schema. Only its own provider can get it. Raises
@@ -275,12 +275,14 @@ class ToolDef:
             schema = spec.get("inputSchema")
             schema = schema.get("json") if isinstance(schema, Mapping) else None
             return cls._from(spec, schema, tool, "bedrock")
+        if "inputSchema" in tool and "name" in tool:  # the AI SDK's, or of MCP
+            return cls._from(tool, tool["inputSchema"], tool, "ai_sdk")
         if (found := cls._anthropics(tool) or cls._geminis(tool)) is not None:
             return found
         raise InvalidArgumentError(
             f"a tool has the keys {sorted(map(str, tool))}; pass one of Anthropic's (name, "
-            "input_schema), OpenAI's (type, function), Bedrock's (toolSpec) or Gemini's (name, "
-            "parametersJsonSchema), each function by itself"
+            "input_schema), OpenAI's (type, function), Bedrock's (toolSpec), Gemini's (name, "
+            "parametersJsonSchema) or MCP's (name, inputSchema), each function by itself"
         )
 
     @classmethod

@@ -27,6 +27,7 @@ _CACHES: Mapping[Provider, Price] = {
     "anthropic": Price(3, 15),
     "bedrock": Price(3, 15),
     "gemini": Price(1, 5, write=1.0, automatic=True),
+    "ai_sdk": Price(1, 5, write=1.0, automatic=True),
     "openai_chat": Price(1, 5, write=1.0, automatic=True, step_tokens=128),
     "openai_responses": Price(1, 5, write=1.0, automatic=True, step_tokens=128),
 }
@@ -205,6 +206,22 @@ def _anthropic(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
     return [{"role": "assistant", "content": blocks}] if blocks else [], calls
 
 
+def _ai_sdk(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
+    content = [
+        {"type": "text", "text": part}
+        if isinstance(part, str)
+        else {
+            "type": "tool-call",
+            "toolCallId": ids.next("call"),
+            "toolName": part.name,
+            "input": dict(part.arguments),
+        }
+        for part in parts
+    ]
+    calls = [part for part in content if part["type"] == "tool-call"]
+    return [{"role": "assistant", "content": content}] if content else [], calls
+
+
 def _bedrock(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
     def called(call: ScriptedCall) -> dict[str, Any]:
         named = {"toolUseId": ids.next("tooluse"), "name": call.name}
@@ -273,6 +290,7 @@ _WRITERS: Mapping[Provider, Callable[[Sequence[str | ScriptedCall], _Ids], _Writ
     "anthropic": _anthropic,
     "bedrock": _bedrock,
     "gemini": _gemini,
+    "ai_sdk": _ai_sdk,
     "openai_chat": _openai_chat,
     "openai_responses": _openai_responses,
 }

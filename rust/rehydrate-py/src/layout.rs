@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString};
 use crate::convert::NamedTuple;
 use crate::interned::interned;
 use crate::reading::{Fields, insertion_point, is_list, sent_part, text_of};
+use crate::writing::has_system_apart;
 use history::History;
 use rows::{Rows, SentRow};
 
@@ -506,8 +507,7 @@ fn lacks_user(
     provider: &str,
 ) -> PyResult<bool> {
     let py = opening.py();
-    let has_system_apart = matches!(provider, "anthropic" | "bedrock" | "gemini");
-    if !has_system_apart || opening.get_item(interned!(py, "role"))?.eq("user")? {
+    if !has_system_apart(provider) || opening.get_item(interned!(py, "role"))?.eq("user")? {
         return Ok(false);
     }
     for section in ir.getattr(interned!(py, "sections"))?.try_iter()? {

@@ -1,4 +1,5 @@
 //! A history of any format in a provider's shape: a module a provider, over one reader of neutral messages.
+mod ai_sdk;
 mod anthropic;
 mod bedrock;
 mod chat;
@@ -67,6 +68,7 @@ pub fn rendered<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, 
         "anthropic" => system_apart::of_anthropic(py, sent)?,
         "bedrock" => system_apart::of_bedrock(py, sent)?,
         "gemini" => gemini::without_system(py, sent)?,
+        "ai_sdk" => ai_sdk::without_system(py, sent)?,
         _ => Rendered { system: Vec::new(), messages: sent, lost: Lost::default() },
     };
     Ok((system, messages, lost.0.into_iter().map(|(what, places)| (what.to_owned(), places)).collect()))
@@ -120,6 +122,11 @@ fn own_messages<'py>(
     sent.map(Some)
 }
 
+/// Whether a provider's requests have the system prompt in a field of its own, and its messages begin with the user's.
+pub fn has_system_apart(provider: &str) -> bool {
+    matches!(provider, "ai_sdk" | "anthropic" | "bedrock" | "gemini")
+}
+
 /// An entry of a provider's format without keys that it refuses; itself where it has none.
 #[pyfunction]
 pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -149,15 +156,18 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
         }
     }
     let mut system = Vec::new();
-    if matches!(provider, "anthropic" | "bedrock" | "gemini") && first == 0 {
+    if has_system_apart(provider) && first == 0 {
         let leading = messages.iter().take_while(|each| each.role == Role::System).count();
         let rest = messages.split_off(leading);
         for each in &messages {
             let text = each.text(py)?;
             // No provider takes a blank one.
             if !is_blank(&text_of(&text)) {
-                let has_type = provider == "anthropic";
-                let block = if has_type { anthropic::text_block(&text)? } else { dict!(py, "text": text) };
+                let block = match provider {
+                    "anthropic" => anthropic::text_block(&text)?,
+                    "ai_sdk" => role_and_content(py, "system", text.as_any())?,
+                    _ => dict!(py, "text": text),
+                };
                 system.push(Sent::new(block, &each.sources));
             }
         }
@@ -167,6 +177,7 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
         "anthropic" => anthropic::write(py, &messages)?,
         "bedrock" => bedrock::write(py, &messages)?,
         "gemini" => gemini::write(py, &messages)?,
+        "ai_sdk" => ai_sdk::write(py, &messages)?,
         "openai_chat" => chat::write(py, &messages)?,
         "openai_responses" => responses::write(py, &messages)?,
         _ => return Err(PyValueError::new_err(format!("no writer of {provider}"))),

@@ -24,6 +24,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import COMPUTING, STORING
 from rehydrate._text import safe_error_text
 from rehydrate.agent.sdk_answers import EventDecoder
+from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.proxy.asking import Asking, written
 from rehydrate.integrations.proxy.kept import LOGGER
@@ -126,14 +127,19 @@ class Totals:
     failures: int = 0
     prefixes: Counter[str] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)
+    billed: Counter[str] = field(default_factory=Counter)
 
-    def add(self, outcome: Outcome, status: int, seconds: float) -> None:
+    def add(
+        self, outcome: Outcome, status: int, seconds: float, usage: Usage | None = None
+    ) -> None:
         """Count a request; a status of 0: its client went away."""
         self.before += outcome.before
         self.after += outcome.after
         self.seconds += seconds
         self.prefixes[outcome.prefix or "untouched"] += 1
         self.statuses[str(status)] += 1
+        if usage is not None:
+            self.billed.update(usage._asdict())
 
     def as_metrics(self) -> str:
         """Return them as Prometheus reads them."""
@@ -144,6 +150,7 @@ class Totals:
             *_metric("seconds_total", "Seconds that the proxy took.", round(self.seconds, 6)),
             *_metric("requests_total", "Requests by prefix.", self.prefixes, "prefix"),
             *_metric("responses_total", "Responses by status.", self.statuses, "status"),
+            *_metric("billed_tokens_total", "Tokens that answers cost.", self.billed, "kind"),
         ]
         return "\n".join(lines) + "\n"
 
@@ -387,7 +394,8 @@ class Proxy:
 
     def _note(self, exchange: ClientRequest) -> None:
         outcome = exchange.outcome
-        self.totals.add(outcome, exchange.status, exchange.seconds)
+        usage = exchange.bill.usage() if exchange.bill else None
+        self.totals.add(outcome, exchange.status, exchange.seconds, usage)
         self._log.info(
             "%s %s %s: %s, %s, %.1f ms",
             exchange.method,
@@ -409,6 +417,7 @@ class Proxy:
                 attributes=exchange.attributes(),
                 is_compacted=outcome.body is not None and not self._is_dry_run,
                 error=exchange.error,
+                usage=usage,
             )
 
     async def _metrics(self, _request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
@@ -14,6 +15,9 @@ import httpx
 from starlette.responses import Response
 from starlette.types import Message, Receive, Send
 
+from rehydrate.agent.sdk_answers import EventDecoder
+from rehydrate.cost.prices import Usage
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.proxy.replies import error_event
 from rehydrate.integrations.proxy.shortening import Outcome
 from rehydrate.messages import Provider
@@ -47,6 +51,8 @@ class ClientRequest:
     """When the answer's first part came, as `perf_counter` has it too; 0: none came."""
     is_streamed: bool = False
     """Whether the answer is a stream of events."""
+    bill: Bill | None = None
+    """Where the answer is a model's: what it cost."""
 
     @property
     def is_anthropic(self) -> bool:
@@ -125,10 +131,22 @@ class Answer:
         note = f"{self._exchange.note()}{'; dry-run' if self._is_dry_run else ''}"
         headers.append((HEADER, header_value(note)))
         self.is_begun = True
+        if self._exchange.wire and not self._exchange.is_counting and response.is_success:
+            self._exchange.bill = Bill(is_streamed=self._exchange.is_streamed)
         await self._send(start_message(response.status_code, headers))
 
     async def send(self, chunk: bytes) -> None:
-        """Send a part of the body."""
+        """Send a part of the body, which is not compressed."""
+        await self._pass(chunk)
+        if self._exchange.bill:
+            self._exchange.bill.feed(chunk)
+
+    async def _passed(self, raw: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in raw:
+            await self._pass(chunk)
+            yield chunk
+
+    async def _pass(self, chunk: bytes) -> None:
         if chunk:
             self._exchange.first_chunk = self._exchange.first_chunk or perf_counter()
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -138,10 +156,17 @@ class Answer:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def pass_on(self, response: httpx.Response) -> None:
-        """Send a reply as it comes."""
+        """Send a reply as it comes; a copy of what was sent is read for its bill."""
         await self.start(response)
-        async for chunk in response.aiter_raw():
-            await self.send(chunk)
+        raw = response.aiter_raw()
+        if self._exchange.bill:
+            kind = {"content-encoding": response.headers.get("content-encoding", "")}
+            sent = httpx.Response(200, headers=kind, content=self._passed(raw))
+            with suppress(httpx.DecodingError):
+                async for part in sent.aiter_bytes():
+                    self._exchange.bill.feed(part)
+        async for chunk in raw:
+            await self._pass(chunk)
 
     async def fail(self, response: httpx.Response) -> None:
         """Send an error of the provider: as it came, or as an event where a stream has begun."""
@@ -150,6 +175,65 @@ class Answer:
             await self.send(await response.aread())
             return
         await self.send(error_event(await response.aread(), self._exchange.wire))
+
+
+MAX_READ_BYTES = 1 << 20
+"""Of a whole answer, or of one event: a longer one is an image or a sound."""
+
+
+class Bill:
+    """What an answer cost, read from its bytes. It raises nothing.
+
+    >>> bill = Bill(is_streamed=False)
+    >>> bill.feed(b'{"usage": {"input_tokens": 900, "output_tok'); bill.feed(b'ens": 7}}')
+    >>> bill.usage().input, bill.usage().output
+    (900, 7)
+    """
+
+    def __init__(self, *, is_streamed: bool) -> None:
+        """Take whether the bytes are a stream of events."""
+        self._events = EventDecoder() if is_streamed else None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._found: dict[str, Any] = {}
+
+    def feed(self, part: bytes) -> None:
+        """Read on."""
+        self._size += len(part)
+        if self._size > MAX_READ_BYTES:
+            self._parts.clear()
+            return
+        self._parts.append(part)
+        if self._events is not None and b"\n" in part:
+            for data in self._events.feed(self._whole()):
+                self._size = 0
+                if '"usage"' in data:
+                    self._take(data)
+
+    def usage(self) -> Usage | None:
+        """Return the tokens, as far as they were read; None where nothing can be read."""
+        if self._events is None:
+            self._take(self._whole())
+        try:
+            return Usage.billed(self._found) if self._found else None
+        except (InvalidArgumentError, TypeError):
+            return None
+
+    def _whole(self) -> bytes:
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        return whole
+
+    def _take(self, text: str | bytes) -> None:
+        try:
+            body = json.loads(text)
+        except (ValueError, RecursionError):
+            return
+        places = [body, body.get("message"), body.get("response")] if isinstance(body, dict) else ()
+        for place in places:
+            usage = place.get("usage") if isinstance(place, dict) else None
+            if isinstance(usage, dict):  # a later event says what is new, and 0 for the rest
+                self._found |= {name: count for name, count in usage.items() if count}
 
 
 class GoneError(Exception):

@@ -60,8 +60,8 @@ WINDOWS = {
 WINDOW = 200_000
 MAX_SOFT_TOKENS = 100_000
 """A long prompt is slow and dear long before a window of a million is full."""
-MAX_SEEN = 16_384
-"""Of the ends of requests: a conversation has one for each."""
+MAX_SEEN = 4_096
+"""Of the ends of requests: a conversation goes on from one of its last."""
 MAX_SHOWN = 32
 """Compactions that the page can show: each holds what it was made of."""
 MAX_READERS = 8

@@ -8,7 +8,7 @@ use pyo3::types::PySlice;
 use super::history::History;
 use crate::interned::interned;
 use crate::reading::text_of;
-use crate::writing::{Sent, rendered};
+use crate::writing::{Sent, has_system_apart, rendered};
 
 /// Formats of which each entry has one role wherever it is sent.
 const BY_MESSAGE: [&str; 7] = ["ai_sdk", "anthropic", "bedrock", "gemini", "langchain", "openai_chat", "plain"];
@@ -58,7 +58,7 @@ impl Rows {
         let last = last.filter(|_| known > 0);
         let is_own = history.format == provider;
         let mut has_late_system = false;
-        if is_own && matches!(provider, "anthropic" | "bedrock" | "gemini") {
+        if is_own && has_system_apart(provider) {
             let goes_on = last.is_some_and(|last| !last.has_late_system);
             let is_system: Vec<bool> = history
                 .entries

@@ -170,6 +170,9 @@ fn inseparable_start(messages: &Bound<'_, PyList>, index: usize, provider: &str)
             return Ok(None);
         }
         let (is_reply, answers) = (of.role(0) == Role::Assistant, of.answers(0));
+        if provider == "ai_sdk" && of.role(0) == Role::Tool && answers.is_empty() {
+            continue; // approvals of the calls before them
+        }
         if (has_spoken || answers.is_empty()) && !is_reply {
             return Ok(None); // a turn before the last that had calls, or the user's words
         }

@@ -3,13 +3,14 @@ use std::collections::HashMap;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
-use rehydrate_core::conversation::{Role, Spoken, in_place};
+use rehydrate_core::conversation::Role;
 
 use super::neutral::{Answer, Call, Key, Media, Message, Part, Sent, after, dict, joined, key_of, texts_of};
+use super::system_apart::{Placed, placed_in};
 use super::{Lost, Rendered};
 use crate::interned::interned;
 use crate::reading::gemini::parts_of;
-use crate::reading::{Fields, Id, is_blank, is_list, read_entries, readable_texts, text_of};
+use crate::reading::{Fields, is_blank, is_list, readable_texts, text_of};
 
 /// The signature of a call that another model made: the API takes it for one that it need not check
 /// (<https://ai.google.dev/gemini-api/docs/thought-signatures>, 2026-11), and refuses a first call without one from Gemini 3 on.
@@ -88,13 +89,7 @@ pub fn text_part<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict
 /// Move the system contents out: those at the beginning become parts of `systemInstruction`, and each later one the user's,
 /// never between calls and their responses.
 pub fn without_system<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Rendered<'py>> {
-    let all = PyList::new(py, sent.iter().map(|each| &each.message))?;
-    let read = read_entries("gemini", all.as_any())?;
-    let of = &read.columns;
-    let leading = (0..sent.len()).take_while(|&at| of.role(at) == Role::System).count();
-    let ids = |ids: &[Id]| ids.iter().map(|id| Some(id.as_bytes().to_vec())).collect();
-    let spoken = |at| Spoken { role: of.role(at), calls: ids(of.calls(at)), answers: ids(of.answers(at)) };
-    let order: Vec<usize> = in_place(&(leading..sent.len()).map(spoken).collect::<Vec<Spoken<Key>>>());
+    let Placed { leading, rest } = placed_in(py, "gemini", &sent)?;
     let mut system = Vec::new();
     for each in &sent[..leading] {
         for part in parts_of(Fields::needed(&each.message, 0, String::new)?, 0)? {
@@ -105,8 +100,8 @@ pub fn without_system<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Re
         }
     }
     let mut messages = Vec::with_capacity(sent.len());
-    for at in order.into_iter().map(|at| at + leading) {
-        if of.role(at) != Role::System {
+    for (at, is_system) in rest {
+        if !is_system {
             messages.push(sent[at].clone());
             continue;
         }
@@ -199,8 +194,19 @@ fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
         let kind = kind.split(';').next().unwrap_or_default();
         return Ok(dict!(py, "inlineData": dict!(py, "mimeType": kind, "data": data)));
     }
+    Ok(dict!(py, "fileData": dict!(py, "mimeType": media_type(media), "fileUri": &media.url)))
+}
+
+/// The media type of a medium: that of a data URL, or what the end of an address says.
+pub fn media_type(media: &Media<'_>) -> String {
+    let url = text_of(&media.url);
+    if let Some(data) = url.strip_prefix("data:") {
+        let kind = data.split([';', ',']).next().unwrap_or_default();
+        if kind.contains('/') {
+            return kind.to_owned();
+        }
+    }
     let path = url.split(['?', '#']).next().unwrap_or_default().to_lowercase();
     let known = TYPES.iter().find(|(end, _)| path.rsplit_once('.').is_some_and(|(_, of)| of == *end));
-    let kind = known.map_or(if media.is_image { "image/jpeg" } else { "application/pdf" }, |(_, kind)| kind);
-    Ok(dict!(py, "fileData": dict!(py, "mimeType": kind, "fileUri": &media.url)))
+    known.map_or(if media.is_image { "image/jpeg" } else { "application/pdf" }, |(_, kind)| kind).to_owned()
 }

@@ -10,7 +10,7 @@ use super::neutral::{Key, Sent, Sources, after, dict, joined, key_of};
 use super::{Lost, Rendered, anthropic, bedrock};
 use crate::interned::interned;
 use crate::reading::{
-    Fields, is_blank, is_list, known_role, listed, read_entries, readable_texts, text_of, usual_role,
+    Fields, Id, is_blank, is_list, known_role, listed, read_entries, readable_texts, text_of, usual_role,
 };
 
 const MOVED: &str = "a system message is sent where the API takes one, which is not its place:";
@@ -106,6 +106,28 @@ pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<
         }
     }
     Ok(Rendered { system, messages, lost })
+}
+
+/// Where system entries are that are moved out of a list.
+pub struct Placed {
+    /// How many are at the beginning.
+    pub leading: usize,
+    /// The positions of the others in an order in which no system entry is between calls and their results, and whether each
+    /// is one.
+    pub rest: Vec<(usize, bool)>,
+}
+
+/// The entries of a list in this format, in order.
+pub fn placed_in<'py>(py: Python<'py>, format: &str, sent: &[Sent<'py>]) -> PyResult<Placed> {
+    let all = PyList::new(py, sent.iter().map(|each| &each.message))?;
+    let read = read_entries(format, all.as_any())?;
+    let of = &read.columns;
+    let leading = (0..sent.len()).take_while(|&at| of.role(at) == Role::System).count();
+    let ids = |ids: &[Id]| ids.iter().map(|id| Some(id.as_bytes().to_vec())).collect();
+    let spoken = |at| Spoken { role: of.role(at), calls: ids(of.calls(at)), answers: ids(of.answers(at)) };
+    let order = in_place(&(leading..sent.len()).map(spoken).collect::<Vec<Spoken<Key>>>());
+    let rest = order.into_iter().map(|at| at + leading).map(|at| (at, of.role(at) == Role::System)).collect();
+    Ok(Placed { leading, rest })
 }
 
 fn fields<'a, 'py>(sent: &'a Sent<'py>) -> PyResult<Fields<'a, 'py>> {
