@@ -5,6 +5,7 @@ Each raises InvalidArgumentError, which names the argument, its value and the re
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -34,6 +35,25 @@ def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy:
     """
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; {remedy}")
+
+
+def check_path(name: str, value: Any, remedy: str) -> None:
+    """Refuse a value that can be no path.
+
+    >>> check_path("path", b"m.db", "pass the path of a file")
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: path is of type bytes; pass the path of a file
+    """
+    check_type(name, value, (str, os.PathLike), remedy)
+    try:
+        is_one = b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        is_one = False
+    if not is_one:
+        raise InvalidArgumentError(
+            f"{name} is {shown(os.fspath(value))}, with a character that no file's name has; "
+            f"{remedy}"
+        )
 
 
 def check_known(

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
+from rehydrate._check import check_path
 from rehydrate.errors import InvalidArgumentError
 
 
@@ -48,6 +49,7 @@ def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
 
     Raises InvalidArgumentError where it cannot be written.
     """
+    check_path("path", path, "pass the path of a file")
     target = Path(path)
     count = 0
     try:
@@ -65,6 +67,7 @@ def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
 def lines_of(path: str | PathLike[str]) -> Iterator[str]:
     """Yield the lines of the file with their ends; raises InvalidArgumentError where it cannot be
     read."""
+    check_path("path", path, "pass the path of a file")
     try:
         # Only "\n" ends a line: JSON may hold other line ends unescaped.
         with Path(path).open(encoding="utf-8", newline="\n") as file:

@@ -243,3 +243,23 @@ def test_errors_leave_the_messages_as_they_were():
     with pytest.raises(InvalidArgumentError):
         compact_context(messages, counter=fails)
     assert messages == talk("user: one", "assistant: two")
+
+
+@pytest.mark.parametrize("left", [None, 5])
+def test_a_counter_that_changes_the_messages_is_said(left: Any) -> None:
+    text = "the port is 8443, never deploy on friday\n" * 60
+    said = [{"type": "text", "text": text}]
+    messages: list[Any] = [
+        {"role": "user", "content": said},
+        {"role": "assistant", "content": said},
+    ]
+    messages = [*messages * 2, {"role": "user", "content": "Which port?"}]
+    messages = [dict(each) for each in messages]
+
+    def count(counted: str) -> int:
+        for each in messages:
+            each["content"] = left
+        return len(counted) // 4
+
+    with pytest.raises(InvalidMessageError, match="expected what was read; change no message"):
+        compact_context(messages, budget_tokens=400, counter=count, granularity="excerpt")

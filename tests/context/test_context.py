@@ -587,3 +587,70 @@ def test_what_is_said_of_an_entry_after_a_compaction_has_its_index_in_the_histor
     context.add({"type": "compaction", "encrypted_content": "c3Vt"})
     with pytest.raises(InvalidMessageError, match="message 10: type 'compaction'"):
         context.prompt("What?")
+
+
+ASKED = {"role": "user", "content": "Which berth is free?"}
+CALL = {"name": "berths", "arguments": "{}"}
+ONE_CALL = {
+    "anthropic": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "4"}]},
+    ],
+    "openai_chat": [
+        ASKED,
+        {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": CALL}]},
+        {"role": "tool", "tool_call_id": "c", "content": "4"},
+    ],
+    "openai_responses": [
+        ASKED,
+        {"type": "function_call", "call_id": "c", **CALL},
+        {"type": "function_call_output", "call_id": "c", "output": "4"},
+    ],
+    "bedrock": [
+        {"role": "user", "content": [{"text": "Which berth is free?"}]},
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "c", "name": "f", "input": {}}}],
+        },
+        {
+            "role": "user",
+            "content": [{"toolResult": {"toolUseId": "c", "content": [{"text": "4"}]}}],
+        },
+    ],
+    "gemini": [
+        {"role": "user", "parts": [{"text": "Which berth is free?"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"a": "4"}}}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", ONE_CALL)
+def test_a_query_never_comes_between_a_call_and_its_result(form):
+    asked, called, answered = ONE_CALL[form]
+    context = Context(provider=form)
+    context.add(asked, called)
+    begun = context.prompt()
+    with pytest.raises(InvalidArgumentError, match="add the results first, or leave query out"):
+        context.prompt("And the next one?")
+    with pytest.raises(InvalidArgumentError, match=r"message 1.*unanswered_tool_call"):
+        anyio.run(context.aprompt, "And the next one?")
+    assert context.history == [asked, called]
+    context.add(answered)
+    sent = context.prompt("And the next one?")
+    assert validate(sent.messages, form) == []
+    assert context.history[:2] == [asked, called]
+    assert [each.digest for each in sent.segments][: len(begun.segments)] == [
+        each.digest for each in begun.segments
+    ]
+
+
+def test_calls_that_were_left_open_before_are_said_and_do_not_refuse_a_query():
+    asked, called, _ = ONE_CALL["anthropic"]
+    context = Context(provider="anthropic")
+    context.add(asked, called, {"role": "user", "content": "Stop."})
+    assert any("unanswered_tool_call" in why for why in context.prompt("Go on.").ir.meta.degraded)

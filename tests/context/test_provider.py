@@ -76,6 +76,10 @@ def test_an_entry_beats_the_models_name_and_a_hint_does_not():
     context = Context(model="gpt-5.1")
     context.add(ITEM)
     assert context.provider == "openai_responses"
+    for model in ("gpt-5.1", "claude-opus-5"):  # neither provider takes a text without a type
+        context = Context(model=model)
+        context.add(CONVERSE)
+        assert context.provider == "bedrock"
     context = Context(model="gpt-5.1")
     marked = {"type": "text", "text": "Hello.", "cache_control": {"type": "ephemeral"}}
     context.add({"role": "user", "content": [marked]})

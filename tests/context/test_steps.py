@@ -205,7 +205,8 @@ def test_a_section_goes_before_an_open_call_that_the_last_prompt_had():
         context.prompt("Read it.")
         context.add({"role": "assistant", "content": [call]})
         context.prompt()
-        context.prompt("Stop.")
+        context.add({"role": "user", "content": "Stop."})
+        context.prompt()
     assert "struck 2 times" in json.dumps(prompts[-1].messages[-3])
 
 

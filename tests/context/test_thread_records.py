@@ -8,6 +8,7 @@ import pytest
 from rehydrate import Budget
 from rehydrate.context import Context, ContextJIT, ThreadReader, Threads
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
+from rehydrate.prompt import CompiledPrompt, PromptIR
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -175,9 +176,8 @@ def test_a_prefix_holds_whatever_form_an_entry_has(threads, entry):
     with Context(threads=threads, thread="t", **options) as again:
         for context in (one, again):
             context.add(first, entry)
-        assert json.dumps(again.prompt("Go on.").request) == json.dumps(
-            one.prompt("Go on.").request
-        )
+            context.add({"role": "user", "content": "Go on."})
+        assert json.dumps(again.prompt().request) == json.dumps(one.prompt().request)
     with Context(threads=threads, thread="t", **options) as again:
         assert json.dumps(again.history[1]) == json.dumps(entry)
         assert not any("new prefix" in why for why in again.ir.meta.degraded)
@@ -340,3 +340,29 @@ def test_the_largest_budget_of_a_compaction_is_one():
     assert len(context.compact(2**53).history.entries) == 1
     with pytest.raises(InvalidArgumentError, match=f"budget_tokens is {2**53 + 1}"):
         context.compact(2**53 + 1)
+
+
+def test_pictures_of_converses_are_bytes_again(threads):
+    image = {"image": {"format": "png", "source": {"bytes": bytes(range(256))}}}
+    result = {"toolResult": {"toolUseId": "t1", "content": [image]}}
+    entries = [
+        {"role": "user", "content": [{"text": "Look."}, image]},
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "t1", "name": "f", "input": {}}}],
+        },
+        {"role": "user", "content": [result]},
+    ]
+    with Context(threads=threads, thread="t", provider="bedrock") as context:
+        context.add(*entries)
+        sent = context.prompt()
+        assert context.history == entries
+    with Context(threads=threads, thread="t") as again:
+        assert again.history == entries
+        again.add({"role": "assistant", "content": [{"text": "Seen."}]})
+        more = again.prompt("And now?")
+        assert again.prefix.extends
+        assert more.messages[0]["content"][1] == image
+    for made in (sent, more):
+        assert CompiledPrompt.from_json(made.to_json()).request == made.request
+        assert PromptIR.from_json(made.ir.to_json()).history.entries == made.ir.history.entries

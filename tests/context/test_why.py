@@ -1,5 +1,7 @@
 """`Context.why`: whether the last prompt shows something, and the figures of the decision."""
 
+from time import process_time
+
 import anyio
 import pytest
 
@@ -146,3 +148,21 @@ def test_a_flag_and_an_id_that_no_entry_has_are_refused(what):
     assert context.why("history[7]").shown == "whole"
     with pytest.raises(InvalidArgumentError, match="why: "):
         context.why(what)
+
+
+@pytest.mark.parametrize("name", ["history[07]", "history[00]", "history[ 1]", "history[1_0]"])
+def test_an_id_that_is_none_is_refused(name):
+    with pytest.raises(InvalidArgumentError, match="had nothing of the id"):
+        talk(Context(), 9).why(name)
+
+
+def test_every_entry_is_looked_up_once():
+    context = Context(budget=Budget(soft_tokens=40_000))
+    for number in range(8_000):
+        context.add({"role": "user", "content": f"Question {number}: which berth is free?"})
+        context.add({"role": "assistant", "content": f"Berth {number}. " * 3})
+    context.prompt("And now?")
+    begun = process_time()
+    shown = [context.why(index).shown for index in range(16_000)]
+    assert process_time() - begun < 2  # seconds: it was 6 where each looked through all others
+    assert shown.count("not") == len(context.ir.meta.dropped) > 1_000

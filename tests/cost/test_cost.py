@@ -158,6 +158,7 @@ LONG = 10**5000
         (lambda: Price(HUGE, 1), "input is 1000.*; pass a number from 0 to 1,000,000,000"),
         (lambda: Price(LONG, 1), "input is a whole number of 16,610 bits; pass"),
         (lambda: Price(1, True), "output is of type bool; pass a number"),
+        (lambda: Usage("x").input, "usage: read is 'x'; pass a number of tokens"),
         (lambda: Usage.billed(None), "usage is of type NoneType"),
         (lambda: Usage.billed({"prompt_tokens": "x"}), "prompt_tokens is 'x'; pass a whole number"),
         (lambda: Usage.billed({"input_tokens": float("nan")}), "input_tokens is nan"),

@@ -209,6 +209,28 @@ def test_a_call_of_ollamas_without_a_result_and_a_result_too_many_are_still_foun
     assert broken(*OLLAMA[:3]) == []
 
 
+def test_a_newer_ollamas_calls_have_ids_that_its_results_need_not_name():
+    functions = [{"name": name, "arguments": {}} for name in ("berths", "tide")]
+    calls = [{"id": f"call_{each['name']}", "function": each} for each in functions]
+    called = {"role": "assistant", "content": "", "tool_calls": calls}
+    tide, berths = [
+        {"role": "tool", "tool_name": name, "content": "4"} for name in ("tide", "berths")
+    ]
+    assert broken(USER, called, tide, berths, USER) == []
+    assert broken(USER, called, {**tide, "tool_call_id": "call_tide"}, berths, USER) == []
+    assert members(USER, called, tide, berths, USER) == [(0,), (1, 2, 3), (4,)]
+    assert broken(USER, called, tide, USER) == [(1, "unanswered_tool_call")]
+    assert broken(USER, called, tide, berths, tide) == [(4, "tool_message_without_call")]
+
+
+def test_a_thought_in_parts_is_mistrals_and_needs_no_signature():
+    said = [USER, MISTRAL[1], USER]
+    assert detect_format(said) == "openai_chat"
+    assert validate(said) == []
+    signed = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    assert detect_format([USER, {"role": "assistant", "content": [signed]}]) == "anthropic"
+
+
 def test_what_mistral_sends_breaks_no_rule_and_is_of_known_types():
     assert detect_format(MISTRAL) == "openai_chat"
     assert broken(*MISTRAL) == [] and not parse(MISTRAL).unknown

@@ -15,7 +15,14 @@ import pytest
 
 import rehydrate
 from rehydrate import Memory
-from rehydrate.errors import NotAStoreError, StoreClosedError, StoreError, StoreReadOnlyError
+from rehydrate.context import Context, Threads
+from rehydrate.errors import (
+    InvalidArgumentError,
+    NotAStoreError,
+    StoreClosedError,
+    StoreError,
+    StoreReadOnlyError,
+)
 from rehydrate.memory import MemoryLimits
 from tests.embedding.tiny_onnx import write_model
 
@@ -206,3 +213,19 @@ def test_an_onnx_model_gives_the_vectors_by_its_folder_or_loaded(path: Path, tmp
             assert [row[0].handle for row in by_rows] == handles
             assert float(by_rows[0][0]) == pytest.approx(float(near[0][0]), abs=1e-5)
             assert memory.search("x y")[0].handle == handles[1]
+
+
+@pytest.mark.parametrize("name", ["a\ud800", "a\0b"])
+def test_a_name_that_no_file_has_is_a_typed_error(tmp_path: Path, name: str) -> None:
+    path = f"{tmp_path}/{name}"
+    with Memory.open(tmp_path / "m.db", namespace="a") as memory:
+        for open_it in (
+            lambda: Memory.open(path, namespace="a"),
+            lambda: Threads.open(path, namespace="a"),
+            lambda: Context.open(path, thread="t", namespace="a"),
+            lambda: memory.import_items(path),
+            lambda: memory.export_items(path),
+            lambda: memory.sync_folder(path),
+        ):
+            with pytest.raises(InvalidArgumentError, match="a character that no file's name has"):
+                open_it()

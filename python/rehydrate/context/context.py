@@ -337,8 +337,7 @@ class Context(ContextFacts, Closing):
                 check_type("at", at, datetime, "pass a datetime, or leave it out for now")
             shown = None
             if self._is_open:
-                is_named = provider_of(self._builder.target.model) is not None
-                shown = provider_shown(entries, by_hints=not is_named)
+                shown = provider_shown(entries, provider_of(self._builder.target.model))
             seconds = self._clock() if at is None else checked_seconds("at", at)
             self._thread.entries.extend(entries, seconds, shown or "")
             if shown is not None:
@@ -383,9 +382,10 @@ class Context(ContextFacts, Closing):
         what was added. The sources are asked about it in a new user turn, and not in later prompts
         of that turn (its tool loop). ``time_range`` is the time that is meant.
 
-        Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own.
-        Whatever it raises, also when interrupted, the context is as it was before: the same query
-        can be asked again, and is in the history once.
+        Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own;
+        InvalidArgumentError for a ``query`` while a tool call waits for its result. Whatever it
+        raises, also when interrupted, the context is as it was before: the same query can be asked
+        again, and is in the history once.
         """
         with self._thread.lock:
             return self._prompt(query, time_range, PromptCall())
@@ -423,6 +423,11 @@ class Context(ContextFacts, Closing):
                 check_type("query", query, str, "pass a string, or None")
             if query:
                 message = user_message(query, thread.entries.format)
+                if parted := thread.entries.parted_by(message):
+                    raise InvalidArgumentError(
+                        f"query would come before results that are still to come: {parted[0]}; "
+                        "add the results first, or leave query out"
+                    )
                 thread.entries.extend([message], self._clock())
             if not len(thread.entries):
                 raise InvalidArgumentError(

@@ -19,7 +19,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.explain import Why, why
+from rehydrate.prompt.explain import Records, Why
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.request import Budget, ContextRequest
@@ -181,7 +181,7 @@ class ContextFacts:
         ('whole', 'whole')
         """
         with self._thread.reading():
-            entries, ir = self._thread.entries, self._thread.state.shown
+            entries, records = self._thread.entries, self._thread.prompt_records()
             index, id_ = what, what
             if not isinstance(what, str):
                 if isinstance(what, bool) or not isinstance(what, int):
@@ -192,17 +192,19 @@ class ContextFacts:
                         f"{len(entries)} entries, its index, or an id"
                     )
                 id_ = EntryId.of(index % len(entries))
-            found = why(ir, id_) or self._why_else(id_)
-            if found.shown == "whole" and self._is_changed(ir, id_):
+            found = records.why(id_) or self._why_else(id_)
+            if found.shown == "whole" and self._is_changed(records, id_):
                 came = "when it came: a result over its cap, or what the model sees elsewhere"
                 found = found._replace(shown="in part", reason=found.reason or f"cut {came}")
             return found
 
-    def _is_changed(self, ir: PromptIR, id_: str) -> bool:
+    def _is_changed(self, records: Records, id_: str) -> bool:
         """Return whether an entry is not shown as it was added."""
-        index, added = EntryId.index_of(id_), self._thread.entries
-        rows = zip(ir.history.entries, ir.history.indices, strict=True)
-        return any(at == index and entry is not added.at(at) for entry, at in rows)
+        index = EntryId.index_of(id_)
+        position = None if index is None else records.positions.get(index)
+        if index is None or position is None:
+            return False
+        return records.ir.history.entries[position] is not self._thread.entries.at(index)
 
     def _why_else(self, id_: str) -> Why:
         """Return why there is no record of an entry."""

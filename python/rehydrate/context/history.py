@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from rehydrate import formats
 from rehydrate.context.records import checked_seconds, entries_of, kept_entries
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import InvalidArgumentError, InvalidMessageError, RehydrateError
+from rehydrate.errors import (
+    InvalidArgumentError,
+    InvalidMessageError,
+    RehydrateError,
+    Violation,
+)
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import PROVIDER_OF, Message, PieceKind, Provider
@@ -148,6 +154,22 @@ class Entries:
         gone = self.taken_back
         return next((index for index in reversed(self._turns) if index not in gone), None)
 
+    def parted_by(self, message: Any) -> list[Violation]:
+        """Return the rules about calls that a user's message would break here: it would stand
+        before results that are still to come."""
+        last_turn = self.since(0 if self.turn is None else self.turn)
+        called = Counter([call for each in last_turn.messages for call in each.calls])
+        if called <= Counter([answer for each in last_turn.messages for answer in each.answers]):
+            return []
+        entries = list(last_turn.entries)
+        before = {(each.index, each.rule) for each in formats.validate(entries, self.format)}
+        after = formats.validate([*entries, message], self.format)
+        return [
+            each._replace(index=last_turn.entry_index(each.index))
+            for each in after
+            if each.rule == "unanswered_tool_call" and (each.index, each.rule) not in before
+        ]
+
     @property
     def taken_back(self) -> frozenset[int]:
         """The indices of the entries that the user took back, and of those that were there before:
@@ -247,12 +269,12 @@ class Entries:
 
     def index_of(self, entry: Any) -> int | None:
         """Return the index of an entry: of the very object, else of the last that says the same."""
-        found = [
-            index
-            for index, one in enumerate(self._entries)
-            if one is entry or (type(one) is type(entry) and one == entry)
-        ]
-        return next((n for n in found if self._entries[n] is entry), found[-1] if found else None)
+        same = next((index for index, one in enumerate(self._entries) if one is entry), None)
+        if same is not None:
+            return same
+        last = reversed(range(len(self._entries)))
+        of_type = (n for n in last if type(self._entries[n]) is type(entry))
+        return next((n for n in of_type if self._entries[n] == entry), None)
 
     def all(self, until: int | None = None) -> list[Any]:
         """Return all entries, in order, or those before the index ``until``."""

@@ -22,7 +22,7 @@ from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import About, HeldOriginals, handle_of_text
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.serialize import plain
+from rehydrate.prompt.serialize import ENTRIES, plain
 
 if TYPE_CHECKING:
     from rehydrate.context.context_store.store import ContextStore
@@ -269,7 +269,7 @@ def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, A
         index, entry = is_now[position], now.entries[position]
         row = [index, now.tokens[position]]
         if not (index < len(entries) and entry is entries.at(index)):
-            row.append(plain(entry, f"history[{index}]"))
+            row.append(plain(entry, f"{ENTRIES}[{index}]"))
         rest.append(row)
     return {"same": same, "rest": rest}
 

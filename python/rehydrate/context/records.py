@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native, formats
 from rehydrate._check import check_methods, shown
-from rehydrate._text import as_json
+from rehydrate._text import as_base64, as_json
 from rehydrate.context.context_store.operations import MAX_KEY, Span
 from rehydrate.errors import (
     InvalidArgumentError,
@@ -29,7 +29,7 @@ from rehydrate.errors import (
 )
 from rehydrate.formats.langchain import stored_to_langchain
 from rehydrate.prompt.originals import handle_of_text
-from rehydrate.prompt.serialize import plain
+from rehydrate.prompt.serialize import ENTRIES, own_entries, plain
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
@@ -75,8 +75,8 @@ class Record(NamedTuple):
 
     @property
     def body(self) -> str:
-        """Its content as JSON."""
-        return as_json(self.content)
+        """Its content as JSON, in which bytes are base64."""
+        return as_json(self.content, default=as_base64)
 
     @property
     def row(self) -> Row:
@@ -176,21 +176,24 @@ def kept_entries(entries: Iterable[Any], format: str, start: int = 0) -> list[An
     holds them as they are.
 
     ``start`` is the index of the first. Raises UnreadableIRError for what JSON cannot hold (nan,
-    objects, keys that are no strings), InvalidMessageError for a LangChain message of a class that
-    LangChain cannot make again.
+    objects, keys that are no strings, bytes of others than Converse), InvalidMessageError for a
+    LangChain message of a class that LangChain cannot make again.
     """
     added = list(entries)
-    values = [_json_value(entry, f"history[{index}]") for index, entry in enumerate(added, start)]
-    if format != "langchain":
+    where = ENTRIES if format == "bedrock" else "history"
+    values = [_json_value(entry, f"{where}[{index}]") for index, entry in enumerate(added, start)]
+    if format not in ("langchain", "bedrock"):
         return values
-    again = stored_to_langchain(values)
+    again = entries_of(values, format)
     return [one if one == other else other for one, other in zip(added, again, strict=True)]
 
 
 def entries_of(values: Sequence[Any], format: str) -> list[Any]:  # noqa: A002  the field's word
     """Return the entries that records hold; raises MissingPackageError for LangChain's without
     it."""
-    return stored_to_langchain(values) if format == "langchain" else list(values)
+    if format == "langchain":
+        return stored_to_langchain(values)
+    return list(own_entries(values, format))
 
 
 def _json_value(value: Any, path: str) -> Any:

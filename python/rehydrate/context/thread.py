@@ -17,6 +17,7 @@ from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
+from rehydrate.prompt.explain import Records
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.splicing import late_tokens
@@ -95,6 +96,8 @@ class Thread:
         """What prompts since a compaction do not show, and the number of that compaction."""
         self._last_call: PromptCall | None = None
         """The last change, where it was a call of `prompt`."""
+        self._records: Records | None = None
+        """What the last prompt records, where somebody asked."""
 
     # Changes, and a way back
 
@@ -280,6 +283,13 @@ class Thread:
     def shown_indices(self) -> list[int]:
         """Return the indices of the entries the model sees, with those since its last prompt."""
         return [*self.state.shown.history.indices, *range(self.state.seen, len(self.entries))]
+
+    def prompt_records(self) -> Records:
+        """Return what the last prompt records of entries and sections."""
+        shown = self.state.shown
+        if self._records is None or self._records.ir is not shown:
+            self._records = Records(shown)
+        return self._records
 
     def left_out(self) -> tuple[History, list[datetime]]:
         """Return the entries that the last prompt does not show, and when each was said.

@@ -231,6 +231,7 @@ class Usage(NamedTuple):
     @property
     def input(self) -> int:
         """Tokens of the whole prompt."""
+        _check_counts(self)
         return self.read + self.written + self.written_1h + self.uncached
 
     @classmethod

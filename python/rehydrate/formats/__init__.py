@@ -99,11 +99,16 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     return cast("FormatName", found)
 
 
-def provider_shown(entries: Sequence[Any], *, by_hints: bool) -> Provider | None:
-    """Return the provider that entries in its own format show; hints of one may count too."""
+def provider_shown(entries: Sequence[Any], named: Provider | None) -> Provider | None:
+    """Return the provider that entries in its own format show.
+
+    Hints of one count where the model names none. A text without a type is a hint of Converse's,
+    and more for a named one that does not take it.
+    """
     name, is_proved = format_of(as_dicts(entries))
     provider = next((one for one in PROVIDERS if one == name), None)
-    return provider if by_hints or is_proved else None
+    is_only_its_own = name == "bedrock" and named != "gemini"
+    return provider if is_proved or named is None or is_only_its_own else None
 
 
 def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noqa: A002

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _native
+from rehydrate._check import check_path
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Tier
 
@@ -133,6 +134,7 @@ def sync_folder(
     InvalidArgumentError where there is no such folder: a disk that is not mounted must not look
     like one on which all was deleted.
     """
+    check_path("folder", folder, "pass the path of a folder")
     root = Path(folder)
     if not root.is_dir():
         raise InvalidArgumentError(f"folder is {str(folder)!r}, which is no folder; pass one")

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, Unpack, cast, runtime_checkable
 
-from rehydrate._check import check_type
+from rehydrate._check import check_path
 from rehydrate._native import LocalStore
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import (
@@ -241,7 +241,7 @@ def verify_place(path: object) -> str:
 
     The address of something else is not quoted: it may hold a password.
     """
-    check_type("path", path, (str, os.PathLike), "pass the path of a file")
+    check_path("path", path, "pass the path of a file")
     where = os.fspath(cast("str | os.PathLike[str]", path))
     if isinstance(where, str) and _LOST_SLASH.match(where):
         raise InvalidArgumentError(

@@ -135,27 +135,46 @@ class Why(NamedTuple):
         )
 
 
-def why(ir: PromptContent, id_: str) -> Why | None:
-    """Return what the IR records of an entry, a section or a source; None where it has none."""
-    if (index := EntryId.index_of(id_)) is not None:
-        position = _position_of(ir, index)
-        shown = ir.history.tokens[position : position + 1]
-        shown = shown if ir.history.indices[position : position + 1] == (index,) else ()
-    else:
-        shown = tuple([one.tokens or 0 for one in (*ir.sections, *ir.late_bound) if one.id == id_])
-    passes = [f"changed by {trace.name}" for trace in _changing_passes(ir) if id_ in trace.changed]
-    for dropped in reversed(ir.meta.dropped):
-        if dropped.section == id_:
+class Records:
+    """What an IR records of each entry, section and source; read once for all that is asked."""
+
+    __slots__ = ("_dropped", "_passes", "_shown", "ir", "positions")
+
+    def __init__(self, ir: PromptContent) -> None:
+        """Read the records."""
+        self.ir = ir
+        self.positions = {index: position for position, index in enumerate(ir.history.indices)}
+        """Where the history has each entry."""
+        self._shown: dict[str, list[int]] = {}
+        for one in (*ir.sections, *ir.late_bound):
+            self._shown.setdefault(one.id, []).append(one.tokens or 0)
+        self._passes: dict[str, list[str]] = {}
+        for trace in _changing_passes(ir):
+            for id_ in dict.fromkeys(trace.changed):
+                self._passes.setdefault(id_, []).append(f"changed by {trace.name}")
+        self._dropped = {one.section: one for one in ir.meta.dropped}
+
+    def why(self, id_: str) -> Why | None:
+        """Return what is recorded under an id; None where nothing is."""
+        if (index := EntryId.index_of(id_)) is None:
+            shown = self._shown.get(id_, [])
+        else:
+            position = self.positions.get(index)
+            shown = (
+                [] if position is None else list(self.ir.history.tokens[position : position + 1])
+            )
+        passes = self._passes.get(id_, [])
+        if dropped := self._dropped.get(id_):
             reason = f"{dropped.reason} ({dropped.by})" if dropped.by else dropped.reason
             fate: Literal["in part", "not"] = "in part" if shown else "not"
             return Why(id_, fate, reason, sum(shown), dropped.tokens, dropped.handle)
-    if shown:
-        return Why(id_, "in part" if passes else "whole", "; ".join(passes), sum(shown))
-    for name, status, sections, tokens, _, detail in ir.meta.sources:
-        if name == id_:
-            what = f"{status}: {detail}" if detail else f"{status}: it brought {sections} sections"
-            return Why(id_, "whole" if sections else "not", what, tokens)
-    return None
+        if shown:
+            return Why(id_, "in part" if passes else "whole", "; ".join(passes), sum(shown))
+        for name, status, sections, tokens, _, detail in self.ir.meta.sources:
+            if name == id_:
+                what = f"{status}: {detail or f'it brought {sections} sections'}"
+                return Why(id_, "whole" if sections else "not", what, tokens)
+        return None
 
 
 def explain(ir: PromptContent) -> PromptExplanation:

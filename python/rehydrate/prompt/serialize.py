@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 from rehydrate import _text
+from rehydrate._native import own_entry
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
 from rehydrate.formats._reading import is_langchain_message
 from rehydrate.prompt.entries import History
@@ -60,7 +61,11 @@ def ir_from_dict(kind: type[T], document: Any) -> T:
     if document_kind == COMPILED_KIND:
         return ir_from_dict(kind, fields.get("ir"))
     ir = _record(kind, fields, "")
-    _check_lengths(ir.history)
+    history = ir.history
+    _check_lengths(history)
+    entries = own_entries(history.entries, history.format)
+    if entries is not history.entries:
+        ir = ir.replace(history=dataclasses.replace(history, entries=tuple(entries)))
     return typing.cast(T, ir)
 
 
@@ -75,6 +80,9 @@ def compiled_from_dict(kind: Callable[..., T], ir_kind: type[Any], document: Any
     required = {"provider", "request", "segments"}
     _refuse("", "has no", sorted(required - fields.keys()), "add it")
     read = {name: _read(hints[name], value, name) for name, value in fields.items()}
+    request = read["request"]
+    if isinstance(messages := request.get("messages"), list):
+        read["request"] = {**request, "messages": own_entries(messages, read["provider"])}
     return kind(**read, ir=ir)
 
 
@@ -121,6 +129,22 @@ def from_json(text: str | bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableIRError("", f"is not JSON ({error})", "pass PromptIR.to_json()") from None
+
+
+ENTRIES = "history.entries"
+"""The path of entries. In them and in a request, bytes are base64: pictures of Converse's."""
+
+
+def own_entries(values: Sequence[Any], format: str) -> Sequence[Any]:  # noqa: A002  the field's word
+    """Return entries of a format, from their JSON: Converse's media are bytes again."""
+    if format != "bedrock":
+        return values
+    return [
+        {**value, "content": own_entry(format, value)["content"]}
+        if isinstance(value, dict) and isinstance(value.get("content"), list)
+        else value
+        for value in values
+    ]
 
 
 # Writing
@@ -177,8 +201,8 @@ def _plain_scalar(value: Any, path: str) -> str | int | float:
         return _name(value)
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, (bytes, bytearray)) and path.startswith("history.entries"):
-        return _text.as_base64(value)  # a picture of Converse's
+    if isinstance(value, (bytes, bytearray)) and path.startswith((ENTRIES, "request.messages")):
+        return _text.as_base64(value)
     for kind in (str, int, float):
         if isinstance(value, kind):  # a subclass of it, as some of numpy's numbers are
             return kind(value)

@@ -47,7 +47,7 @@ impl Prepared {
         mark_counts: Option<(u32, u32)>,
         block_counts: Option<Vec<u32>>,
     ) -> PyResult<Self> {
-        let (columns, user_first) = (&conversation.columns, conversation.user_first());
+        let columns = &conversation.columns;
         let core = detached(py, || {
             let texts = columns.all_pieces();
             let fits = structural.len() == columns.role_len()
@@ -64,10 +64,7 @@ impl Prepared {
                 role: columns.role_of(row),
                 unit,
             };
-            let unit = |(unit, &pinned): (usize, &bool)| Unit {
-                pinned,
-                may_lead: !user_first || columns.opens_with_user(unit),
-            };
+            let unit = |(unit, &pinned): (usize, &bool)| Unit { pinned, may_lead: conversation.may_lead(unit) };
             let conversation = Conversation {
                 pieces: texts.iter().map(|(text, kind)| Piece { text: text.as_str(), kind: *kind }).collect(),
                 messages: columns.rows().map(message).collect(),

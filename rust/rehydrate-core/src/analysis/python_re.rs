@@ -41,19 +41,28 @@ pub(crate) fn category(point: u32) -> Option<Category> {
     char::from_u32(point).map(get_general_category)
 }
 
-/// The source of a pattern for `regex` whose classes `\w` and `\s` are Python's.
-pub(crate) fn translated(source: &str) -> String {
-    source
+/// A regular expression whose classes are Python's: what matches in any case, or `exact`, of which one may be empty.
+///
+/// `«` and `»` are the boundaries of a word. They take the character next to the word along, so nothing has to look
+/// around. Where case does not matter, Python takes both Turkish letters for an i.
+pub(crate) fn compiled(any_case: &str, exact: &str) -> Regex {
+    let any_case = any_case.replace('i', "[iİı]").replace("(?-[iİı]:", "(?-i:");
+    let source = match (any_case.as_str(), exact) {
+        ("", exact) => exact.to_owned(),
+        (any_case, "") => format!("(?i:{any_case})"),
+        (any_case, exact) => format!("(?i:{any_case})|{exact}"),
+    };
+    let source = source
+        .replace('«', r"(?:^|(?-i:\W))")
+        .replace('»', r"(?:$|(?-i:\W))")
         .replace(r"\W", r"[^\w]")
         .replace(r"\S", r"[^\s]")
         .replace(r"\w", r"[\p{L}\p{N}_]")
-        .replace(r"\s", r"[\p{White_Space}\x1C-\x1F]")
+        .replace(r"\s", r"[\p{White_Space}\x1C-\x1F]");
+    Regex::new(&source).expect("it is written correctly")
 }
 
-/// Regular expressions of which only is asked whether they match, as Python's `re` would tell.
-///
-/// `«` and `»` are the boundaries of a word. They take the character next to the word along, so nothing has to look
-/// around.
+/// The regular expression of [`compiled`], of which only is asked whether it matches.
 pub(crate) struct Pattern {
     any_case: &'static str,
     exact: &'static str,
@@ -66,22 +75,6 @@ impl Pattern {
     }
 
     pub(crate) fn is_match(&self, line: &str) -> bool {
-        self.compiled.get_or_init(|| Box::new(self.compile())).is_match(line)
+        self.compiled.get_or_init(|| Box::new(compiled(self.any_case, self.exact))).is_match(line)
     }
-
-    fn compile(&self) -> Regex {
-        let any_case = any_case(self.any_case);
-        let source = match (self.any_case, self.exact) {
-            ("", exact) => exact.to_owned(),
-            (_, "") => format!("(?i:{any_case})"),
-            (_, exact) => format!("(?i:{any_case})|{exact}"),
-        };
-        let source = source.replace('«', r"(?:^|(?-i:\W))").replace('»', r"(?:$|(?-i:\W))");
-        Regex::new(&translated(&source)).expect("it is written correctly")
-    }
-}
-
-/// A pattern for `(?i)`: where case does not matter, Python takes both Turkish letters for an i.
-pub(crate) fn any_case(source: &str) -> String {
-    source.replace('i', "[iİı]").replace("(?-[iİı]:", "(?-i:")
 }

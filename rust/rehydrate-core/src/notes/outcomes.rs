@@ -66,11 +66,8 @@ fn cue_end(text: &str, length: usize) -> Option<usize> {
 #[must_use]
 pub fn exit_code(text: &str) -> Option<u32> {
     static EXIT: OnceBox<Regex> = OnceBox::new();
-    let exit = EXIT.get_or_init(|| {
-        let source = r"^(?:process )?exit(?:ed with)?(?: code| status)?:? ([0-9]{1,3})(?:\z|(?-i:\W))";
-        let source = python_re::translated(&python_re::any_case(source));
-        Box::new(Regex::new(&format!("(?im){source}")).expect("it is written correctly"))
-    });
+    let source = r"(?m:^)(?:process )?exit(?:ed with)?(?: code| status)?:? ([0-9]{1,3})(?:\z|(?-i:\W))";
+    let exit = EXIT.get_or_init(|| Box::new(python_re::compiled(source, "")));
     let end = text.char_indices().nth(MAX_SENTENCE).map_or(text.len(), |(at, _)| at);
     exit.captures(&text[..end])?[1].parse().ok()
 }

@@ -37,10 +37,7 @@ impl Pattern {
     }
 
     fn regex(&self) -> &Regex {
-        self.compiled.get_or_init(|| {
-            let source = format!(r"\A(?:{})", python_re::translated(&with_pieces(self.source)));
-            Box::new(Regex::new(&source).expect("it is written correctly"))
-        })
+        self.compiled.get_or_init(|| Box::new(python_re::compiled("", &format!(r"\A(?:{})", with_pieces(self.source)))))
     }
 
     pub fn is_match(&self, text: &str) -> bool {

@@ -43,7 +43,7 @@ impl Default for Speaker {
 #[derive(Clone, Debug)]
 pub enum Call {
     Of(Name),
-    /// Ollama's, of this tool, with an id that no provider makes.
+    /// Ollama's, of this tool, with its own id or one that no provider makes: a result may name the tool alone.
     Ollama {
         id: Name,
         tool: Name,

@@ -1,9 +1,11 @@
 //! A message and its entry with other texts.
+use pyo3::exceptions::{PyAttributeError, PyLookupError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::divisible::{DivisibleTexts, Place};
 use super::inputs::{Pieces, by_call, pieces_of};
+use crate::errors::raise;
 use crate::reading::{Fields, Source, is_list, python, with_texts};
 
 impl DivisibleTexts {
@@ -29,6 +31,20 @@ impl DivisibleTexts {
         let (before, original) = self.original(at);
         let mut pieces = pieces_of(py, &before.get().columns, original);
         let entry = self.entries.bind(py).get_item(row.index)?;
+        let made = self.with_texts_in(py, &entry, texts, first, &mut pieces);
+        let made = made.map_err(|error| as_changed(py, row.index, &entry, error))?;
+        Ok((pieces, made))
+    }
+
+    /// The entry with these texts; each is put into the pieces too, of which the first has the number `first`.
+    fn with_texts_in<'py>(
+        &self,
+        py: Python<'py>,
+        entry: &Bound<'py, PyAny>,
+        texts: &[(usize, Bound<'py, PyString>)],
+        first: usize,
+        pieces: &mut Pieces,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (values, mut in_inputs) = (PyDict::new(py), Vec::new());
         for (number, text) in texts {
             match self.places.get(&(first + number)) {
@@ -46,8 +62,22 @@ impl DivisibleTexts {
             }
             pieces[input.piece].0 = input.text(py, &parts)?;
         }
-        Ok((pieces, python(py, "replace_texts", (entry, values))?))
+        python(py, "replace_texts", (entry, values))
     }
+}
+
+/// The error of an entry that is no longer what was read.
+fn as_changed(py: Python<'_>, index: usize, entry: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    if !(error.is_instance_of::<PyLookupError>(py)
+        || error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyAttributeError>(py))
+    {
+        return error;
+    }
+    let remedy = "change no message before the call returns, not in a counter or an embedder either";
+    let changed = raise(py, "InvalidMessageError", (index, "", entry, "what was read", remedy));
+    changed.set_cause(py, Some(error));
+    changed
 }
 
 /// The value at a path of an entry.

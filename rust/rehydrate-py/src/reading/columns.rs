@@ -51,11 +51,16 @@ impl Columns {
     /// Whether a conversation may begin with a unit, for a provider that wants the user first.
     pub fn opens_with_user(&self, unit: usize) -> bool {
         let Some(&first) = self.units.members(unit).first() else { return false };
-        if self.role(first) != Role::User || !self.answers(first).is_empty() {
+        if !self.is_users(first) {
             return false;
         }
         let says = |(text, _): &(Source, PieceKind)| text.as_str().is_empty() || !is_blank(text.as_str());
         self.of.rows[first].images > 0 || self.pieces(first).iter().any(says)
+    }
+
+    /// Whether a message is the user's, and answers no call.
+    pub fn is_users(&self, at: usize) -> bool {
+        self.role(at) == Role::User && self.answers(at).is_empty()
     }
 
     /// The index of the last message of a role.

@@ -54,6 +54,15 @@ impl Conversation {
         self.facts.user_first
     }
 
+    /// Whether the prompt may begin with a unit. Where an assistant's message is one unit with the user's after it, nothing
+    /// but the first message can lead, so a blank one may.
+    pub fn may_lead(&self, unit: usize) -> bool {
+        let of = &self.columns;
+        let is_first = || of.units.members(unit).first().is_some_and(|&at| of.is_users(at));
+        let is_coupled = matches!(self.facts.format.as_str(), "bedrock" | "gemini");
+        !self.facts.user_first || of.opens_with_user(unit) || (is_coupled && is_first())
+    }
+
     pub(super) fn all(&self) -> &[Row] {
         &self.columns.of.rows
     }

@@ -223,7 +223,8 @@ impl<'a, 'py> Entry<'a, 'py> {
         Ok(if kind == "message" { Evidence::Hint } else { Evidence::None })
     }
 
-    /// Proof: tool calls, a tool message's id, speech, a refusal, a media part. Hint: the developer's role.
+    /// Proof: tool calls, a tool message's id, speech, a refusal, a media part. Hint: the developer's role, a thought in parts,
+    /// as Mistral has it.
     fn chat(&self) -> PyResult<Evidence> {
         let refusal = interned!(self.py(), "refusal");
         for key in &CHAT_KEYS {
@@ -239,8 +240,12 @@ impl<'a, 'py> Entry<'a, 'py> {
         if has_part {
             return Ok(Evidence::Proof);
         }
+        let is_mistrals = self.any_part(|part, kind| {
+            let thought = part.get(interned!(self.py(), "thinking"))?;
+            Ok(kind == "thinking" && thought.is_some_and(|thought| is_list(&thought)))
+        })?;
         let is_chats = self.role()?.is_some_and(|role| matches!(text_of(&role).as_ref(), "developer" | "function"));
-        Ok(if is_chats || self.fields.has(refusal)? { Evidence::Hint } else { Evidence::None })
+        Ok(if is_chats || is_mistrals || self.fields.has(refusal)? { Evidence::Hint } else { Evidence::None })
     }
 
     /// Proof: a block that only this format has. Hint: a thought or a cache mark, which gateways write into messages of chat
@@ -297,9 +302,13 @@ impl<'a, 'py> Entry<'a, 'py> {
     /// Proof: parts, and not a content, of which one has a key of Gemini's or is no mapping. Hint: no part at all.
     fn gemini(&self) -> PyResult<Evidence> {
         let py = self.py();
-        let Some(parts) = self.fields.get(interned!(py, "parts"))?.filter(is_list) else { return Ok(Evidence::None) };
+        let Some(parts) = self.fields.get(interned!(py, "parts"))? else { return Ok(Evidence::None) };
         if self.fields.is_set(interned!(py, "content"))? || self.fields.is_set(interned!(py, "type"))? {
             return Ok(Evidence::None);
+        }
+        if !is_list(&parts) {
+            // One part as google-genai's UserContent takes it: its reader reads it, or names it in an error.
+            return Ok(proof_if(parts.is_instance_of::<PyString>() || Fields::of(&parts).is_some()));
         }
         let mut found = if parts.is_empty()? { Evidence::Hint } else { Evidence::None };
         for part in listed(Some(&parts))? {

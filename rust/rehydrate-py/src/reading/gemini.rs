@@ -6,6 +6,8 @@
 //!
 //! A turn with calls must come after a user's, so a content of the model's and the one after it are one unit. A content of
 //! the `system` role at the beginning is for `systemInstruction`.
+use std::collections::{HashMap, VecDeque};
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
@@ -138,29 +140,47 @@ pub fn speaker<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'p
 /// The calls of the last turn of the model's that wait for their responses, and the ids of pairs without one.
 #[derive(Default)]
 pub struct Waiting {
-    calls: Vec<(Py<PyString>, Option<Py<PyString>>, bool)>,
-    /// How many pairs without an id the content has, by name.
+    /// The id of each call, until it is answered.
+    calls: Vec<Option<Py<PyString>>>,
+    /// The calls that a response answers, in order; what is answered leaves when it is the first.
+    asked: HashMap<Asked, VecDeque<usize>>,
+    /// How many pairs without an id there are, by name.
     nameless: Option<Py<PyDict>>,
 }
 
+/// What a call is found by. A name may be missing.
+#[derive(PartialEq, Eq, Hash)]
+enum Asked {
+    Id(Vec<u8>),
+    Name(Option<Vec<u8>>),
+    /// The name of a call without an id.
+    OnlyName(Option<Vec<u8>>),
+}
+
 impl Waiting {
-    /// Begin with another content.
+    /// Begin with another content. Responses go on with the ids of the calls before them.
     pub fn begin(&mut self, is_models: bool, has_responses: bool) {
-        self.nameless = None;
         if is_models || !has_responses {
-            self.calls.clear();
+            *self = Self::default();
         }
     }
 
     /// The id of a call.
     pub fn call<'py>(&mut self, call: Fields<'_, 'py>) -> PyResult<Bound<'py, PyString>> {
         let (id, name) = pair(call)?;
-        let has_id = id.is_some();
+        let key = name.as_ref().map(bytes_of).transpose()?;
+        let number = self.calls.len();
+        self.asked.entry(Asked::Name(key.clone())).or_default().push_back(number);
+        let own = match &id {
+            Some(id) => Asked::Id(bytes_of(id)?),
+            None => Asked::OnlyName(key),
+        };
+        self.asked.entry(own).or_default().push_back(number);
         let id = match id {
             Some(id) => id,
             None => self.own_id(name.as_ref(), call.as_any().py())?,
         };
-        self.calls.push((id.clone().unbind(), name.map(Bound::unbind), has_id));
+        self.calls.push(Some(id.clone().unbind()));
         Ok(id)
     }
 
@@ -168,25 +188,28 @@ impl Waiting {
     pub fn answer<'py>(&mut self, response: Fields<'_, 'py>) -> PyResult<Bound<'py, PyString>> {
         let py = response.as_any().py();
         let (id, name) = pair(response)?;
-        let mut found = None;
-        for (at, (call, tool, has_id)) in self.calls.iter().enumerate() {
-            let is_it = match &id {
-                Some(id) if *has_id => id.as_any().eq(call.bind(py))?,
-                _ => match (&name, tool) {
-                    (Some(name), Some(tool)) => name.as_any().eq(tool.bind(py))?,
-                    (name, tool) => name.is_none() && tool.is_none(),
-                },
-            };
-            if is_it {
-                found = Some(at);
-                break;
+        let key = name.as_ref().map(bytes_of).transpose()?;
+        let found = match &id {
+            Some(id) => {
+                let (same, nameless) = (self.first(&Asked::Id(bytes_of(id)?)), self.first(&Asked::OnlyName(key)));
+                same.into_iter().chain(nameless).min()
             }
-        }
-        match (found, id) {
-            (Some(at), _) => Ok(self.calls.remove(at).0.into_bound(py)),
+            None => self.first(&Asked::Name(key)),
+        };
+        match (found.and_then(|number| self.calls[number].take()), id) {
+            (Some(call), _) => Ok(call.into_bound(py)),
             (None, Some(id)) => Ok(id),
             (None, None) => self.own_id(name.as_ref(), py),
         }
+    }
+
+    /// The first call of these that waits.
+    fn first(&mut self, asked: &Asked) -> Option<usize> {
+        let numbers = self.asked.get_mut(asked)?;
+        while numbers.front().is_some_and(|&number| self.calls[number].is_none()) {
+            numbers.pop_front();
+        }
+        numbers.front().copied()
     }
 
     fn own_id<'py>(&mut self, name: Option<&Bound<'py, PyString>>, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
@@ -200,6 +223,10 @@ impl Waiting {
         }
         Ok(id.add(format!(":{number}"))?.cast_into()?)
     }
+}
+
+fn bytes_of(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
+    Ok(Id::of(text.clone())?.as_bytes().to_vec())
 }
 
 /// An id and a name.

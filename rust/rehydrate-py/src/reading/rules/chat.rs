@@ -2,6 +2,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rehydrate_core::rules::Name;
 use rehydrate_core::rules::openai_chat::{Call, Message, Speaker};
 use rehydrate_core::rules::plain;
 
@@ -114,19 +115,19 @@ fn other(entry: Fields<'_, '_>, index: usize) -> PyResult<Speaker> {
 
 fn call_of(call: &Made<'_>, index: usize, number: usize) -> PyResult<Call> {
     let py = call.said.py();
-    if let Some(id) = &call.id {
-        return Ok(Call::Of(name_of(id.clone())?));
-    }
-    let Some(said) = Fields::of(&call.said).filter(|_| !call.is_lone) else { return Ok(Call::Nameless) };
+    let id = call.id.clone().map(name_of).transpose()?;
+    let usual = |id: Option<Name>| Ok(id.map_or(Call::Nameless, Call::Of));
+    let Some(said) = Fields::of(&call.said).filter(|_| !call.is_lone) else { return usual(id) };
     let function = said.get(interned!(py, "function"))?;
-    let Some(function) = function.as_ref().and_then(Fields::of) else { return Ok(Call::Nameless) };
+    let Some(function) = function.as_ref().and_then(Fields::of) else { return usual(id) };
     let arguments = function.get(interned!(py, "arguments"))?;
     if arguments.as_ref().and_then(Fields::of).is_none() {
-        return Ok(Call::Nameless);
+        return usual(id);
     }
     let tool = match function.get(interned!(py, "name"))? {
         Some(name) => name_of(string_of(&name)?)?,
         None => name_of(PyString::new(py, "None"))?,
     };
-    Ok(Call::Ollama { id: format!("ollama:{index}:{number}").into_bytes(), tool })
+    let id = id.filter(|id| !id.is_empty());
+    Ok(Call::Ollama { id: id.unwrap_or_else(|| format!("ollama:{index}:{number}").into_bytes()), tool })
 }
