@@ -353,7 +353,7 @@ def test_pages_show_conversations_and_are_only_for_this_machine() -> None:
 def test_a_hundred_clients_at_once_keep_their_conversations() -> None:
     async def talk(client: anthropic.AsyncAnthropic, name: str) -> None:
         messages: list[Any] = []
-        for turn in range(3):
+        for turn in range(2):
             messages.append({"role": "user", "content": f"{name}: {harbour.question(turn)}"})
             said = await client.messages.create(model=CLAUDE, max_tokens=99, messages=messages)
             messages.append({"role": "assistant", "content": said.content[0].text})
@@ -371,7 +371,7 @@ def test_a_hundred_clients_at_once_keep_their_conversations() -> None:
     ):
         asyncio.run(all_of_them(proxy.url))
     assert provider.refusals == []
-    assert len(provider.requests) == 300
+    assert len(provider.requests) == 200
     assert proxy.proxy.totals.prefixes["new"] + proxy.proxy.totals.prefixes["compacted"] >= 100
     assert proxy.proxy.totals.failures == 0
 

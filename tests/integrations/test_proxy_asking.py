@@ -74,7 +74,7 @@ def ask_back(
     **settings: Any,
 ) -> AskedBack:
     def shortener(number: int) -> Shortener:
-        return Shortener(budget_tokens=2 * BUDGET, asks_back=True, threads=threads[number])
+        return Shortener(budget_tokens=3_000, asks_back=True, threads=threads[number])
 
     with StrictProvider(reply, **settings) as provider:
         with (
@@ -82,7 +82,7 @@ def ask_back(
             closing(client_type(proxy.url, streams=streams)) as client,
         ):
             client.model = model or client_type.model
-            for number in range(22):
+            for number in range(12):
                 client.turn(number)
             sent = harbour.messages_of(provider.requests[-1].body or {})
             text = "".join(map(harbour.text_of, client.messages))
@@ -97,7 +97,7 @@ def ask_back(
             closing(client_type(again.url, streams=streams)) as later,
         ):
             later.messages, later.model = client.messages, client.model
-            later.turn(23)
+            later.turn(13)
     prefixes = proxy.proxy.totals.prefixes + again.proxy.totals.prefixes
     return AskedBack(provider, client, harbour.code(asked), said, prefixes)
 

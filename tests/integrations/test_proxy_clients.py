@@ -32,7 +32,7 @@ from tests.integrations.proxied import (
     talking,
     wait_until,
 )
-from tests.provider import StrictProvider
+from tests.provider import ScriptedReply, StrictProvider
 
 
 def test_async_clients_stream_through_compactions() -> None:
@@ -243,3 +243,47 @@ def test_a_provider_that_dies_and_comes_back_is_found_again() -> None:
         [b"first"] * 3 + [b"second"] * 3
     )
     assert [each.status_code for each in answers if each.status_code != 200] == [502, 502]
+
+
+NOON = "It is noon at the harbour, and all is well. " * 500
+
+
+def test_a_client_that_lets_the_provider_compact_keeps_the_last_block() -> None:
+    def reply(request: Any, wire: Any) -> ScriptedReply:
+        count = len(str(request))
+        summary = f"The user goes from berth to berth; {count} so far."
+        return ScriptedReply(f"Ship {count}. {NOON}", thinking=f"{count}.", summary=summary)
+
+    said: list[Any] = []
+    trigger = {"type": "input_tokens", "value": 50_000}
+    more: Any = {
+        "betas": ["compact-2026-01-12"],
+        "context_management": {"edits": [{"type": "compact_20260112", "trigger": trigger}]},
+        "thinking": {"type": "adaptive"},
+    }
+    with (
+        StrictProvider(reply, binds_thinking=None) as provider,
+        served(provider.url, Shortener(budget_tokens=80_000)) as proxy,
+        anthropic.DefaultHttpxClient(verify=False, trust_env=False) as http,
+    ):
+        client = anthropic.Anthropic(
+            api_key="key", base_url=proxy.url, max_retries=0, http_client=http
+        )
+        for turn in range(14):
+            said.append({"role": "user", "content": f"What is at berth {turn}? {NOON}"})
+            answer = client.beta.messages.create(
+                model="claude-opus-5-5", max_tokens=4_000, messages=said, **more
+            )
+            said.append({"role": "assistant", "content": [b.to_dict() for b in answer.content]})
+        assert provider.refusals == []
+        sent = (provider.requests[-1].body or {})["messages"]
+    assert proxy.proxy.totals.prefixes["compacted"] > 0
+    own, left = ([b for b in _blocks(each) if b["type"] == "compaction"] for each in (said, sent))
+    assert len(own) > 1
+    assert left == [block for block in own if block in left]
+    assert left[-1] == own[-1] or own[-1] in _blocks(said[-1:])
+
+
+def _blocks(messages: Any) -> list[Any]:
+    contents = [each["content"] for each in messages if isinstance(each["content"], list)]
+    return [block for content in contents for block in content]

@@ -11,11 +11,11 @@ from tests.provider.billed import Billed
 from tests.provider.errors import RefusedError
 from tests.provider.ids import Ids
 from tests.provider.messages_cache import PromptCache
-from tests.provider.messages_compaction import BETA as COMPACTION_BETA, Compactions
+from tests.provider.messages_compaction import Compactions
 from tests.provider.messages_rules import check_rules, without_system
 from tests.provider.messages_shape import request_shape
 from tests.provider.messages_thinking import BETA, CheckedThinking, ThinkingBlocks
-from tests.provider.messages_wire import events_of, message_of
+from tests.provider.messages_wire import events_of, message_of, usage_of
 from tests.provider.replies import ScriptedReply
 from tests.provider.settings import Settings
 from tests.provider.shapes import check_anthropic
@@ -60,7 +60,8 @@ class Anthropic:
         request = without_system(request, takes_system=settings.takes_system)
         check_anthropic(shape, request)
         check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
-        self._compactions.check(request, has_beta=COMPACTION_BETA in self._betas)
+        self._compactions.check(request, self._betas)
+        request = self._compactions.applied(request)
         if settings.checks_signatures:
             has_controls = BETA in self._betas
             self._checked_thinking = self._thinking.check(request, has_controls=has_controls)
@@ -84,6 +85,10 @@ class Anthropic:
         self, request: Mapping[str, Any], reply: ScriptedReply
     ) -> tuple[dict[str, Any], Billed]:
         is_compacted = request.get("compaction") is not None
+        request = self._compactions.applied(request)
+        trigger = self._compactions.trigger(request)
+        if trigger is not None and self._cache.prompt(request).total >= trigger:
+            return self._compacting_reply(request, reply)
         if is_compacted:
             content = [self._compactions.block(reply.text)]
             self._thinking.note_summary(request, content[0])
@@ -98,6 +103,25 @@ class Anthropic:
         if BETA in self._betas:
             message["input_transformations"] = self._checked_thinking.entries
         return message, billed
+
+    def _compacting_reply(
+        self, request: Mapping[str, Any], reply: ScriptedReply
+    ) -> tuple[dict[str, Any], Billed]:
+        """Return a reply that begins with a summary: it answers what the summary is of."""
+        block = self._compactions.unsigned(reply.summary)
+        read = self._cache.bill(self._cache.prompt(request))
+        summary = read._replace(output=self._token_counter.content([block]))
+        if reply.summary:
+            request = {**request, "messages": [{"role": "assistant", "content": [block]}]}
+            self._checked_thinking = CheckedThinking([], None)
+        content = [block, *self._content(request, reply)]
+        self._thinking.remember(content)
+        own = Billed(self._cache.prompt(request).total, output=self._token_counter.content(content))
+        stop = reply.stop or ("tool_use" if reply.calls else "end_turn")
+        message = message_of(request, self._ids.new("msg_01"), content, stop, own)
+        steps = (("compaction", summary), ("message", own))
+        message["usage"]["iterations"] = [{"type": kind, **usage_of(each)} for kind, each in steps]
+        return message, own.plus(summary)
 
     def events(self, body: Mapping[str, Any], _request: Mapping[str, Any]) -> Iterator[bytes]:
         return events_of(body)

@@ -344,7 +344,8 @@ def _head(request: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
-    bare = {key: value for key, value in block.items() if key != "cache_control"}
+    said = {key: block[key] for key in sorted(block) if block[key] is not None}
+    bare = {key: value for key, value in said.items() if key != "cache_control"}
     if bare.get("type") == "tool_result" and "content" in bare:
         bare["content"] = [_unmarked(each) for each in blocks_of(bare["content"])]
     return bare

@@ -32,21 +32,24 @@ def message_of(
         "content": list(content),
         "stop_reason": stop_reason,
         "stop_sequence": None,
-        "usage": {
-            "input_tokens": billed.uncached,
-            "cache_read_input_tokens": billed.read,
-            "cache_creation_input_tokens": billed.written_5m + billed.written_1h,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": billed.written_5m,
-                "ephemeral_1h_input_tokens": billed.written_1h,
-            },
-            "output_tokens": billed.output,
-            "service_tier": "standard",
-        },
+        "usage": {**usage_of(billed), "service_tier": "standard"},
     }
     if stop_reason == "refusal":
         message["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
     return message
+
+
+def usage_of(billed: Billed) -> dict[str, Any]:
+    return {
+        "input_tokens": billed.uncached,
+        "cache_read_input_tokens": billed.read,
+        "cache_creation_input_tokens": billed.written_5m + billed.written_1h,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": billed.written_5m,
+            "ephemeral_1h_input_tokens": billed.written_1h,
+        },
+        "output_tokens": billed.output,
+    }
 
 
 def events_of(message: Mapping[str, Any]) -> Iterator[bytes]:
@@ -74,7 +77,7 @@ def _named(kind: str, **fields: Any) -> bytes:
 
 def _empty(block: Mapping[str, Any]) -> dict[str, Any]:
     if block["type"] == "compaction":
-        return {**block, "content": None}
+        return {"type": "compaction", "content": None}
     empty = {"text": "", "thinking": "", "signature": "", "input": {}}
     return {key: empty.get(key, value) for key, value in block.items()}
 
@@ -85,7 +88,7 @@ def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         return
     name, key = _DELTAS[kind]
     if kind == "compaction":
-        yield {"type": name, key: block["content"]}  # in one piece
+        yield {**block, "type": name}  # in one piece
         return
     whole = json.dumps(block["input"]) if kind == "tool_use" else block[kind]
     for piece in pieces(whole):

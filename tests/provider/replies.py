@@ -32,6 +32,8 @@ class ScriptedReply:
     """Whether the thinking is redacted (Anthropic only)."""
     stop: Stop | None = None
     """Why the reply ended early; None: it is complete."""
+    summary: str | None = "The user goes from berth to berth, and asks what is there."
+    """What Anthropic writes where the request is over its own threshold; None: it fails."""
 
 
 Responder = Callable[[Mapping[str, Any], Wire], "ScriptedReply | Call | str"]

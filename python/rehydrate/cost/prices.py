@@ -285,13 +285,20 @@ class Usage(NamedTuple):
         written = _count(usage, "cache_creation_input_tokens")
         for_an_hour = _count(_part(usage, "cache_creation"), "ephemeral_1h_input_tokens")
         _check_part("tokens written for an hour", for_an_hour, written)
-        return cls(
+        own = cls(
             _count(usage, "cache_read_input_tokens"),
             written - for_an_hour,
             for_an_hour,
             _count(usage, "input_tokens"),
             _count(usage, "output_tokens"),
         )
+        # The API counts the writing of its summaries apart (compaction-threshold, see `policy`).
+        steps = usage.get("iterations") or ()
+        check_list("usage: iterations", steps, "pass the response's usage as it is")
+        for step in steps:
+            check_type("usage: iterations: one", step, Mapping, "pass the usage as it is")
+        summaries = [step for step in steps if step.get("type") == "compaction"]
+        return cls.total([own, *map(cls.billed, summaries)]) if summaries else own
 
 
 MAX_COUNT = 2**53

@@ -23,7 +23,7 @@ from rehydrate.prompt.diff import IRDiff
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy, edit_betas
+from rehydrate.prompt.policy import NO_POLICY, THRESHOLD_BETA, ProviderPolicy, edit_betas
 from rehydrate.prompt.section import (
     CompositionMode,
     Priority,
@@ -164,11 +164,11 @@ def betas_of(provider: Provider, messages: Sequence[Any]) -> tuple[str, ...]:
     """Return the betas of Anthropic's API that a prompt of these messages needs."""
     if provider != "anthropic":
         return ()
-    content = messages[0].get("content") if messages else None
-    first = content[0] if isinstance(content, (list, tuple)) and content else None
-    if not isinstance(first, Mapping) or first.get("type") != "compaction":
-        return ()
-    return () if first.get("signature") is None else (COMPACTION_BETA,)
+    contents = [each["content"] for each in messages if isinstance(each["content"], (list, tuple))]
+    blocks = [block for each in contents for block in each if isinstance(block, Mapping)]
+    summaries = [block for block in blocks if block.get("type") == "compaction"]
+    signed = dict.fromkeys([each.get("signature") is not None for each in summaries])
+    return tuple([COMPACTION_BETA if each else THRESHOLD_BETA for each in signed])
 
 
 USUAL_MINIMUM_PREFIX = 1_024
@@ -254,7 +254,8 @@ class CompiledPrompt:
         Empty, unless it begins with a summary that the API wrote (docs/background.md), or its
         policy has the API shorten it.
         """
-        return (*betas_of(self.provider, self.messages), *edit_betas(self.request))
+        of_messages = betas_of(self.provider, self.messages)
+        return tuple(dict.fromkeys((*of_messages, *edit_betas(self.request))))
 
     def explain(self) -> PromptExplanation:
         """Return the table of its IR."""

@@ -15,9 +15,11 @@ from rehydrate._check import check_choice, check_type, check_whole
 from rehydrate.messages import CACHE_MARKED
 
 _RETENTIONS = ("", "in_memory", "24h")
+THRESHOLD_BETA = "compact-2026-01-12"
+"""The beta that threshold compaction needs, and the blocks that it made."""
 _EDITS = {
     "clear_tool_uses_20250919": "context-management-2025-06-27",
-    "compact_20260112": "compact-2026-01-12",
+    "compact_20260112": THRESHOLD_BETA,
 }
 """The beta of Anthropic's API that each edit needs."""
 
@@ -52,7 +54,9 @@ class ProviderPolicy:
     clear_at_least: int | None = None
     """Tokens: where less could be left out, nothing is, for each time breaks the cache."""
     compact_at: int | None = None
-    """Anthropic: input tokens above which the API replaces the conversation by a summary."""
+    """Anthropic: input tokens, 50,000 or more, above which the API replaces the conversation by a
+    summary: a block of the answer. The block stays in each prompt as it is, and the API ignores all
+    before it."""
 
     def __post_init__(self) -> None:
         """Check the fields; raises InvalidArgumentError."""

@@ -314,7 +314,10 @@ impl Body {
             return self.add_document(block, kind, at);
         }
         check_no_pair(block, self.index, || at.words(), kind == PieceKind::ToolResult, "another format's")?;
-        self.has_state |= STATE.contains(&name);
+        // Without a content it failed, and the API goes on as if it were not there.
+        let (said, hidden) = (interned!(py, "content"), interned!(py, "encrypted_content"));
+        let has_failed = block.has(said)? && !block.is_set(said)? && !block.is_set(hidden)?;
+        self.has_state |= STATE.contains(&name) && !has_failed;
         let is_read = STATE.contains(&name) || READABLE.contains(&name);
         if is_read || TEXTS.contains(&name) || is_of_server(name) {
             self.add_readable(block.as_any(), kind)
