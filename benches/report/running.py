@@ -25,6 +25,7 @@ PARTS: tuple[str, ...] = (
     "novelty",
     "memory_quality",
     "memory_speed",
+    "vector_indexes",
     "hydrate",
     "jit",
     "needles",

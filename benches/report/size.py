@@ -113,6 +113,7 @@ QUICK = Size(
     left_out=frozenset(
         {
             "core",
+            "vector_indexes",
             "laws",
             "shapes",
             "novelty",

@@ -18,6 +18,8 @@ HOMES = {
     "rehydrate.cli.hosts": "hosts",
     "rehydrate.cli.proxy": "hosts",
     "rehydrate.agent.anthropic": "anthropic",
+    "rehydrate.agent.bedrock": "bedrock",
+    "rehydrate.agent.gemini": "gemini",
     "rehydrate.agent.mcp": "mcp",
     "rehydrate.agent.openai": "openai",
     "rehydrate.agent.sdk": "hosts",

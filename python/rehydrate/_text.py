@@ -245,29 +245,31 @@ def error_text(error: BaseException) -> str:
 
 def _json(value: Any) -> str:
     try:
-        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
         raise EndlessResultError("the result holds itself, or is nested too deeply") from None
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911  a table of kinds
+def plain(value: Any) -> Any:  # noqa: PLR0911  a table of kinds
+    """Return records as objects, sets and tuples as lists, times in ISO 8601, as `result_text` has
+    them: a value that `json` writes."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, Enum):
-        return _plain(value.value)
+        return plain(value.value)
     if isinstance(value, Mapping):
-        return {_key(key): _plain(one) for key, one in value.items()}
+        return {_key(key): plain(one) for key, one in value.items()}
     if hasattr(value, "_asdict"):
-        return _plain(value._asdict())
+        return plain(value._asdict())
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
         import dataclasses  # slow to load: it takes `inspect` along
 
         fields = dataclasses.fields(value)
-        return {field.name: _plain(getattr(value, field.name)) for field in fields}
+        return {field.name: plain(getattr(value, field.name)) for field in fields}
     if isinstance(value, (list, tuple, Set)):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if callable(dump := getattr(value, "model_dump", None)) and not isinstance(value, type):
-        return _plain(dump(mode="json"))
+        return plain(dump(mode="json"))
     return _plain_scalar(value)
 
 
@@ -290,5 +292,5 @@ def _plain_scalar(value: Any) -> Any:  # noqa: PLR0911
 
 
 def _key(key: Any) -> str:
-    plain = _plain(key)
-    return plain if isinstance(plain, str) else json.dumps(plain)
+    name = plain(key)
+    return name if isinstance(name, str) else json.dumps(name)

@@ -299,6 +299,9 @@ def test_gemini_and_converse_are_read_too():
     assert Usage.billed({**gemini, "thoughtsTokenCount": 3}) == Usage(600, 0, 0, 300, 10)
     converse = {"inputTokens": 30, "outputTokens": 4, "cacheReadInputTokens": 500}
     assert Usage.billed({**converse, "cacheWriteInputTokens": 70}) == Usage(500, 70, 0, 30, 4)
+    details = [{"ttl": "5m", "inputTokens": 50}, {"ttl": "1h", "inputTokens": 20}]
+    written = {"cacheWriteInputTokens": 70, "cacheDetails": details}
+    assert Usage.billed({**converse, **written}) == Usage(500, 50, 20, 30, 4)
 
 
 def test_the_report_reads_what_the_provider_says_of_its_cache():

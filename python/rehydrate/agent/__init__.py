@@ -11,6 +11,7 @@ from rehydrate._front import front
 
 if TYPE_CHECKING:
     from rehydrate.agent.anthropic import AnthropicModel as AnthropicModel
+    from rehydrate.agent.bedrock import BedrockModel as BedrockModel
     from rehydrate.agent.events import (
         BudgetSpent as BudgetSpent,
         Compacted as Compacted,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         TurnEnded as TurnEnded,
         TurnStarted as TurnStarted,
     )
+    from rehydrate.agent.gemini import GeminiModel as GeminiModel
     from rehydrate.agent.interpreter import Interpreter as Interpreter, model_of as model_of
     from rehydrate.agent.loop import TurnLimits as TurnLimits
     from rehydrate.agent.mcp import mcp_tools as mcp_tools

@@ -114,7 +114,7 @@ class AnthropicModel(SdkModel):
     """
 
     _provider = "anthropic"
-    _package = "anthropic"
+    _package = _extra = "anthropic"
     _accumulator = MessageAccumulator
 
     def __init__(
@@ -182,7 +182,7 @@ class AnthropicModel(SdkModel):
             return ProviderSummary((message,), str(blocks[0]["content"]))
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        return SdkStream(self._provider, await resource.create(**arguments))
+        return SdkStream(self._provider, await resource.create(**arguments, stream=True))
 
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         return isinstance(body.get("content"), list)

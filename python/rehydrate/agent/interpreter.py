@@ -267,6 +267,8 @@ def model_of(name: str, **options: Any) -> SdkModel:
         "anthropic": "AnthropicModel",
         "openai": "OpenAIResponsesModel",
         "openai_chat": "OpenAIChatModel",
+        "gemini": "GeminiModel",
+        "bedrock": "BedrockModel",
     }
     api, colon, model = name.partition(":")
     if api not in kinds or not colon or not model:

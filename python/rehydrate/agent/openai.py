@@ -34,7 +34,7 @@ from rehydrate.tokens import count_tokens
 class OpenAIModel(SdkModel):
     """A model that is asked through an AsyncOpenAI client."""
 
-    _package = "openai"
+    _package = _extra = "openai"
 
     def _make_client(self) -> Any:
         """Return a client. A server of your own may need no key, but the SDK insists on one."""
@@ -46,7 +46,7 @@ class OpenAIModel(SdkModel):
         return AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0)
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        raw = await resource.with_raw_response.create(**arguments)
+        raw = await resource.with_raw_response.create(**arguments, stream=True)
         return ResponseStream(self._provider, raw.http_response)
 
 

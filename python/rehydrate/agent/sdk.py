@@ -40,26 +40,20 @@ class Clients:
 
     def __init__(
         self,
-        package: str,
         make: Callable[[], Any],
         own_client: Any = None,
         *,
         prepare: Callable[[Any], object] = lambda _: None,
     ) -> None:
-        """Take the SDK's package, the function that makes a client, and the caller's own client.
+        """Take the function that makes a client, and the caller's own client.
 
-        ``prepare`` makes a client import what its first request needs. Raises MissingPackageError
-        without the SDK, InvalidArgumentError for a sync client.
+        A client has ``async def close()``. ``prepare`` makes it import what its first request
+        needs.
         """
-        if own_client is None and find_spec(package) is None:
-            raise MissingPackageError(f"rehydrate[{package}]", f"talks to what {package} talks to")
-        if own_client is not None and not hasattr(type(own_client), "__aenter__"):
-            kind = type(own_client).__name__
-            raise InvalidArgumentError(f"client is of type {kind}; pass the async one, Async{kind}")
         self._make = make
         self._prepare = prepare
         self._is_prepared = False
-        self._own_client = None if own_client is None else own_client.with_options(max_retries=0)
+        self._own_client = own_client
         self._by_loop: WeakKeyDictionary[Any, tuple[Any, AsyncGenerator[Any, None]]] = (
             WeakKeyDictionary()
         )
@@ -126,6 +120,13 @@ async def _close_with_loop(client: Any) -> AsyncGenerator[Any, None]:
         await client.close()
 
 
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False
+
+
 def _is_closed(loop: Any) -> bool:
     is_closed = getattr(loop, "is_closed", None)
     return is_closed is not None and bool(is_closed())
@@ -139,7 +140,10 @@ def _running_loop() -> Any:
     return asyncio.get_running_loop()
 
 
-_RESERVED_OPTIONS = ("model", "messages", "input", "system", "tools", "stream")
+_RESERVED_OPTIONS = (
+    *("model", "messages", "input", "system", "tools", "stream"),
+    *("modelId", "contents", "system_instruction", "systemInstruction"),
+)
 """Arguments of a request that come from the model or the prompt."""
 
 T = TypeVar("T")
@@ -165,6 +169,8 @@ class SdkModel(ABC):
 
     _provider: ClassVar[Provider]
     _package: ClassVar[str]
+    _extra: ClassVar[str]
+    """The extra of `rehydrate` that brings the package."""
     _accumulator: ClassVar[Callable[[], StreamAccumulator]]
     _must_stream = False
 
@@ -195,10 +201,12 @@ class SdkModel(ABC):
         self._base_url = base_url
         self._timeout = timeout
         self._options = self._with_defaults(options)
+        if client is None and not _is_installed(self._package):
+            brings = f"talks to what {self._package} talks to"
+            raise MissingPackageError(f"rehydrate[{self._extra}]", brings)
         self._clients = Clients(
-            self._package,
             self._make_client,
-            client,
+            None if client is None else self._own_client(client),
             prepare=lambda made: self._resource(made, self._options),
         )
 
@@ -259,13 +267,9 @@ class SdkModel(ABC):
     async def _body(self, arguments: Mapping[str, Any], on_text: OnText | None = None) -> Any:
         """Request an answer, streamed with ``on_text`` or where it may be long; return its body as
         JSON, the same for both, as the provider sent it."""
-
-        async def create(resource: Any, arguments: Mapping[str, Any]) -> Any:
-            return (await resource.with_raw_response.create(**arguments)).http_response.json()
-
         if on_text is None and not self._must_stream:
-            return await self._send(create, arguments)
-        events = await self._send(self._open_stream, {**arguments, "stream": True})
+            return await self._send(self._whole, arguments)
+        events = await self._send(self._open_stream, arguments)
         accumulator = type(self)._accumulator()
         try:
             async for event in events:
@@ -329,13 +333,25 @@ class SdkModel(ABC):
             warn_once("rehydrate.agent", f"{self._provider}: the usage isn't counted: {error}")
             return Usage()
 
+    def _own_client(self, client: Any) -> Any:
+        """Return the caller's client as it is used here, without retries; raises
+        InvalidArgumentError for a sync one."""
+        if not hasattr(type(client), "__aenter__"):
+            kind = type(client).__name__
+            raise InvalidArgumentError(f"client is of type {kind}; pass the async one, Async{kind}")
+        return client.with_options(max_retries=0)
+
+    async def _whole(self, resource: Any, arguments: Mapping[str, Any]) -> Any:
+        """Send a request and return the body of its answer."""
+        return (await resource.with_raw_response.create(**arguments)).http_response.json()
+
     @abstractmethod
     def _make_client(self) -> Any:
         """Return a client made from the environment, the key and the URL."""
 
     @abstractmethod
     def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
-        """Return the client's resource whose `create` sends a request with these arguments."""
+        """Return the client's resource that sends a request with these arguments."""
 
     @abstractmethod
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:

@@ -1,10 +1,10 @@
 """The answer of an SDK: its events as JSON, and errors as `ProviderError`s.
 
 The class of an error says what the agent loop can do: compact, wait, try again, or give up.
-Exceptions are recognised by their class names, so no SDK is imported for it. Both SDKs use the same
-names, and so do both generations of the HTTP library that they use. The streams are classes, not
-async generators: one that is left before its end needs a cleanup by the event loop, of which trio
-warns.
+Exceptions are recognised by their class names, so no SDK is imported for it. Anthropic and OpenAI
+use the same names, and so do both generations of the HTTP library that they use. Streams are
+classes, not async generators: one that is left before its end needs a cleanup by the event loop, of
+which trio warns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import anyio
 
@@ -56,6 +56,7 @@ _OVERFLOW = re.compile(
             r"reduce the length of the messages",  # Groq
             r"exceeded model token limit",  # Moonshot
             r"input is too long for requested model",  # Bedrock
+            r"too many total text bytes",  # Bedrock
         )
     ),
     re.I | re.S,
@@ -88,9 +89,30 @@ _STATUS_BY_TYPE = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_TRANSIENT = frozenset({408, 409, 425})
+# Bedrock's, the same for an answer and for an event of a stream.
+_STATUS_BY_AWS_CODE = {
+    "accessdenied": 403,
+    "internalserver": 500,
+    "modelerror": 424,
+    "modelnotready": 429,
+    "modelstreamerror": 424,
+    "modeltimeout": 408,
+    "resourcenotfound": 404,
+    "serviceunavailable": 503,
+    "throttling": 429,
+    "validation": 400,
+}
+_TRANSIENT = frozenset({408, 409, 424, 425})
+"""424 is Bedrock's: the model failed."""
 _MAX_MESSAGE_CHARS = 2_000
 _WITHOUT_BODY = {"APIConnectionError", "APIResponseValidationError"}
+_TIMEOUTS = {"APITimeoutError", "TimeoutException", "ReadTimeoutError", "ConnectTimeoutError"}
+_TRANSPORT_NAMES = {
+    "RequestError",  # httpx
+    *("HTTPClientError", "ConnectionError", "ResponseStreamingError"),  # botocore
+    "HTTPError",  # urllib3, under botocore
+    "ClientError",  # aiohttp, under google-genai
+}
 _TRANSPORT_ERRORS = (
     *(json.JSONDecodeError, UnicodeDecodeError, ssl.SSLError, OSError),
     *(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError),
@@ -128,19 +150,27 @@ def provider_error(provider: str, error: Exception) -> ProviderError | None:
         status, body = getattr(error, "status_code", None), getattr(error, "body", None)
         headers = getattr(response, "headers", {})
         return error_from_body(provider, body, status=status, headers=headers, fallback=str(error))
+    if "APIError" in names and hasattr(error, "details"):  # google-genai
+        headers = getattr(getattr(error, "response", None), "headers", None) or {}
+        status, body = getattr(error, "code", None), error.details
+        return error_from_body(provider, body, status=status, headers=headers, fallback=str(error))
+    if "ClientError" in names and isinstance(reported := getattr(error, "response", None), Mapping):
+        return _error_from_aws(provider, reported, str(error))
     if "APIError" in names and not names & _WITHOUT_BODY:  # an event of a stream
         return error_from_body(provider, getattr(error, "body", None), fallback=str(error))
     kind: type[ProviderError] = ProviderUnavailableError
-    if names & {"APITimeoutError", "TimeoutException"}:
+    if names & _TIMEOUTS:
         message = "it did not answer in time"
     elif "APIConnectionError" in names:
         cause = error.__cause__
         message = str(error) if cause is None else f"{error} ({error_text(cause)})"
     elif "APIResponseValidationError" in names:
         message = f"what it sent cannot be read: {error}"
-    elif "RequestError" in names or isinstance(error, _TRANSPORT_ERRORS):
+    elif names & _TRANSPORT_NAMES or isinstance(error, _TRANSPORT_ERRORS):
         message = f"the answer broke off: {error_text(error)}"
-    elif names & {"AnthropicError", "OpenAIError"} or (
+    elif names & {"ResponseParserError", "ParserError"}:  # botocore
+        message = f"what it sent cannot be read: {error}"
+    elif names & {"AnthropicError", "OpenAIError", "BotoCoreError"} or (
         "TypeError" in names and "authentication method" in str(error)  # Anthropic's: without a key
     ):
         kind, message = RequestRefusedError, f"nothing was sent: {error}"
@@ -166,7 +196,29 @@ def error_from_body(
     if status is None or status < 300:
         status = own_status
     kind = _error_class(status, message, codes)
-    return kind(provider, status, message, retry_after_seconds(headers or {}))
+    wait = retry_after_seconds(headers or {})
+    return kind(provider, status, message, _retry_delay(body) if wait is None else wait)
+
+
+def _error_from_aws(provider: str, reported: Mapping[str, Any], fallback: str) -> ProviderError:
+    """Return the error that botocore read from an answer or from an event."""
+    fields, about = reported.get("Error") or {}, reported.get("ResponseMetadata") or {}
+    code = str(fields.get("Code") or "")
+    known = _STATUS_BY_AWS_CODE.get(code.lower().removesuffix("exception"))
+    body = {"message": fields.get("Message"), "code": code}
+    status = known or about.get("HTTPStatusCode")
+    headers = about.get("HTTPHeaders")
+    return error_from_body(provider, body, status=status, headers=headers, fallback=fallback)
+
+
+def _retry_delay(body: object) -> float | None:
+    """Return the wait of Gemini's ``RetryInfo``, such as "34s"; None if there is none."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    details = error.get("details") if isinstance(error, Mapping) else None
+    for each in details if isinstance(details, list) else ():
+        if isinstance(each, Mapping) and "retryDelay" in each:
+            return _number(str(each["retryDelay"]).removesuffix("s"))
+    return None
 
 
 def unreadable_answer(provider: str, problem: str) -> ProviderUnavailableError:
@@ -327,8 +379,17 @@ class ResponseStream:
                 pass
 
 
-EventStream = SdkStream | ResponseStream
-"""The events of one answer."""
+class EventStream(Protocol):
+    """The events of one answer."""
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+
+    async def __anext__(self) -> dict[str, Any]:
+        """Return the next event; raise ProviderError for one that reports an error."""
+
+    async def aclose(self) -> None:
+        """Close the connection, or give it back."""
 
 
 class EventDecoder:

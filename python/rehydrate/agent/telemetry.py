@@ -82,7 +82,12 @@ _COMPACTED = "gen_ai.conversation.compacted"
 """Of a request whose history was compacted; it is true or not there."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
-_PROVIDERS = {"openai_chat": "openai", "openai_responses": "openai", "gemini": "gcp.gemini"}
+_PROVIDERS = {
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    "gemini": "gcp.gemini",
+    "bedrock": "aws.bedrock",
+}
 _FINISH = {"answer": "stop", "calls": "tool_call", "refusal": "content_filter"}
 _NO_ERROR = ("answer", "length", "refusal")
 """Values of `Turn.stopped` that are not errors of the turn."""

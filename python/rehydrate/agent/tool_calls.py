@@ -56,7 +56,8 @@ def violations_of_reply(
 ) -> list[Violation]:
     """Return what the provider would refuse in a history of these entries and results."""
     asked = user_message("?", provider)
-    history = [asked, *entries, *result_entries(results), asked]
+    # Converse takes no second message of the user's after results.
+    history = [asked, *entries, *(result_entries(results) or [asked])]
     return formats.validate(history, provider)
 
 
@@ -102,6 +103,10 @@ def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
     yield entry if same else changed
 
 
+_SIGNATURE = "thoughtSignature"
+"""Gemini wants it back, also on a part whose text is empty."""
+
+
 def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
     """Yield a block of Anthropic's, Converse's or Gemini's, repaired; nothing for an empty text."""
     if not isinstance(block, Mapping):
@@ -121,7 +126,7 @@ def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[A
         yield block if repaired is used else {**block, "toolUse": repaired}
     elif block.get("type") == "tool_use" and queue and queue[0][0].id == block.get("id"):
         yield _repaired_call(block, "id", queue.pop(0)[1], "input")
-    elif not (block.get("type", "text") == "text" and block.get("text") == ""):
+    elif block.get("text") != "" or block.get("type", "text") != "text" or _SIGNATURE in block:
         yield block
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -178,37 +178,18 @@ def usable_cores() -> int:
 def spread(rows: int, work: Callable[[int, int], list[T]], threads: int) -> list[T]:
     """Return what `work(start, end)` returns for all rows, in order.
 
-    The caller's thread is one of the threads. The first exception ends them all, and is raised.
+    The first exception ends it, and is raised.
     """
-    results: dict[int, list[T]] = {}
-    starts = deque(range(0, rows, _TAKEN_ROWS))  # its popleft is atomic
-    failures: list[BaseException] = []
 
-    def take() -> int | None:
-        try:
-            return starts.popleft()
-        except IndexError:
-            return None
-
-    def run() -> None:
+    def part(start: int) -> list[T]:
         was_alone = _native.set_alone(True)
         try:
-            while not failures and (start := take()) is not None:
-                results[start] = work(start, min(start + _TAKEN_ROWS, rows))
-        except BaseException as failure:
-            failures.append(failure)
+            return work(start, min(start + _TAKEN_ROWS, rows))
         finally:
             _native.set_alone(was_alone)
 
-    helpers = [
-        threading.Thread(target=run, name="rehydrate-batch", daemon=True)
-        for _ in range(min(threads, -(-rows // _TAKEN_ROWS)) - 1)
-    ]
-    for helper in helpers:
-        helper.start()
-    run()
-    for helper in helpers:
-        helper.join()
-    if failures:
-        raise failures[0]
-    return [result for start in range(0, rows, _TAKEN_ROWS) for result in results[start]]
+    starts = range(0, rows, _TAKEN_ROWS)
+    if min(threads, len(starts)) <= 1:
+        return list(chain.from_iterable(map(part, starts)))
+    with ThreadPoolExecutor(min(threads, len(starts)), "rehydrate-batch") as pool:
+        return list(chain.from_iterable(pool.map(part, starts)))

@@ -18,6 +18,7 @@ except ImportError:
 
 from rehydrate import __version__
 from rehydrate._check import check_whole
+from rehydrate._text import plain
 from rehydrate.batch.inputs import PARTS, Source, found_in, id_type, row_count, rows_of
 from rehydrate.batch.json_lines import usable_cores
 from rehydrate.batch.parts import Part, PartFolder, joined
@@ -68,15 +69,8 @@ class BatchReport(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
-        values = self._asdict()
-        return {
-            **values,
-            "output": str(self.output),
-            "first_errors": [error._asdict() for error in self.first_errors],
-            "use": self.use._asdict(),
-            "rows_per_second": self.rows_per_second,
-            "cores": self.cores,
-        }
+        more = {"rows_per_second": self.rows_per_second, "cores": self.cores}
+        return {**plain(self), **more}
 
 
 class Watcher(Protocol):

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if options.hosts:
         checks += import_module("rehydrate.cli.hosts").load_hosts()
     failed = any(check.status == "fail" for check in checks)
-    shown = {"ok": not failed, "checks": [check._asdict() for check in checks]}
+    shown = {"ok": not failed, "checks": checks}
     answer(options, shown, lambda terminal: _lines(checks, terminal))
     return int(failed)
 

@@ -104,17 +104,7 @@ def report(found: Evaluation, terminal: Terminal, *, has_page: bool = False) -> 
 
 
 def _head(found: Evaluation, terminal: Terminal) -> Iterator[str]:
-    measured = [session for session in found.sessions if session.cases]
-    formats = sorted({session.format for session in measured})
-    tokens = sum(session.tokens for session in measured)
-    counts = [
-        plural(len(measured), "session"),
-        plural(found.cuts, "cut") if found.cuts else "",
-        f"{found.questions:,} questions" if found.questions else "",
-        f"{tokens:,} tokens",
-        ", ".join(formats),
-    ]
-    line = terminal.glyph(" · ", " | ").join(filter(None, counts))
+    line = terminal.glyph(" · ", " | ").join(found.counts())
     yield terminal.paint(terminal.cut(line, terminal.width), "bold")
     for note in found.notes:
         yield from _wrapped(note, terminal, "dim")
@@ -150,7 +140,7 @@ def _by_ratio(
 
     yield header("kept of the tokens", ratios)
     given = {row.ratio: row for row in found.rows}
-    if any(_is_more(given[ratio]) for ratio in ratios):
+    if any(given[ratio].is_raised for ratio in ratios):
         yield header("given to each", [given[ratio].asked for ratio in ratios])
     best = {
         ratio: max(
@@ -256,14 +246,9 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
 
 
-def _is_more(row: Row) -> bool:
-    """Return whether more was given than the ratio, since `compact_context` had to keep more."""
-    return row.asked >= row.ratio + 0.0005
-
-
 def _size(row: Row) -> str:
     """Return the share of the tokens that all were given."""
-    more = f" ({_percent(row.asked)} given)" if _is_more(row) else ""
+    more = f" ({_percent(row.asked)} given)" if row.is_raised else ""
     return f"{_percent(row.ratio)} of the tokens{more}"
 
 

@@ -20,6 +20,7 @@ from rehydrate._text import error_text
 from rehydrate.cli.doctor import Check, Found
 from rehydrate.cli.memory_store import MEMORY, SERVER, opened_memory
 from rehydrate.cli.options import (
+    PORT,
     add_command,
     add_commands,
     json_option,
@@ -27,7 +28,6 @@ from rehydrate.cli.options import (
     one_of,
     option,
     whole,
-    whole_number,
 )
 from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, say, write
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "REHYDRATE_MCP_TOKEN"
 MIN_TOKEN_CHARS = 16
-_PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
 TOOLS = (
     *("compact_context", "request_context", "fetch_whole"),
     *("search_memory", "add_memory", "load_memory", "search_sessions", "session_outline"),
@@ -86,7 +85,7 @@ def add_parser(commands: Any) -> None:
         option("--namespace NAME", "whose they are"),
         option("--tools NAMES", "only these: a model reads the schema of each", names_of(TOOLS)),
         option("--no-sessions", "do not read the transcripts of Claude Code and Codex"),
-        option("--http PORT", "serve HTTP on this port of loopback; 0: any that is free", _PORT),
+        option("--http PORT", "serve HTTP on this port of loopback; 0: any that is free", PORT),
         epilog=_MCP_EXAMPLES,
     )
     about = "keep what Claude Code's and Codex's compactions lose, and put back what matters"
@@ -286,8 +285,7 @@ def _report(options: argparse.Namespace) -> int:
     rows = rows[-options.last :] if options.last else rows
     if not (rows or options.json):
         say("no compaction was seen yet")
-    shown = [{**row._asdict(), "compacted": row.compacted._asdict()} for row in rows]
-    answer(options, shown, lambda terminal: _report_lines(rows, terminal))
+    answer(options, rows, lambda terminal: _report_lines(rows, terminal))
     return 0
 
 
@@ -394,6 +392,7 @@ ADAPTERS = {
     "pydantic-ai": ["pydantic_ai"],
     "ray": ["ray_data"],
     "spark": ["spark"],
+    "strands-agents": ["strands_agents"],
 }
 """Packages of `rehydrate.integrations`, by the extra that brings their host."""
 

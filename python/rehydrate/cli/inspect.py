@@ -26,7 +26,7 @@ from rehydrate.cli.options import (
 )
 from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, show, write
 from rehydrate.errors import BudgetExceededError
-from rehydrate.formats import cache_marks, detect_format
+from rehydrate.formats import detect_format
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
@@ -186,14 +186,12 @@ def _next_prompt(
 
 
 def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namespace) -> PromptIR:
+    from rehydrate.linting.subject import system_in, system_texts, tools_in
     from rehydrate.prompt.hydration import hydrate
     from rehydrate.prompt.request import ContextRequest
 
-    system = body.get("system", body.get("instructions"))
-    tools = body.get("tools", cache_marks.bedrock_tools(body))
-    if isinstance(system, list):  # blocks
-        texts = [block.get("text") for block in system if isinstance(block, dict)]
-        system = "\n\n".join(text for text in texts if isinstance(text, str))
+    system = "\n\n".join([text.text for text in system_texts(system_in(body))])
+    tools = tools_in(body)
     with opened_memory(options) as memory:
         sources = [*([memory] if memory is not None else ()), *(options.knowledge or ())]
         return hydrate(
@@ -201,7 +199,7 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
             sources,
             messages=document.entries,
             format=options.format,
-            system=system if isinstance(system, str) and system.strip() else None,
+            system=system if system.strip() else None,
             **({"tools": tools} if isinstance(tools, list) else {}),
             timeout=None,  # no turn waits for it here
         )

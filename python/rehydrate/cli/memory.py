@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rehydrate._jsonl import lines_of
-from rehydrate._text import plural
+from rehydrate._text import plain, plural
 from rehydrate.cli import memory_search, memory_store as store
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
 from rehydrate.cli.options import (
@@ -26,15 +25,14 @@ from rehydrate.cli.options import (
     option,
 )
 from rehydrate.cli.terminal import Failure, Progress, Terminal, answer, confirmed, say, write
-from rehydrate.errors import InvalidArgumentError, StoreCorruptError
+from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import TIERS, VerifyReport
 from rehydrate.memory.transfer import Imported, add_items, items_in, lines_for
 
 if TYPE_CHECKING:
     from rehydrate.memory.folder import SyncReport
-    from rehydrate.memory.items import Added
+    from rehydrate.memory.items import Added, MemoryItem
     from rehydrate.memory.memory import Memory
-    from rehydrate.memory.store import MemoryStore
 
 
 BATCH = 500
@@ -211,10 +209,8 @@ def run_add(options: argparse.Namespace) -> int:
             batch = texts[start : start + BATCH]
             added += memory.add(batch, **given)
             progress.advance(len(batch))
-    shown: list[dict[str, Any]] = []
-    for one in added:
-        redactions = [redaction._asdict() for redaction in one.redactions]
-        shown.append({"handle": one.handle, "created": one.created, "redactions": redactions})
+    fields = ("handle", "created", "redactions")
+    shown = [{name: getattr(one, name) for name in fields} for one in added]
     answer(options, {"added": shown}, lambda terminal: _added_lines(added, terminal))
     if len(added) > 1 and sys.stderr.isatty():
         new = sum(one.created for one in added)
@@ -233,13 +229,15 @@ def run_sync(options: argparse.Namespace) -> int:
     namespace = store.namespace_of(options)
     if not Path(options.folder).is_dir():
         raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
-    with _adding(options, f"syncing {options.folder}", "passages new") as (memory, progress):
-        watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
-        report = sync_folder(watched, options.folder, namespace, options.label, memory.as_stored)
+    with _adding(options, f"syncing {options.folder}", "passages") as (memory, progress):
+
+        def as_stored(item: MemoryItem) -> MemoryItem:
+            progress.advance(1)
+            return memory.as_stored(item)
+
+        report = sync_folder(memory, options.folder, namespace, options.label, as_stored)
         hot = memory.stats().hot if not options.json else 0
-    shown = {each.name: getattr(report, each.name) for each in fields(report)}
-    shown["refused"] = [refused._asdict() for refused in report.refused]
-    answer(options, shown, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
+    answer(options, report, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
     for warning in report.warnings:
         say(f"rehydrate: warning: {warning}")
     return 0
@@ -248,23 +246,14 @@ def run_sync(options: argparse.Namespace) -> int:
 def run_import(options: argparse.Namespace) -> int:
     """Add what `export` wrote and print how much of it is new."""
     namespace = store.namespace_of(options)
-    if options.file == "-":
-        name: object = "standard input"
-        lines: Iterable[str] = store.read_text().split("\n")
-        total = _count_items(lines)
-    else:
-        name, lines = Path(options.file), lines_of(options.file)
-        try:
-            total = _count_items(lines_of(options.file))
-        except InvalidArgumentError:  # reading it reports the error
-            total = None
-    with _adding(options, "importing", "items", total) as (memory, progress):
-        watched = cast("MemoryStore", _MemoryWithProgress(memory, progress))
-        done = add_items(watched, items_in(lines, name), namespace)
+    name: object = "standard input" if options.file == "-" else Path(options.file)
+    lines = store.read_text().split("\n") if options.file == "-" else lines_of(options.file)
+    with _adding(options, "importing", "items") as (memory, progress):
+        done = add_items(memory, progress.over(items_in(lines, name)), namespace)
     line = f"{done.added:,} added, {done.unchanged:,} there already, {done.links:,} links new"
     if done.lost_links:
         line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
-    answer(options, done._asdict(), lambda _: [line])
+    answer(options, done, lambda _: [line])
     return 0
 
 
@@ -323,26 +312,6 @@ def _sync_lines(report: SyncReport, folder: str, hot: int, terminal: Terminal) -
     )
 
 
-class _MemoryWithProgress:
-    """A memory that counts what it stores."""
-
-    def __init__(self, memory: Memory, progress: Progress) -> None:
-        self._memory = memory
-        self._progress = progress
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._memory, name)
-
-    def add(self, items: Sequence[Any], *, namespace: str) -> list[Added]:
-        added = self._memory.add(items, namespace=namespace)
-        self._progress.advance(len(items))
-        return added
-
-
-def _count_items(lines: Iterable[str]) -> int | None:
-    return sum('"text"' in line for line in lines) or None  # all but the header
-
-
 # Maintenance
 
 
@@ -354,7 +323,7 @@ def run_verify(options: argparse.Namespace) -> int:
             report = memory.verify()
     except StoreCorruptError as error:  # so damaged that it does not even open
         report = VerifyReport(0, (error.problem,))
-    shown = {"ok": report.ok, **asdict(report)}
+    shown = {"ok": report.ok, **plain(report)}
     answer(options, shown, lambda terminal: _findings(report, path, terminal))
     return int(not report.ok)
 

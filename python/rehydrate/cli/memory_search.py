@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import plural
+from rehydrate._text import plain, plural
 from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
 from rehydrate.cli.terminal import (
@@ -116,7 +114,7 @@ def run_search(options: argparse.Namespace) -> int:
     if hits or options.json:
         names = ("handle", "score", "text", "trigram", "cosine", "snippet")
         shown = [
-            {**{name: getattr(hit, name) for name in names}, "item": _as_dict(hit.item)}
+            {**{name: getattr(hit, name) for name in names}, "item": _shown(hit.item)}
             for hit in hits
         ]
         found = {"query": query, "hits": shown}
@@ -139,7 +137,7 @@ def run_list(options: argparse.Namespace) -> int:
         found = memory.list(limit=end + 1, newest_first=not options.oldest_first, **filters)
     items, more = found[start:end], len(found) > end
     if items or options.json:
-        shown = {"items": [*map(_as_dict, items)], "page": options.page, "more": more}
+        shown = {"items": [*map(_shown, items)], "page": options.page, "more": more}
         answer(options, shown, lambda terminal: _table(items, terminal))
     elif found:
         are = "is" if len(found) == 1 else "are"
@@ -168,7 +166,7 @@ def run_show(options: argparse.Namespace) -> int:
         return 0
     # Line by line: text before a line, as the indents of code, must stay.
     lines = item.text.splitlines()
-    answer(options, _as_dict(item), lambda terminal: [_safe_line(line, terminal) for line in lines])
+    answer(options, _shown(item), lambda terminal: [_safe_line(line, terminal) for line in lines])
     return 0
 
 
@@ -176,7 +174,7 @@ def run_stats(options: argparse.Namespace) -> int:
     """Print the figures."""
     with store.opened(options) as memory:
         stats = memory.stats()
-    answer(options, dataclasses.asdict(stats), lambda terminal: _figures(stats, terminal))
+    answer(options, stats, lambda terminal: _figures(stats, terminal))
     if not (options.json or stats.items):
         _say_empty(stats.namespace)
     return 0
@@ -186,17 +184,9 @@ def _say_empty(namespace: str | None) -> None:
     say(f"namespace {namespace!r} holds nothing yet; next: rehydrate memory add --help")
 
 
-def _as_dict(item: MemoryItem) -> dict[str, Any]:
-    """Return all fields of an item as JSON values."""
-    shown: dict[str, Any] = {}
-    for field in ("handle", *(field.name for field in dataclasses.fields(item))):
-        value = getattr(item, field)
-        if isinstance(value, datetime):
-            value = value.isoformat()
-        elif field in {"links", "linked_from", "redactions"}:
-            value = [entry._asdict() for entry in value]
-        shown[field] = value
-    return shown
+def _shown(item: MemoryItem) -> dict[str, Any]:
+    """Return all fields of an item as JSON values, the handle first."""
+    return {"handle": item.handle, **plain(item)}
 
 
 def _day(item: MemoryItem) -> str:

@@ -62,8 +62,7 @@ def run_list(options: argparse.Namespace) -> int:
     """Print every model that is found."""
     models = [*_home(), *_hub(os.environ)]
     if models or options.json:
-        shown = [model._asdict() for model in models]
-        answer(options, shown, lambda terminal: _table(models, terminal))
+        answer(options, models, lambda terminal: _table(models, terminal))
     else:
         from rehydrate.embedding.model_files import models_home
 
@@ -192,8 +191,7 @@ def run_bench(options: argparse.Namespace) -> int:
         timed._replace(texts_per_second=len(texts) / statistics.median(times))
         for times, (timed, _) in zip(seconds, contenders, strict=True)
     ]
-    models = [row._asdict() for row in rows]
-    shown = {"texts": len(texts), "rounds": options.rounds, "models": models}
+    shown = {"texts": len(texts), "rounds": options.rounds, "models": rows}
     answer(options, shown, lambda terminal: _speeds(rows, len(texts), terminal))
     return 0
 

@@ -121,6 +121,9 @@ whole = whole_number(1, 10_000, "is no number from 1 to 10,000")
 """Parses a number from 1 up."""
 
 
+PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
+
+
 def _count(text: str) -> int:
     digits = text.lower().replace(",", "").replace("_", "")
     return int(float(digits[:-1]) * 1_000) if digits.endswith("k") else int(digits)

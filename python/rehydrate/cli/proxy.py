@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.memory_store import SERVER
-from rehydrate.cli.options import add_command, option, whole_number
+from rehydrate.cli.options import PORT, add_command, option, whole_number
 from rehydrate.cli.terminal import Failure, say, write
 from rehydrate.errors import MissingPackageError
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _CACHE_BYTES = 16 << 20
 """What is known of texts: enough for 300 conversations of 50,000 tokens that go on at once."""
-_PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
 _BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
 
 _EXAMPLES = """\
@@ -39,7 +38,7 @@ def add_parser(commands: Any) -> None:
     about = "keep the requests of any client within a budget, on their way to the provider"
     add_command(
         *(commands, "proxy", about, run),
-        option("--port PORT", "0: any that is free", _PORT, 8787),
+        option("--port PORT", "0: any that is free", PORT, 8787),
         option("--host ADDRESS", "another than loopback lets other machines in", str, "127.0.0.1"),
         option(
             "--upstream URL",

@@ -8,15 +8,17 @@ import re
 import sys
 import unicodedata
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from rehydrate._jsonl import whole_file
-from rehydrate._text import as_json
+from rehydrate._text import as_json, plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
+
+T = TypeVar("T")
 
 USAGE = 2
 """Exit code of a mistake in the arguments or the input, which the user can correct."""
@@ -277,9 +279,10 @@ def answer(
     lines: Callable[[Terminal], Iterable[str]],
     indent: int | None = 2,
 ) -> None:
-    """Write a command's result: the value as JSON where --json is given, else the lines."""
+    """Write a command's result: the value as JSON where --json is given, records as objects; else
+    the lines."""
     if options.json:
-        write(as_json(value, indent=indent) + "\n")
+        write(as_json(plain(value), indent=indent) + "\n")
     else:
         terminal = Terminal.of(sys.stdout, getattr(options, "color", "auto"))
         show(lines(terminal), terminal)
@@ -349,6 +352,12 @@ class Progress:
         """Count finished steps."""
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0], steps)
+
+    def over(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, and count each."""
+        for item in items:
+            self.advance(1)
+            yield item
 
     def skip(self, steps: int) -> None:
         """Count steps that were finished before, and say nothing of how fast these are."""

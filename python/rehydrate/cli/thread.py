@@ -122,11 +122,7 @@ def run_list(options: argparse.Namespace) -> int:
     if not (found or options.json):
         say(f"namespace {store.namespace_of(options)!r} has no thread yet")
         return 0
-    shown = [
-        one._asdict() | {"created": one.created.isoformat(), "changed": one.changed.isoformat()}
-        for one in found
-    ]
-    answer(options, shown, lambda terminal: _table(found, terminal))
+    answer(options, found, lambda terminal: _table(found, terminal))
     return 0
 
 

@@ -275,10 +275,16 @@ class Usage(NamedTuple):
             said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
             return cls(read, 0, 0, total - read, said)
         if "inputTokens" in usage:  # Converse
+            written = _count(usage, "cacheWriteInputTokens")
+            details = usage.get("cacheDetails") or ()
+            for_an_hour = sum(
+                _count(each, "inputTokens") for each in details if each.get("ttl") == "1h"
+            )
+            _check_part("tokens written for an hour", for_an_hour, written)
             return cls(
                 _count(usage, "cacheReadInputTokens"),
-                _count(usage, "cacheWriteInputTokens"),
-                0,
+                written - for_an_hour,
+                for_an_hour,
                 _count(usage, "inputTokens"),
                 _count(usage, "outputTokens"),
             )

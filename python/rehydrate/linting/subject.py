@@ -155,9 +155,9 @@ class Subject:
             target, format = target.request, target.provider  # noqa: A001
         is_body = isinstance(target, Mapping)
         if is_body:
-            system = system or _system_in(target)
+            system = system or system_in(target)
             system = cache_marks.with_marks(system)
-            tools = tools or _tools_in(target)
+            tools = tools or tools_in(target)
             model = model or str(target.get("model") or target.get("modelId") or "")
             target = _listed(target)
         definitions = counted(tools)
@@ -165,7 +165,7 @@ class Subject:
         check_speakers(conversation)
         ids = _message_ids(segments, len(target))
         texts, static = _texts(conversation, ids)
-        static = (*counted_texts(_system_texts(system)), *static)
+        static = (*counted_texts(system_texts(system)), *static)
         marks = sum(segment.breakpoint for segment in segments)
         if not segments:
             segments, marks = _segments(definitions, system, static, conversation, target, ids)
@@ -224,13 +224,14 @@ def definition(tool: ToolDef) -> str:
     return compact_json(value)
 
 
-def _system_in(body: Mapping[str, Any]) -> Any:
+def system_in(body: Mapping[str, Any]) -> Any:
+    """Return the system text or blocks of a request's body, as they are in it."""
     gemini = body.get("systemInstruction")
     own = gemini.get("parts") if isinstance(gemini, Mapping) else None
     return body.get("system") or body.get("instructions") or own
 
 
-def _tools_in(body: Mapping[str, Any]) -> Any:
+def tools_in(body: Mapping[str, Any]) -> Any:
     """Return the tools of a request's body, each function of Gemini's by itself."""
     tools = body.get("tools") or cache_marks.bedrock_tools(body) or ()
     if isinstance(tools, Mapping):  # the AI SDK's, by name
@@ -263,7 +264,7 @@ def _system_of(request: Any) -> Text:
     body = request.request if isinstance(request, CompiledPrompt) else request
     texts: list[Text] = []
     if isinstance(body, Mapping):
-        texts += _system_texts(_system_in(body))
+        texts += system_texts(system_in(body))
         body = _listed(body)
     entries = body if isinstance(body, (list, tuple)) else ()
     leading = list(takewhile(_is_system, entries))
@@ -362,8 +363,9 @@ def _own_call(message: Message) -> list[tuple[str, str]]:
     return [(name, value)]
 
 
-def _system_texts(system: Any) -> list[Text]:
-    blocks = [system] if isinstance(system, str) else system or []
+def system_texts(system: Any) -> list[Text]:
+    """Return the texts of a system text or of its blocks, not counted yet."""
+    blocks = system if isinstance(system, (list, tuple)) else [system]
     texts = [block.get("text") if isinstance(block, Mapping) else block for block in blocks]
     return [
         Text("system" if len(texts) == 1 else f"system[{n}]", text, PieceKind.TEXT, 0, "system")

@@ -160,23 +160,15 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
     (True, True)
     """
     advice = found.recommendation
-    measured = [session for session in found.sessions if session.cases]
     measure = "of the names used later, the share still there" if found.cuts else _OF_ANSWERS
     at_ratio = [row for row in found.rows if advice and row.ratio == advice.ratio]
-    given = {row.ratio: row.asked for row in found.rows}
-    counts = [
-        plural(len(measured), "session"),
-        plural(found.cuts, "cut") if found.cuts else "",
-        plural(found.questions, "question") if found.questions else "",
-        plural(sum(session.tokens for session in measured), "token"),
-        ", ".join(sorted({session.format for session in measured})),
-    ]
+    given = {row.ratio: row for row in found.rows}
     return render(
         "evaluation.html",
         title=title,
         found=found,
         advice=advice,
-        counts=list(filter(None, counts)),
+        counts=found.counts(),
         # The strongest colours are for our strategies.
         colours=colours([*([advice.strategy] if advice else []), *found.strategies, SUMMARY]),
         names=_NAMES,
@@ -188,11 +180,7 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
         by_session=_by_session(found),
         max_sessions=MAX_SESSIONS,
         measures=list(_measures(found, measure)) if found.rows else [],
-        sizes=[
-            f"{asked:.1%} at {ratio:.0%}"
-            for ratio, asked in given.items()
-            if asked >= ratio + 0.0005
-        ],
+        sizes=[f"{row.asked:.1%} at {ratio:.0%}" for ratio, row in given.items() if row.is_raised],
         at_ratio=at_ratio,
         columns=list(_columns(at_ratio)),
         max_skipped=MAX_SKIPPED,

@@ -9,6 +9,7 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
+from rehydrate._text import plain, plural
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
 from rehydrate.retention.judging import Judgement, error_line
@@ -71,6 +72,11 @@ class Row:
     """Median time of one compaction."""
 
     @property
+    def is_raised(self) -> bool:
+        """Whether it was asked for more than the ratio: `compact_context` had to keep more."""
+        return self.asked >= self.ratio + 0.0005
+
+    @property
     def is_over(self) -> bool:
         """Whether the strategy keeps more than it was asked for."""
         return self.cost_ratio > self.asked * SIZE_TOLERANCE
@@ -121,22 +127,30 @@ class Evaluation:
         """Return the row of a strategy at a ratio."""
         return next(row for row in self.rows if (row.strategy, row.ratio) == (strategy, ratio))
 
+    def counts(self) -> list[str]:
+        """Return in words what was measured: sessions, cuts, questions, tokens and formats."""
+        measured = [session for session in self.sessions if session.cases]
+        return [
+            plural(len(measured), "session"),
+            *([plural(self.cuts, "cut")] if self.cuts else []),
+            *([plural(self.questions, "question")] if self.questions else []),
+            plural(sum(session.tokens for session in measured), "token"),
+            *filter(None, [", ".join(sorted({session.format for session in measured}))]),
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the single scores as JSON values."""
-        return {
-            "sessions": [_as_dict(session) for session in self.sessions],
-            "cuts": self.cuts,
-            "cuts_with_lines": self.cuts_with_lines,
-            "questions": self.questions,
-            "rows": [_as_dict(row) for row in self.rows],
-            "summaries": [_as_dict(row) for row in self.summaries],
-            "recommendation": self.recommendation.to_dict() if self.recommendation else None,
-            "judged": self.judged.to_dict() if self.judged else None,
-            "losses": [_as_dict(loss) for loss in self.losses],
-            "notes": list(self.notes),
-            "skipped": [skipped._asdict() for skipped in self.skipped],
-            "degraded": list(self.degraded),
-        }
+        advice, judged = self.recommendation, self.judged
+        every = {name: getattr(self, name) for name in _SHOWN}
+        every["recommendation"] = advice and advice.to_dict()
+        every["judged"] = judged and judged.to_dict()
+        return {name: plain(value) for name, value in every.items()}
+
+
+_SHOWN = (
+    *("sessions", "cuts", "cuts_with_lines", "questions", "rows", "summaries", "recommendation"),
+    *("judged", "losses", "notes", "skipped", "degraded"),
+)
 
 
 def evaluate(
@@ -341,12 +355,3 @@ def _rows_at_summary_size(
         for case in with_own
     ]
     return tuple(_row(name, size, at_size) for name in (SUMMARY, *(s.name for s in strategies)))
-
-
-def _as_dict(record: Any) -> dict[str, Any]:
-    """Return a record of numbers, texts and intervals as JSON values."""
-    values = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    return {
-        name: value._asdict() if isinstance(value, Interval) else value
-        for name, value in values.items()
-    }

@@ -7,13 +7,13 @@ sessions the model first writes questions that the agent must be able to answer 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from rehydrate._text import error_text
+from rehydrate._text import error_text, plain
 from rehydrate.prompt.compiler import compile as compile_prompt
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.request import Budget, ContextRequest
@@ -97,7 +97,7 @@ class Judgement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON values."""
-        return asdict(self) | {"right_before": self.right_before, "right_after": self.right_after}
+        return {**plain(self), "right_before": self.right_before, "right_after": self.right_after}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rehydrate._text import error_text
+from rehydrate._text import error_text, plain
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import MIN_RATIO
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
@@ -276,11 +276,7 @@ class Recommendation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        found = asdict(self) | {"sentences": self.sentences()}
-        for name in ("interval", "over_baseline_interval"):
-            interval: Interval | None = getattr(self, name)
-            found[name] = interval._asdict() if interval else None
-        return found
+        return {**plain(self), "sentences": self.sentences()}
 
 
 class _Measured:

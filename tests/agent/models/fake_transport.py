@@ -18,6 +18,8 @@ REQUESTS = {
     "anthropic": {"messages": [{"role": "user", "content": "Hi."}]},
     "openai_chat": {"messages": [{"role": "user", "content": "Hi."}]},
     "openai_responses": {"input": [{"role": "user", "content": "Hi."}]},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]},
+    "bedrock": {"messages": [{"role": "user", "content": [{"text": "Hi."}]}]},
 }
 
 

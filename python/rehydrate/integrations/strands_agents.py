@@ -1,0 +1,137 @@
+"""Rehydrate inside Strands Agents: ``pip install rehydrate[strands-agents]``.
+
+RehydratePlugin     for ``Agent(plugins=[...])``: prompts that extend one another
+HostReport          what became of the last call's messages
+RehydrateWarning    something failed, and the messages were sent as they are
+
+``agent.messages`` stay as they are. What the model gets is made from them for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
+from weakref import WeakKeyDictionary
+
+from rehydrate.context.context import Context
+from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
+from rehydrate.integrations.adapter import (
+    Adapter,
+    AdapterOptions,
+    AgentScope,
+    Prompted,
+    context_of,
+    nothing_to_ask,
+    passing_through,
+    shows_adapter_options,
+)
+from rehydrate.integrations.host_thread import HostReport, RehydrateWarning, Shown
+from rehydrate.messages import Provider
+
+try:
+    from strands.middleware import InvokeModelStage
+    from strands.plugins import Plugin
+    from strands.tools import PythonAgentTool
+except ImportError:
+    raise MissingPackageError("rehydrate[strands-agents]", "brings Strands Agents") from None
+
+if TYPE_CHECKING:
+    from strands import Agent
+    from strands.middleware import InvokeModelContext
+
+__all__ = ["HostReport", "RehydratePlugin", "RehydrateWarning"]
+
+FORMAT: Provider = "bedrock"
+"""The format of Strands' messages, whatever model they go to."""
+
+
+class RehydratePlugin(Adapter, Plugin):
+    """Keep the prompts of agents within a budget, without breaking the provider's cache.
+
+    One plugin serves any number of agents. A conversation is an agent's list of messages that goes
+    on: it has a persistent `Context`, and its prompts extend one another byte for byte until a
+    compaction. ``agent.messages`` keep all that was said. Give the agent a
+    ``NullConversationManager``: Strands' own one would cut the messages first.
+
+    The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
+    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` says what became of the last call.
+    """
+
+    name = "rehydrate"
+
+    @shows_adapter_options(AdapterOptions)
+    def __init__(self, **options: Unpack[AdapterOptions]) -> None:
+        """Check the arguments; raises InvalidArgumentError as `Context` does."""
+        super().__init__()
+        self._set_up(options, AgentScope())
+        self._prompted_of: WeakKeyDictionary[Agent, Prompted] = WeakKeyDictionary()
+        """The prompt of each agent's last call, for the tools that it calls."""
+
+    def _make_context(self, scope: AgentScope) -> Context:
+        return context_of({"model": scope.model, "provider": FORMAT, **self._given})
+
+    def init_agent(self, agent: Agent) -> None:
+        """Give the agent the tools, and the middleware that makes its prompts."""
+        agent.add_middleware(InvokeModelStage.Input, self._with_prompt)
+        for definition in self._definitions:
+            name = definition["name"]
+            if name not in agent.tool_names:
+                spec = {
+                    "name": name,
+                    "description": definition["description"],
+                    "inputSchema": {"json": definition["input_schema"]},
+                }
+                tool = PythonAgentTool(name, spec, _tool(partial(self._answer, name)))
+                agent.tool_registry.register_tool(tool)
+
+    async def _with_prompt(self, call: InvokeModelContext) -> InvokeModelContext:
+        """Return the call with the thread's prompt; Strands asks before each call of a model."""
+        with passing_through():
+            agent = call.agent
+            config = agent.model.get_config()
+            model = config.get("model_id") if isinstance(config, Mapping) else None
+            scope = AgentScope(str(agent.agent_id), str(model or ""))
+            prompted, _ = await self._prompted(call.messages, scope, self._sent(call))
+            self._prompted_of[agent] = prompted
+            messages = [_without_marks(each, call.messages) for each in prompted.shown]
+            return call.replace(messages=messages)
+        return call
+
+    def _sent(self, call: InvokeModelContext) -> Iterator[str]:
+        """Yield the texts that the model gets besides the messages: instructions and tools."""
+        system = call.system_prompt
+        yield system if isinstance(system, str) else compact_json(system or "")
+        for spec in call.tool_specs:
+            if spec["name"] not in self._own_tools:
+                yield compact_json(spec)
+
+    async def _answer(self, name: str, use: Mapping[str, Any], agent: Agent) -> str:
+        prompted = self._prompted_of.get(agent)
+        if prompted is None:
+            return nothing_to_ask(name)
+        return await self._threads.aanswer(prompted, name, use["input"], use["toolUseId"])
+
+
+def _tool(
+    answer: Callable[[Mapping[str, Any], Any], Coroutine[Any, Any, str]],
+) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
+    """Return a function of Strands' for a tool."""
+
+    async def run(use: Mapping[str, Any], *, agent: Any, **_: Any) -> dict[str, Any]:
+        text = await answer(use, agent)
+        return {"toolUseId": use["toolUseId"], "status": "success", "content": [{"text": text}]}
+
+    return run
+
+
+def _without_marks(shown: Shown, given: Sequence[Any]) -> Any:
+    """Return a message without cache points that the host did not set: that is its model's."""
+    content = shown.message["content"]
+    own = given[shown.index]["content"] if shown.index is not None else ()
+    if any("cachePoint" in block for block in own):
+        return shown.message
+    kept = [block for block in content if "cachePoint" not in block]
+    return shown.message if len(kept) == len(content) else {**shown.message, "content": kept}
