@@ -321,9 +321,18 @@ def unreachable(exchange: ClientRequest, cause: str) -> Response:
     return Response(json.dumps(error), 502, media_type="application/json")
 
 
+_FIRST_UNKNOWN = 600
+
+
 def start_message(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
-    """Return what begins an answer."""
-    return {"type": "http.response.start", "status": status, "headers": headers}
+    """Return what begins an answer. A status that HTTP has not is a bad gateway's: the server
+    would close the connection without a word.
+
+    >>> start_message(999, [])["status"], start_message(529, [])["status"]
+    (502, 529)
+    """
+    shown = status if status < _FIRST_UNKNOWN else 502
+    return {"type": "http.response.start", "status": shown, "headers": headers}
 
 
 def header_value(text: str) -> bytes:
