@@ -305,6 +305,17 @@ def test_entries_that_stood_in_one_message_may_part() -> None:
     converted.of(grown(history.select((0, 1)), (more,)))
 
 
+def test_results_that_lost_their_function_call_are_converted_as_a_whole() -> None:
+    result = {"role": "function", "name": "ls", "content": "a.py"}
+    said = {"role": "assistant", "content": "Done."}
+    made = {"name": "ls", "arguments": "{}"}
+    call = {"role": "assistant", "content": None, "function_call": made}
+    converted = Converted("anthropic")
+    history = grown(History((), "openai_chat"), (result, said, call))
+    converted.of(history)
+    converted.of(grown(history.select((0, 1)), (result,)))
+
+
 def test_what_was_there_stays_the_very_object() -> None:
     history = grown(History((), "openai_chat"), [{"role": "system", "content": "Be brief."}])
     converted = Converted("anthropic")

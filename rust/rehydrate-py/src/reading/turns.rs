@@ -35,9 +35,9 @@ impl Conversation {
         let of = &self.columns;
         let count = self.all().len();
         let all: FxHashSet<&[u8]> = of.of.calls.iter().map(Id::as_bytes).collect();
-        let is_plain = |id: &&[u8]| id.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-        if all.len() < of.of.calls.len() || !all.iter().all(is_plain) {
-            return None; // ids of calls are changed
+        let is_plain = |id: &Id| id.as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        if all.len() < of.of.calls.len() || !of.of.calls.iter().chain(&of.of.answers).all(is_plain) {
+            return None; // ids are changed
         }
         let answered = |at: usize| of.answers(at).iter().map(Id::as_bytes).filter(|id| all.contains(id));
         let mut pending = FxHashSet::default(); // calls before a turn that are not answered before it
