@@ -272,6 +272,7 @@ class Usage(NamedTuple):
             read = _count(usage, "cachedContentTokenCount")
             total = _count(usage, "promptTokenCount")
             _check_part("tokens read from the cache", read, total)
+            total += _count(usage, "toolUsePromptTokenCount")  # what its own tools returned
             said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
             return cls(read, 0, 0, total - read, said)
         if "inputTokens" in usage:  # Converse
