@@ -80,7 +80,6 @@ lint-rust: $(VENV)/.installed
 	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
 
 lint-text: $(VENV)/.group-lint $(VENV)/.installed
-	! grep -rnE '^(from|import) .*_native' python/rehydrate --include='*.py' | grep -vE '/(_engine|__init__|messages|embedding/onnx|formats/[a-z_]+)\.py:|import as_dicts$$'
 	$(BIN)/ruff check python tests tools benches
 	$(BIN)/ruff format --check python tests tools benches
 	$(BIN)/lint-imports --no-cache

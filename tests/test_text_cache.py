@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from rehydrate import _engine, compact_context, count_tokens
+from rehydrate import _native, compact_context, count_tokens
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.process import DEFAULT_LIMIT_BYTES, cache_limit, cached_bytes, clear_cache
 from tests.stress.programs import run_python
@@ -26,7 +26,7 @@ def fill(start: int = 0) -> None:
     for number in range(start, start + 400):
         count_tokens(" ".join(f"part_{number}_{word}" for word in range(600)))
     rows = np.ones((400, 384), np.float32)
-    _engine.cache_vectors("a space", [f"{start + row}" for row in range(len(rows))], rows)
+    _native.cache_vectors("a space", [f"{start + row}" for row in range(len(rows))], rows)
     messages = [
         {"role": "user", "content": " ".join(f"word{number}x{n}" for n in range(900))}
         for number in range(start, start + 200)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
-from rehydrate import _engine, count_tokens, formats
+from rehydrate import _native, count_tokens, formats
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import HeldOriginals
 from rehydrate.prompt.caps import cap_text
@@ -65,7 +65,7 @@ def real_cases(folder: Path) -> Iterator[Case]:
 def _cases(entries: list[Any], name: str) -> Iterator[Case]:
     read = formats.parse(entries, name)
     messages = read.messages
-    results = _engine.result_texts(read, entries, formats.FORMATS[name].places)
+    results = _native.result_texts(read, entries, formats.FORMATS[name].places)
     said = [
         frozenset[str]().union(
             *[facts(piece.text) for piece in message.pieces if _is_said(message.role, piece.kind)]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError
 
@@ -225,7 +225,7 @@ def parts_of(text: str, opening: int) -> tuple[list[Part], int]:
     >>> parts_of('{"a": [1] }', 0)
     ([Part(name='a', lead=1, start=6, end=9)], 10)
     """
-    found = _engine.json_parts(text, opening)
+    found = _native.json_parts(text, opening)
     if found is None:
         raise RecursionError("JSON is nested too deeply")
     parts = list(map(Part._make, found))

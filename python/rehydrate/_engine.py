@@ -1,6 +1,6 @@
-"""The importer of the native engine: conversations in, selections out.
+"""Conversations in, selections out: what the native engine needs of Python, and its defaults.
 
-What needs nothing of Python is the engine's own; `_native.pyi` says what it does.
+The rest is the engine's own: `_native.pyi` says what it does.
 """
 
 from __future__ import annotations
@@ -21,71 +21,6 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-ArrowColumns = _native.ArrowColumns
-ArrowReader = _native.ArrowReader
-ArrowStream = _native.ArrowStream
-ArrowTable = _native.ArrowTable
-ContextStore = _native.ContextStore
-Decision = _native.Decision
-DivisibleTexts = _native.DivisibleTexts
-Division = _native.Division
-Echoes = _native.Echoes
-Excerpts = _native.Excerpts
-item_index = _native.ItemIndex
-LocalStore = _native.LocalStore
-NameIndex = _native.NameIndex
-Parted = _native.Parted
-SeenLines = _native.SeenLines
-ShortenedText = _native.ShortenedText
-cache_vectors = _native.cache_vectors
-cached_bytes = _native.cached_bytes
-cached_vectors = _native.cached_vectors
-cap_text = _native.cap_text
-capped_results = _native.capped_results
-chunks = _native.chunks
-clear_cache = _native.clear_cache
-command_subjects = _native.command_subjects
-counting_records = _native.counting_records
-counts = _native.counts
-digest = _native.digest
-describe_page = _native.describe_page
-divide = _native.divide
-fair_share = _native.fair_share
-folded_records = _native.folded_records
-handles = _native.handles
-hidden_windows = _native.hidden_windows
-insertion_point = _native.insertion_point
-is_refusal = _native.is_refusal
-json_parts = _native.json_parts
-key_of = _native.key_of
-kind_of_text = _native.kind_of
-line_numbers = _native.line_numbers
-line_span = _native.line_span
-lines_within = _native.lines_within
-long_results = _native.long_results
-mark = _native.mark
-memory_kind = _native.memory_kind
-names = _native.names
-notice = _native.notice
-outline_slot = _native.outline_slot
-page_end = _native.page_end
-passage_excerpt = _native.passage_excerpt
-question_share = _native.question_share
-read_outline = _native.read_outline
-read_time = _native.read_time
-result_texts = _native.result_texts
-secret_kinds = _native.secret_kinds
-secrets = _native.secrets
-sent_part = _native.sent_part
-set_alone = _native.set_alone
-limit_cache = _native.set_cache_limit
-snippets = _native.snippets
-unit_text = _native.unit_text
-without_calls = _native.without_calls
-write_outline = _native.write_outline
-
-VERSION = _native.__version__
-"""Version of the package, for rooms that may not import its front."""
 
 CounterName = Literal["words", "chars", "o200k_base", "cl100k_base"]
 
@@ -126,7 +61,7 @@ def prepare(
     coverage: bool = False,
     asked: bool = False,
     recalled: bool = False,
-    divisible: DivisibleTexts | None = None,
+    divisible: _native.DivisibleTexts | None = None,
     with_handles: bool = False,
 ) -> _native.Prepared:
     """Count and analyse a conversation; texts seen before come from the cache.

@@ -50,6 +50,7 @@ __all__ = [
     "Echoes",
     "Excerpts",
     "ItemIndex",
+    "Layout",
     "LocalStore",
     "LocalThreads",
     "NameIndex",
@@ -99,7 +100,6 @@ __all__ = [
     "handles",
     "hidden_windows",
     "input_texts",
-    "insertion_point",
     "is_refusal",
     "isa",
     "json_parts",
@@ -135,7 +135,6 @@ __all__ = [
     "result_texts",
     "secret_kinds",
     "secrets",
-    "sent_part",
     "set_alone",
     "set_cache_limit",
     "snippets",
@@ -520,6 +519,38 @@ class ContextStore:
         subjects: Callable[[str], Iterable[tuple[str, str]]],
         names: NameIndex | None,
     ) -> str: ...
+
+# The parts of a prompt in the order in which a provider reads them.
+@final
+class Layout:
+    def __new__(
+        cls,
+        ir: Any,
+        provider: str,
+        known: int,
+        last: Layout | None,
+        write: Callable[[Any, bool], tuple[Any, int]],
+        begin: Callable[[], tuple[Any, int]],
+        count: Callable[[list[Any]], list[int]],
+    ) -> Layout: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def segments(self) -> list[Any]: ...
+    @property
+    def values(self) -> list[Any]: ...
+    # How many of the parts are tools, and how many are these or of the system.
+    @property
+    def tools(self) -> int: ...
+    @property
+    def system(self) -> int: ...
+    # What was left out or changed, and the indices of its entries.
+    @property
+    def lost(self) -> dict[str, frozenset[int]]: ...
+    # How many of the history's messages are those of the last prompt.
+    @property
+    def kept(self) -> int: ...
+    def index_of(self, name: str, history: Any) -> int | None: ...
 
 # The store of one file, for any number of threads and processes, as `MemoryStore` says; it never
 # waits for anybody where it is dropped. `busy_seconds` is how long it waits for other processes.
@@ -911,12 +942,6 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
-
-# The place of a section among messages: no call is parted from its results by it.
-def insertion_point(messages: list[Any], index: int, provider: str) -> int: ...
-
-# Of a tool, a system block or a message: its digest, and whether it has a cache mark.
-def sent_part(value: Any) -> tuple[str, bool]: ...
 def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
 def unmarked(value: Any) -> Any: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...

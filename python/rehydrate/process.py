@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compact.api import compact_context
@@ -244,7 +244,7 @@ def cache_limit(limit_bytes: int | None = None) -> int:
             f"limit_bytes is {limit_bytes!r}; pass a whole number from {MIN_LIMIT_BYTES} (1 MiB) up"
         )
     with _cache_lock:
-        _engine.limit_cache(limit_bytes)
+        _native.set_cache_limit(limit_bytes)
         _limit_bytes = limit_bytes
     return limit_bytes
 
@@ -255,7 +255,7 @@ def cached_bytes() -> int:
     >>> cached_bytes() <= cache_limit()
     True
     """
-    return _engine.cached_bytes()
+    return _native.cached_bytes()
 
 
 def clear_cache() -> None:
@@ -265,4 +265,4 @@ def clear_cache() -> None:
     >>> cached_bytes()
     0
     """
-    _engine.clear_cache()
+    _native.clear_cache()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import Compaction, Scoring, formats
-from rehydrate._engine import Parted
+from rehydrate._native import Parted
 from rehydrate.messages import Conversation
 from tests.strategies import BY_FORMAT, Draw, Entry, conversations, damaged, texts
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
-from rehydrate import Embedder, _engine, compact_context, formats, validate
+from rehydrate import Embedder, _native, compact_context, formats, validate
 from rehydrate.compact import Archive
 from rehydrate.compact.signals import MIN_EMBEDDED_TEXTS
 from rehydrate.memory import Memory
@@ -231,7 +231,7 @@ def test_many_threads_share_one_embedder():
 def test_vectors_go_to_the_shared_cache_under_the_models_space():
     model = Fixed({"one": [1.0, 0.0]})
     compact_context(talk("user: one"), embedder=model)
-    (row,) = _engine.cached_vectors(model.space, ["one"])
+    (row,) = _native.cached_vectors(model.space, ["one"])
     assert np.frombuffer(row, np.float32).tolist() == [1.0, 0.0]
 
 

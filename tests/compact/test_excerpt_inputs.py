@@ -11,8 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate._engine import DivisibleTexts
-from rehydrate._native import entry_inputs, entry_is_signed, input_texts
+from rehydrate._native import DivisibleTexts, entry_inputs, entry_is_signed, input_texts
 from rehydrate.memory import Memory
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases, words

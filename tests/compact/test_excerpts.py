@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import rehydrate
-from rehydrate import _engine, compact_context, formats, validate
+from rehydrate import _native, compact_context, formats, validate
 from rehydrate.compact.outline import read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
@@ -94,7 +94,7 @@ def only_texts_change_and_they_are_blocks_and_marks(case: Case, compaction: rehy
 
 def rendered(text: str, kept: list[bool]) -> str:
     """A slow, obvious version of `Division.render`."""
-    found = _engine.divide(text)
+    found = _native.divide(text)
     assert found is not None
     measure, rows = found.measure, found.blocks
     out, gap = "", []
@@ -106,7 +106,7 @@ def rendered(text: str, kept: list[bool]) -> str:
             continue
         if gap:
             out += "\n" if out and not out.endswith("\n") else ""
-            out += _engine.mark(measure, sum(n[0] for n in gap), gap[0][1], gap[-1][2])
+            out += _native.mark(measure, sum(n[0] for n in gap), gap[0][1], gap[-1][2])
             out += "\n" if end else ""
             gap = []
         out += text[start:end]
@@ -325,14 +325,14 @@ def test_an_unknown_granularity_names_the_known_ones():
 
 
 def test_marks_agree_with_their_number():
-    assert _engine.mark("lines", 1, 7, 7) == "[... 1 line omitted, 7 ...]"
-    many = _engine.mark("characters", 12_345, 1, 12_345)
+    assert _native.mark("lines", 1, 7, 7) == "[... 1 line omitted, 7 ...]"
+    many = _native.mark("characters", 12_345, 1, 12_345)
     assert many == "[... 12,345 characters omitted, 1-12345 ...]"
 
 
 def test_a_whole_text_and_nothing_of_it_are_rendered_too():
     text = LONG_TEXTS["unended"]
-    division = _engine.divide(text)
+    division = _native.divide(text)
     assert division is not None
     every = len(division.blocks)
     assert division.render(text, [1] * every) == text

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
-from rehydrate import Memory, _engine, compact_context, formats, validate
+from rehydrate import Memory, _native, compact_context, formats, validate
 from rehydrate.compact.outline import (
     OutlineName,
     fenced,
     outline_tokens,
     read_fenced,
-    write_outline,
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import LoadMemory
@@ -375,7 +374,7 @@ _names = st.from_regex(r"[a-z]{2,6}_[a-z0-9]{1,6}(/[a-z]{1,5}\.py)?", fullmatch=
     )
 )
 def test_an_outline_is_read_as_it_was_written(listed):
-    text = fenced(write_outline(listed, "ask", lambda _: True))
+    text = fenced(_native.write_outline(listed, "ask", lambda _: True))
     read = read_fenced(text)
     assert read is not None
     assert {(each.name, each.heading) for each in read} == {each[:2] for each in listed}
@@ -402,5 +401,5 @@ def test_the_engine_finds_the_names_that_the_slow_search_finds(parts, limit):
     kinds = bytes([kind for _, kind, *_ in parts])
     units = list(accumulate(int(is_new) for _, _, is_new, _ in parts))
     shown = [is_shown for *_, is_shown in parts]
-    found = _engine.names(texts, kinds, units, shown, limit)
+    found = _native.names(texts, kinds, units, shown, limit)
     assert found == slow_names.names(texts, kinds, units, shown, limit)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Memory, compact_context, formats, validate
-from rehydrate._engine import Parted
+from rehydrate._native import Parted
 from rehydrate.compact import Archive
 from rehydrate.compact.archive import message_json
 from rehydrate.page.comparison import rows

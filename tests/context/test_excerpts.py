@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Budget, Context, count_tokens, validate
-from rehydrate.compact.outline import read_lines
+from rehydrate._native import read_outline as read_lines
 from rehydrate.context import ContextJIT
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import CompiledPrompt, ContextRequest, History, PromptIR, Section, compile

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import formats
+from rehydrate._native import Layout
 from rehydrate.context import Context, ContextJIT, prompt_builder
 from rehydrate.errors import RehydrateError
 from rehydrate.prompt import (
@@ -36,7 +37,6 @@ from rehydrate.prompt.caps import cap_tool_results, remove_echoes
 from rehydrate.prompt.compiler import compile_for
 from rehydrate.prompt.counting import counted
 from rehydrate.prompt.ir import RenderCache, Target
-from rehydrate.prompt.laying_out import Layout
 from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
 from tests.sizes import sized
@@ -284,7 +284,7 @@ def test_a_coding_session_step_by_step(passes, thinking):
             if message["role"] == "user":
                 context.prompt()
                 _, layout = context._builder.target.render_cache.known(Layout, History())
-                gone_on += layout.rows.kept > 0
+                gone_on += layout.kept > 0
             if number == 60:
                 context.name_model("claude-opus-4-1")
     assert context.usage.compactions > 0

@@ -19,7 +19,6 @@ from rehydrate.prompt import (
     PromptIR,
     compile,
     compiler,
-    laying_out,
 )
 from rehydrate.testing import ScriptedModel
 from tests.strategies import Entry
@@ -111,8 +110,10 @@ def test_each_prompt_is_rendered_and_validated_once_also_where_it_is_compacted(m
 
         def counting(*arguments: Any) -> Any:
             calls[name] += 1
-            calls["rows"] += len(arguments[0]) if name == "render_history" else 0
-            return function(*arguments)
+            made = function(*arguments)
+            if name == "lay_out":
+                calls["new"] += len(made.values) - made.system - made.kept
+            return made
 
         monkeypatch.setattr(module, name, counting)
 
@@ -124,7 +125,7 @@ def test_each_prompt_is_rendered_and_validated_once_also_where_it_is_compacted(m
 
     monkeypatch.setitem(RENDERERS, "anthropic", anthropic._replace(request=counted))
     count(compiler, "_violations")
-    count(laying_out, "render_history")
+    count(compiler, "lay_out")
     context = Context(model=model, system="Be brief.", budget=Budget(5_000, 1_000_000))
     log = "\n".join([f"line {number} of the harbour's log, berth {number}" for number in range(90)])
     shortened = compactions = 0
@@ -133,9 +134,9 @@ def test_each_prompt_is_rendered_and_validated_once_also_where_it_is_compacted(m
         prompt = context.prompt(f"Question {turn}? " * 15)
         assert calls["request"] == calls["_violations"] == 1
         has_lost = any(each.name == "thinking" for each in traces(prompt))
-        assert calls["render_history"] == 1 + has_lost
+        assert calls["lay_out"] == 1 + has_lost
         if has_lost:
-            assert calls["rows"] < 2 * len(prompt.ir.history.entries)
+            assert calls["new"] < 2 * len(prompt.ir.history.entries)
         if context.usage.compactions == compactions:
             shortened += any(each.changed for each in traces(prompt) if "echo" in each.name)
         compactions = context.usage.compactions

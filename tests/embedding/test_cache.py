@@ -8,7 +8,7 @@ import threading
 import numpy as np
 from hypothesis import given, strategies as st
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate.embedding.resilient import Breaker
 from rehydrate.process import clear_cache
 from tests.embedding.doubles import Clock
@@ -21,13 +21,13 @@ def row(value: float) -> np.ndarray:
 
 
 def held(space: str, *texts: str) -> list[list[float] | None]:
-    found = _engine.cached_vectors(space, texts)
+    found = _native.cached_vectors(space, texts)
     return [None if one is None else np.frombuffer(one, np.float32).tolist() for one in found]
 
 
 def test_a_row_is_found_under_its_own_space_only():
     one, two = next(SPACES), next(SPACES)
-    _engine.cache_vectors(one, ["text"], row(1))
+    _native.cache_vectors(one, ["text"], row(1))
     assert held(one, "text", "other") == [[1] * 4, None]
     assert held(two, "text") == [None]
 
@@ -35,34 +35,34 @@ def test_a_row_is_found_under_its_own_space_only():
 def test_the_last_row_of_a_text_is_the_one_that_is_found():
     space = next(SPACES)
     for value in (1, 2, 2, 3):
-        _engine.cache_vectors(space, ["text"], row(value))
+        _native.cache_vectors(space, ["text"], row(value))
     assert held(space, "text") == [[3] * 4]
 
 
 def test_a_row_of_zeros_is_no_vector_and_is_asked_for_again():
     space = next(SPACES)
-    _engine.cache_vectors(space, ["late"], row(0))
+    _native.cache_vectors(space, ["late"], row(0))
     assert held(space, "late") == [None]
 
 
 def test_what_happens_to_an_array_afterwards_does_not_reach_the_cache():
     space, batch = next(SPACES), np.ones((2, 4), np.float32)
-    _engine.cache_vectors(space, ["a", "b"], batch)
+    _native.cache_vectors(space, ["a", "b"], batch)
     batch[:] = 7
     assert held(space, "a") == [[1] * 4]
 
 
 def test_any_text_has_a_key():
     space, texts = next(SPACES), ["", "\ud800", "?", "\x00", "א", "🙂"]
-    _engine.cache_vectors(space, texts, np.concatenate([row(n + 1) for n in range(6)]))
+    _native.cache_vectors(space, texts, np.concatenate([row(n + 1) for n in range(6)]))
     assert [found and found[0] for found in held(space, *texts)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_it_forgets_everything_when_told():
     space = next(SPACES)
-    _engine.cache_vectors(space, ["a"], row(1))
+    _native.cache_vectors(space, ["a"], row(1))
     clear_cache()
-    assert (_engine.cached_bytes(), held(space, "a")) == (0, [None])
+    assert (_native.cached_bytes(), held(space, "a")) == (0, [None])
 
 
 def test_threads_may_share_it():
@@ -71,7 +71,7 @@ def test_threads_may_share_it():
     def work(seed: int) -> None:
         for n in range(300):
             number = (n * seed) % 100
-            _engine.cache_vectors(space, [f"{number}"], row(1 + number))
+            _native.cache_vectors(space, [f"{number}"], row(1 + number))
             if held(space, f"{number}") not in ([[1 + number] * 4], [None]):
                 wrong.append(number)
 

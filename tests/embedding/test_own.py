@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import Embedder, _engine, acompact_context, compact_context
+from rehydrate import Embedder, _native, acompact_context, compact_context
 from rehydrate.embedding.embedder import MAX_ABANDONED, _functions, of_function
 from rehydrate.errors import EmbedderError, InvalidArgumentError
 from tests.compact.cases import talk
@@ -163,7 +163,7 @@ def test_an_answer_that_comes_too_late_is_there_for_the_next_to_ask():
     embedder = Embedder(gate, timeout=0.01)
     assert embedder.attempt(TEXTS).rows is None
     gate.opened.set()
-    until(lambda: _engine.cached_vectors(embedder.space, TEXTS)[0] is not None)
+    until(lambda: _native.cached_vectors(embedder.space, TEXTS)[0] is not None)
 
 
 def test_a_deadline_stops_it_without_being_its_failure():

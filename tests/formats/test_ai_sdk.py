@@ -10,14 +10,21 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
-from rehydrate._native import insertion_point
 from rehydrate.context import Context
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats._reading import user_message
 from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
 from rehydrate.formats.rendering import render_history
 from rehydrate.messages import PROVIDERS, PieceKind
-from rehydrate.prompt import ContextRequest, History, PromptIR, ToolDef, compile
+from rehydrate.prompt import (
+    ContextRequest,
+    History,
+    PromptIR,
+    Provenance,
+    Section,
+    ToolDef,
+    compile,
+)
 from tests.prompt.example_irs import lawful_irs
 from tests.provider.ai_sdk import refusal, ui_refusal
 from tests.provider.sendable import sendable
@@ -545,7 +552,10 @@ def test_a_call_is_read_and_answered_in_the_sdks_shape() -> None:
 @pytest.mark.parametrize("index", [2, 3])
 def test_nothing_comes_between_a_call_and_what_was_decided_of_it(index: int) -> None:
     messages = [USER, assistant(call(), ASKED), tools(decided(approved=True))]
-    assert insertion_point(messages, index, "ai_sdk") == 1
+    note = Section("note", "Port 8443.", Provenance("wiki"), anchor=index)
+    ir = PromptIR(sections=(note,), history=History(tuple(messages), "ai_sdk"))
+    segments = compile(ir, "ai_sdk", passes=()).segments
+    assert [each.id for each in segments].index("note") == 1
 
 
 def test_a_message_that_is_added_is_one_of_its_format() -> None:

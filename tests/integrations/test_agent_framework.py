@@ -31,10 +31,9 @@ with warnings.catch_warnings():
     )
 
 from rehydrate.integrations.agent_framework import (
+    CODEC,
     RehydrateProvider,
     RehydrateWarning,
-    entries_of,
-    picked,
 )
 from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
@@ -447,12 +446,12 @@ MESSAGES = [
 
 
 def pick(*indices: int | str, **changed: Any) -> list[Message]:
-    entries = entries_of(MESSAGES)
-    return picked(MESSAGES, entries, shown_of(entries, *indices, **changed))
+    entries = CODEC.entries_of(MESSAGES)
+    return CODEC.picked(MESSAGES, entries, shown_of(entries, *indices, **changed))
 
 
 def test_messages_become_chat_dicts() -> None:
-    entries = entries_of(MESSAGES)
+    entries = CODEC.entries_of(MESSAGES)
     roles = [entry.chat["role"] for entry in entries]
     assert roles == ["system", "user", "assistant", "tool", "tool", "user", "assistant"]
     assert [part["type"] for part in entries[1].chat["content"]] == ["text", "image_url"]
@@ -474,16 +473,16 @@ def test_files_of_any_content_count_once_and_never_as_text() -> None:
         Message("tool", [answered]),
         Message("assistant", [call("c1", "draw"), answered]),
     ):
-        (entry,) = entries_of([said])
+        (entry,) = CODEC.entries_of([said])
         assert 1_600 <= count_tokens([entry.chat]) < 1_640
 
 
 def test_a_reply_with_a_file_is_shown_in_part() -> None:
     said = [Message("assistant", [Content.from_text("One."), IMAGE, Content.from_text("Two.")])]
-    entries = entries_of(said)
+    entries = CODEC.entries_of(said)
     whole = entries[0].chat["content"]
     less = {"content": [whole[0], whole[1], {"type": "text", "text": "T"}]}
-    (made,) = picked(said, entries, shown_of(entries, 0, e0=less))
+    (made,) = CODEC.picked(said, entries, shown_of(entries, 0, e0=less))
     assert [each.text for each in made.contents] == ["One.", None, "T"]
     assert made.contents[1] is IMAGE
 
@@ -492,7 +491,7 @@ def test_calls_that_the_service_answers_itself_are_text() -> None:
     hosted = Content.from_function_call("h1", "search", arguments="{}", hosted=True)
     beside = [call("c1", "lookup"), result("c1", "found")]
     for contents, name in (([hosted], "search"), (beside, "lookup")):
-        (entry,) = entries_of([Message("assistant", contents)])
+        (entry,) = CODEC.entries_of([Message("assistant", contents)])
         assert "tool_calls" not in entry.chat
         assert name in str(entry.chat["content"])
 
@@ -526,10 +525,10 @@ def test_what_is_shown_in_part_is_a_copy() -> None:
 
 
 def test_thinking_that_a_prompt_drops_is_dropped_with_the_ids_that_need_it() -> None:
-    shown = shown_of(entries_of(MESSAGES), 2)
+    shown = shown_of(CODEC.entries_of(MESSAGES), 2)
     for key in ("thinking_blocks", "reasoning_content"):
         del shown[0].message[key]
-    (made,) = picked(MESSAGES, entries_of(MESSAGES), shown)
+    (made,) = CODEC.picked(MESSAGES, CODEC.entries_of(MESSAGES), shown)
     assert [each.type for each in made.contents] == ["text", "function_call", "function_call"]
     assert made.contents[1].additional_properties == {}
     assert MESSAGES[2].contents[2].additional_properties == {"fc_id": "fc_1"}
@@ -537,9 +536,9 @@ def test_thinking_that_a_prompt_drops_is_dropped_with_the_ids_that_need_it() -> 
 
 def test_what_was_thinking_alone_is_left_out() -> None:
     alone = Message("assistant", [Content.from_text_reasoning(text="Hm.")])
-    entries = entries_of([alone])
-    assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
-    assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
+    entries = CODEC.entries_of([alone])
+    assert CODEC.picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
+    assert CODEC.picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
 
 
 @pytest.mark.parametrize("odd", [None, *ODD], ids=range(len(ODD) + 1))
@@ -553,7 +552,7 @@ def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
     for content in (messages[1].contents[1], messages[2].contents[0]):
         content.call_id, content.name = odd, odd
     messages[2].contents[0].result = odd
-    chats = [entry.chat for entry in entries_of(messages)]
+    chats = [entry.chat for entry in CODEC.entries_of(messages)]
     assert [each["role"] for each in chats] == ["user", "assistant", "tool", "user"]
     made, answered = chats[1]["tool_calls"][0], chats[2]
     assert isinstance(made["id"], str)
@@ -567,4 +566,4 @@ def test_a_message_without_contents_says_nothing() -> None:
     messages = [Message(role, []) for role in ("user", "assistant", "tool")]
     for message in messages:
         message.contents = None
-    assert [entry.chat["role"] for entry in entries_of(messages)] == ["user", "assistant"]
+    assert [entry.chat["role"] for entry in CODEC.entries_of(messages)] == ["user", "assistant"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import warnings
@@ -14,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rehydrate import Budget, count_tokens
+from rehydrate import Budget
 from rehydrate.prompt import Caps
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it asks the network otherwise
@@ -29,10 +28,8 @@ with warnings.catch_warnings():
     from google.genai import types
     from pydantic import Field
 
-from rehydrate.integrations.google_adk import RehydratePlugin, RehydrateWarning, entries_of, picked
-from rehydrate.integrations.host_thread import Shown
+from rehydrate.integrations.google_adk import RehydratePlugin, RehydrateWarning, _content, _Scope
 from tests.integrations import harbour
-from tests.integrations.picking import shown_of
 from tests.provider import StrictProvider
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # ADK's own
@@ -176,7 +173,7 @@ def test_an_instruction_that_moves_stays_where_it_is_and_begins_no_context_anew(
     assert [each[-2:] for each in model.sent] == [each[-2:] for each in plain.sent]
     assert model.sent[:6] == plain.sent[:6]
     assert 0 < plugin.report.compactions < 5
-    assert plugin.report.new == 3
+    assert plugin.report.new == 2
     assert plugin.report.failure == ""
 
 
@@ -289,37 +286,48 @@ SIGNED = types.Part(
     function_call=types.FunctionCall(name="lookup", args={"query": "b"}),
     thought_signature=b"signature",
 )
-CONTENTS = [
-    content("user", text("Look."), IMAGE),
-    content(
-        "model",
-        types.Part(text="Two of them.", thought=True),
-        text("I look."),
-        SIGNED,
-        call("lookup", query="c"),
-    ),
-    content("user", result("lookup", "found"), result("lookup", {"berth": 4}), text("And?")),
-    content("model", text("Four."), text("Or five.")),
-]
+LONG = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(200))
 
 
-def pick(*indices: int | str, **changed: Any) -> list[types.Content]:
-    entries = entries_of(CONTENTS)
-    return picked(CONTENTS, entries, shown_of(entries, *indices, **changed))
+def shown(contents: list[types.Content], **options: Any) -> list[types.Content]:
+    """Return what a plugin sends of these contents."""
+    plugin = RehydratePlugin(**options)
+    prompted = plugin._threads.prompt(contents, _Scope())
+    assert plugin.report.failure == ""
+    return list(map(_content, prompted.messages))
 
 
-def test_contents_become_chat_dicts() -> None:
-    entries = entries_of(CONTENTS)
-    roles = [entry.chat["role"] for entry in entries]
-    assert roles == ["user", "assistant", "tool", "tool", "user", "assistant"]
-    assert [part["type"] for part in entries[0].chat["content"]] == ["text", "image_url"]
-    said = entries[1].chat
-    assert (said["content"], said["reasoning_content"]) == ("I look.", "Two of them.")
-    ids = [call["id"] for call in said["tool_calls"]]
-    assert len(set(ids)) == 2
-    assert [entries[index].chat["tool_call_id"] for index in (2, 3)] == ids
-    assert [entries[index].chat["content"] for index in (2, 3)] == ["found", '{"berth":4}']
-    json.dumps([entry.chat for entry in entries])
+def test_whole_contents_are_the_very_objects_and_what_is_shown_in_part_is_a_copy() -> None:
+    blob = types.FunctionResponseBlob(mime_type="image/png", data=b"png")
+    shot = result("lookup", LONG)
+    shot.function_response.parts = [types.FunctionResponsePart(inline_data=blob)]
+    thought = types.Part(text="Two of them.", thought=True)
+    whole = [
+        content("user", text("Look."), IMAGE),
+        content("model", thought, text("I look."), SIGNED, call("lookup", query="c")),
+        content("user", shot, result("lookup", {"berth": 4}), text("And?")),
+        content("model", text("Four."), IMAGE),
+        content("user", text("Thanks.")),
+    ]
+    made = shown(whole, caps=Caps(default_tokens=400))
+    assert [one is other for one, other in zip(made, whole, strict=True)] == [
+        *(True, True, False, True, True)
+    ]
+    cut, other, said = made[2].parts
+    assert len(cut.function_response.response["result"]) < len(LONG) / 2
+    assert cut.function_response.parts == shot.function_response.parts
+    assert [other, said] == whole[2].parts[1:]
+    assert shot.function_response.response == {"result": LONG}
+
+
+def test_signatures_and_files_of_a_copy_are_the_same_bytes() -> None:
+    png = bytes(range(256))
+    image = types.Part(inline_data=types.Blob(data=png, mime_type="image/png"))
+    signed = types.Part(
+        function_call=types.FunctionCall(name="lookup", args={}), thought_signature=png
+    )
+    whole = [content("user", text("Look."), image), content("model", text("I look."), signed)]
+    assert [_content(each.model_dump(mode="json", by_alias=True)) for each in whole] == whole
 
 
 def test_files_of_any_part_count_once_and_never_as_text() -> None:
@@ -332,89 +340,30 @@ def test_files_of_any_part_count_once_and_never_as_text() -> None:
     file = types.Part(
         file_data=types.FileData(file_uri="gs://x/y.pdf", mime_type="application/pdf")
     )
-    for said in (
-        content("user", image),
-        content("model", image),
-        content("user", file),
-        content("model", file),
+    answered = [
+        content("model", call("shot", id="c1")),
         content("user", types.Part(function_response=shot)),
-    ):
-        (entry,) = entries_of([said])
-        assert 1_600 <= count_tokens([entry.chat]) < 1_620
-    code = types.Part(executable_code=types.ExecutableCode(code="print(1)", language="PYTHON"))
-    (entry,) = entries_of([content("model", code)])
-    assert 2 < count_tokens([entry.chat]) < 20
-
-
-def test_a_result_with_a_file_and_a_reply_with_one_are_shown_in_part() -> None:
-    blob = types.FunctionResponseBlob(mime_type="image/png", data=b"png")
-    shot = types.FunctionResponse(
-        id="c1",
-        name="shot",
-        response={"result": "long"},
-        parts=[types.FunctionResponsePart(inline_data=blob)],
-    )
-    whole = [
-        content("user", types.Part(function_response=shot)),
-        content("model", text("Four."), IMAGE, text("Or five.")),
     ]
-    entries = entries_of(whole)
-    cut = {"content": [{"type": "text", "text": "l"}, *entries[0].chat["content"][1:]]}
-    said = entries[1].chat["content"]
-    less = {"content": [said[0], said[1], {"type": "text", "text": "Or"}]}
-    made = picked(whole, entries, shown_of(entries, 0, 1, e0=cut, e1=less))
-    assert made[0].parts[0].function_response.response == {"result": "l"}
-    assert made[0].parts[0].function_response.parts == shot.parts
-    assert [part.text for part in made[1].parts] == ["Four.", None, "Or"]
+    for said in (
+        [content("user", image)],
+        [content("user", text("Draw.")), content("model", image)],
+        [content("user", file)],
+        [content("user", text("Shoot.")), *answered],
+    ):
+        plugin = RehydratePlugin()
+        plugin._threads.prompt(said, _Scope())
+        assert 2_000 < plugin.report.tokens < 2_250
 
 
-def test_ids_that_are_there_are_kept() -> None:
-    said = [content("model", call("lookup", id="c1")), content("user", result("lookup", "", "c1"))]
-    entries = entries_of(said)
-    assert entries[0].chat["tool_calls"][0]["id"] == entries[1].chat["tool_call_id"] == "c1"
+def test_what_a_source_finds_stands_where_the_provider_takes_it() -> None:
+    def berths(request: Any) -> str:
+        return "Berth 4 is closed."
 
-
-def test_whole_contents_are_the_very_objects() -> None:
-    assert all(a is b for a, b in zip(pick(*range(6)), CONTENTS, strict=True))
-
-
-def test_a_section_stands_in_the_content_that_it_is_before() -> None:
-    made = pick(0, 1, 2, 3, "Remember.", 4, "Later.", 5, "Last.")
-    assert [part.text for part in made[2].parts][2:] == ["Remember.", "And?"]
-    assert [part.text for part in made[3].parts] == ["Later."]
-    assert made[4] is CONTENTS[3]
-    assert made[5] == content("user", text("Last."))
-
-
-def test_what_is_shown_in_part_is_a_copy() -> None:
-    made = pick(
-        *range(6),
-        e1={"tool_calls": [{"function": {"arguments": '{"query":"b..."}'}}] * 2},
-        e2={"content": "f..."},
-        e3={"content": "{...}"},
-        e5={"content": [{"type": "text", "text": "Four."}, {"type": "text", "text": "Or"}]},
-    )
-    assert made[1].parts[2].function_call.args == {"query": "b..."}
-    assert made[1].parts[2].thought_signature == b"signature"
-    answers = [part.function_response.response for part in made[2].parts[:2]]
-    assert answers == [{"result": "f..."}, {"result": "{...}"}]
-    assert [part.text for part in made[3].parts] == ["Four.", "Or"]
-    assert CONTENTS[2].parts[0].function_response.response == {"result": "found"}
-
-
-def test_thinking_that_a_prompt_drops_is_dropped_without_the_signature_of_the_call() -> None:
-    shown = shown_of(entries_of(CONTENTS), 1)
-    for key in ("thinking_blocks", "reasoning_content"):
-        del shown[0].message[key]
-    (made,) = picked(CONTENTS, entries_of(CONTENTS), shown)
-    assert made.parts == CONTENTS[1].parts[1:]
-
-
-def test_what_was_thinking_alone_is_left_out() -> None:
-    alone = content("model", types.Part(text="Hm.", thought=True))
-    entries = entries_of([alone])
-    assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
-    assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
+    model, plugin = Scripted(respond=two_calls), RehydratePlugin(budget=BUDGET, sources=[berths])
+    Talk(model, plugin).run(*map(harbour.question, range(20)))
+    assert "Berth 4 is closed." in "".join(model.sent[0])
+    assert harbour.breaks(model.sent) == plugin.report.compactions > 0
+    assert plugin.report.failure == ""
 
 
 # --------------------------------------------------------------------------------------- providers

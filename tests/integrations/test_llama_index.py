@@ -33,7 +33,7 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.bridge.pydantic import PrivateAttr
 
 from rehydrate.integrations.host_thread import Shown
-from rehydrate.integrations.llama_index import RehydrateMemory, RehydrateWarning, entries_of, picked
+from rehydrate.integrations.llama_index import CODEC, RehydrateMemory, RehydrateWarning
 from tests.integrations import harbour
 from tests.integrations.odd_fields import ODD
 from tests.integrations.picking import shown_of
@@ -320,12 +320,12 @@ MESSAGES = [
     ChatMessage(role="user", content="And?"),
     ChatMessage(role="assistant", blocks=[TextBlock(text="Four."), TextBlock(text="Or five.")]),
 ]
-ENTRIES = entries_of(MESSAGES)
+ENTRIES = CODEC.entries_of(MESSAGES)
 CHATS = [entry.chat for entry in ENTRIES]
 
 
 def pick(*indices: int | str, **changed: Any) -> list[ChatMessage]:
-    return picked(MESSAGES, ENTRIES, shown_of(ENTRIES, *indices, **changed))
+    return CODEC.picked(MESSAGES, ENTRIES, shown_of(ENTRIES, *indices, **changed))
 
 
 def test_messages_become_chat_dicts() -> None:
@@ -346,16 +346,16 @@ def test_files_of_any_block_count_once_and_never_as_text() -> None:
     words = CitableBlock(title="T", source="s", content=[TextBlock(text="The ferry is free.")])
     for role in ("user", "assistant", "tool"):
         for block in (pdf, citable, ImageBlock(image=b"png" * 50_000)):
-            (entry,) = entries_of([ChatMessage(role=role, blocks=[block])])
+            (entry,) = CODEC.entries_of([ChatMessage(role=role, blocks=[block])])
             assert 1_600 <= count_tokens([entry.chat]) < 1_640
-        (entry,) = entries_of([ChatMessage(role=role, blocks=[words])])
+        (entry,) = CODEC.entries_of([ChatMessage(role=role, blocks=[words])])
         assert 5 <= count_tokens([entry.chat]) < 20
 
 
 def test_calls_beside_the_blocks_are_calls() -> None:
     made = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
     message = ChatMessage(role="assistant", additional_kwargs={"tool_calls": [made]})
-    assert entries_of([message])[0].chat == {
+    assert CODEC.entries_of([message])[0].chat == {
         "role": "assistant",
         "content": None,
         "tool_calls": [made],
@@ -391,15 +391,15 @@ def test_thinking_that_a_prompt_drops_is_dropped() -> None:
     shown = shown_of(ENTRIES, 2)
     for key in ("thinking_blocks", "reasoning_content"):
         del shown[0].message[key]
-    (made,) = picked(MESSAGES, ENTRIES, shown)
+    (made,) = CODEC.picked(MESSAGES, ENTRIES, shown)
     assert made.blocks == MESSAGES[2].blocks[1:]
 
 
 def test_what_was_thinking_alone_is_left_out() -> None:
     alone = ChatMessage(role="assistant", blocks=[ThinkingBlock(content="Hm.")])
-    entries = entries_of([alone])
-    assert picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
-    assert picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
+    entries = CODEC.entries_of([alone])
+    assert CODEC.picked([alone], entries, [Shown(0, entries[0].chat)]) == [alone]
+    assert CODEC.picked([alone], entries, [Shown(0, {"role": "assistant", "content": ""})]) == []
 
 
 def test_a_message_that_cannot_be_read_is_passed_on_with_a_warning() -> None:
@@ -432,7 +432,7 @@ def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
         answer,
         ChatMessage(role="assistant", content="", additional_kwargs=beside),
     ]
-    chats = [entry.chat for entry in entries_of(messages)]
+    chats = [entry.chat for entry in CODEC.entries_of(messages)]
     for made in (chats[1]["tool_calls"][0], chats[3]["tool_calls"][0]):
         assert made["id"] == chats[2]["tool_call_id"]
         assert {type(each) for each in (made["id"], *made["function"].values())} == {str}
@@ -443,4 +443,4 @@ def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
 def test_a_message_without_blocks_says_nothing() -> None:
     message = ChatMessage(role="assistant", content="")
     message.blocks = None
-    assert entries_of([message])[0].chat == {"role": "assistant", "content": ""}
+    assert CODEC.entries_of([message])[0].chat == {"role": "assistant", "content": ""}

@@ -36,10 +36,9 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from rehydrate.integrations.pydantic_ai import (
+    CODEC,
     RehydrateCapability,
     RehydrateWarning,
-    entries_of,
-    picked,
 )
 from tests.integrations import harbour
 from tests.integrations.picking import shown_of
@@ -243,7 +242,7 @@ MESSAGES: list[ModelMessage] = [
 
 
 def test_messages_become_chat_dicts_one_for_each_part() -> None:
-    entries = entries_of(MESSAGES)
+    entries = CODEC.entries_of(MESSAGES)
     assert [(entry.message, entry.part) for entry in entries] == [
         *((0, 0), (0, 1), (1, None), (2, 0), (2, 1), (2, 2), (3, None)),
     ]
@@ -261,8 +260,8 @@ def test_messages_become_chat_dicts_one_for_each_part() -> None:
 
 
 def pick(*indices: int | str, **changed: Any) -> list[ModelMessage]:
-    entries = entries_of(MESSAGES)
-    return picked(MESSAGES, entries, shown_of(entries, *indices, **changed))
+    entries = CODEC.entries_of(MESSAGES)
+    return CODEC.picked(MESSAGES, entries, shown_of(entries, *indices, **changed))
 
 
 def test_whole_messages_are_the_very_objects() -> None:
@@ -278,13 +277,13 @@ def test_files_of_any_part_count_once_and_never_as_text() -> None:
         NativeToolReturnPart("draw", [{"inside": [png]}], tool_call_id="c"),
     ]
     for part in parts:
-        (entry,) = entries_of([ModelResponse([part])])
+        (entry,) = CODEC.entries_of([ModelResponse([part])])
         assert 1_600 <= count_tokens([entry.chat]) < 1_620
     for asked in (UserPromptPart([png]), ToolReturnPart("shot", [png], tool_call_id="c")):
-        (entry,) = entries_of([ModelRequest([asked])])
+        (entry,) = CODEC.entries_of([ModelRequest([asked])])
         assert 1_600 <= count_tokens([entry.chat]) < 1_620
     seen = NativeToolReturnPart("search", {"title": "The ferry leaves at noon."}, tool_call_id="c")
-    (entry,) = entries_of([ModelResponse([seen])])
+    (entry,) = CODEC.entries_of([ModelResponse([seen])])
     assert count_tokens([entry.chat]) == count_tokens("The ferry leaves at noon.")
 
 
@@ -294,17 +293,17 @@ def test_a_return_of_any_depth_is_read_and_what_is_far_down_is_a_text() -> None:
         deep = {"inside": [deep]}
     for value in (deep, [deep, "and returns at four"]):
         found = NativeToolReturnPart("search", value, tool_call_id="c")
-        (entry,) = entries_of([ModelResponse([found])])
+        (entry,) = CODEC.entries_of([ModelResponse([found])])
         assert 100 < count_tokens([entry.chat]) < 10_000
 
 
 def test_a_reply_with_a_file_is_shown_in_part() -> None:
     png = BinaryContent(b"png", media_type="image/png")
     said = ModelResponse([TextPart("One."), FilePart(png), TextPart("Two.")])
-    entries = entries_of([said])
+    entries = CODEC.entries_of([said])
     content = entries[0].chat["content"]
     shown = {"content": [content[0], content[1], {"type": "text", "text": "T"}]}
-    (made,) = picked([said], entries, shown_of(entries, 0, e0=shown))
+    (made,) = CODEC.picked([said], entries, shown_of(entries, 0, e0=shown))
     assert [getattr(part, "content", None) for part in made.parts] == ["One.", png, "T"]
 
 
@@ -318,7 +317,7 @@ def test_a_compaction_of_the_provider_stays_whatever_goes() -> None:
         said.append(ModelRequest([UserPromptPart(f"Question {number}? " * 20)]))
         said.append(ModelResponse([TextPart(f"Answer {number}. " * 30)]))
     said.append(ModelRequest([UserPromptPart("And now?")]))
-    chats = [entry.chat for entry in entries_of(said)]
+    chats = [entry.chat for entry in CODEC.entries_of(said)]
     for ratio in (0.05, 0.2, 0.5):
         kept = compact_context(chats, target_ratio=ratio)
         assert kept.stats.changed
@@ -344,7 +343,10 @@ def test_what_a_prompt_shows_in_part_is_a_changed_copy() -> None:
     made = pick(
         *range(7),
         e1={
-            "content": [{"type": "text", "text": "L"}, *entries_of(MESSAGES)[1].chat["content"][1:]]
+            "content": [
+                {"type": "text", "text": "L"},
+                *CODEC.entries_of(MESSAGES)[1].chat["content"][1:],
+            ]
         },
         e3={"content": "f..."},
         e6={"content": [{"type": "text", "text": "Four."}, {"type": "text", "text": "Or"}]},
@@ -357,10 +359,10 @@ def test_what_a_prompt_shows_in_part_is_a_changed_copy() -> None:
 
 
 def test_thinking_that_a_prompt_drops_is_dropped() -> None:
-    shown = shown_of(entries_of(MESSAGES), 2)
+    shown = shown_of(CODEC.entries_of(MESSAGES), 2)
     for key in ("thinking_blocks", "reasoning_content"):
         del shown[0].message[key]
-    (made,) = picked(MESSAGES, entries_of(MESSAGES), shown)
+    (made,) = CODEC.picked(MESSAGES, CODEC.entries_of(MESSAGES), shown)
     assert made.parts == MESSAGES[1].parts[1:]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate._engine import LocalStore
+from rehydrate._native import LocalStore
 from rehydrate.memory import Memory, MemoryLimits, MemoryStore
 from rehydrate.memory.postgres import PostgresStore
 from rehydrate.testing import check_all

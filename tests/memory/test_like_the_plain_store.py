@@ -11,7 +11,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rehydrate import RehydrateError
-from rehydrate._engine import LocalStore
+from rehydrate._native import LocalStore
 from rehydrate.memory import MemoryItem, MemoryLimits
 from rehydrate.memory.items import TIERS
 from tests.memory.plain import PlainStore

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 import rehydrate
 from rehydrate import Scoring, compact_context, formats
-from rehydrate._engine import DivisibleTexts
+from rehydrate._native import DivisibleTexts
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.page import comparison, html, side_by_side
 from rehydrate.page.comparison import rows

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import _engine
-from rehydrate.prompt.caps import NOTICE_TOKENS, Kind, cap_text, kind_of, notice
+from rehydrate import _engine, _native
+from rehydrate.prompt.caps import NOTICE_TOKENS, Kind, cap_text, notice
 from rehydrate.prompt.counting import COUNTER
 from tests.prompt.long_texts import jsons, long_texts
 from tests.sizes import sized
@@ -60,7 +60,7 @@ ROWS = [{"id": n, "state": ["open", "closed"][n % 2], "price": 1.10} for n in ra
     ],
 )
 def test_a_kind_is_told_by_the_content(text: str, tool: str, kind: Kind):
-    assert kind_of(text, tool) == kind
+    assert _native.kind_of(text, tool) == kind
 
 
 def test_plain_text_is_cut_at_the_cap_and_the_notice_is_the_contracts():
@@ -342,8 +342,8 @@ def test_a_last_line_of_a_log_that_does_not_fit_is_left_out():
 
 
 def test_a_byte_order_mark_after_white_space_is_not_json():
-    assert kind_of("\ufeff [1]") is Kind.JSON
-    assert kind_of(" \ufeff[1]") is Kind.TEXT
+    assert _native.kind_of("\ufeff [1]", "") == Kind.JSON
+    assert _native.kind_of(" \ufeff[1]", "") == Kind.TEXT
 
 
 def test_a_bare_string_among_rows_is_cut_with_its_true_numbers():

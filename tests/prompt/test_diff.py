@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from rehydrate._native import Layout
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats.rendering import Rendered, render_history
+from rehydrate.formats.rendering import render_history
 from rehydrate.prompt import (
     PROVIDERS,
     Change,
@@ -22,9 +23,10 @@ from rehydrate.prompt import (
     Provenance,
     Section,
     SourceReport,
+    Target,
     Trace,
 )
-from rehydrate.prompt.laying_out import RenderedRows, rendered_rows
+from rehydrate.prompt.laying_out import lay_out
 from tests.prompt.example_irs import TOOL, lawful_irs
 from tests.prompt.test_verify import FOUND, LAWFUL, NOTES, SYSTEM, TALK, without_entries
 from tests.strategies import conversations, damaged
@@ -222,17 +224,29 @@ def test_a_section_that_is_there_in_part_was_cut_and_not_dropped():
 
 
 class Converted:
-    """Renders histories that go on from one another, each with what the last one became."""
+    """Lays out histories that go on from one another, each with what the last one became."""
 
-    def __init__(self) -> None:
-        self._history = History()
-        self._last: RenderedRows | None = None
+    def __init__(self, provider: Any) -> None:
+        self._target = Target(provider)
 
-    def of(self, history: History, provider: Any) -> Rendered:
-        known = history.rows_of(self._history.stamp)
-        self._last = rendered_rows(history, provider, known, self._last)
-        self._history = history
-        return self._last.rendered
+    def of(self, history: History) -> list[Any]:
+        """The system blocks and the messages, which are those of the whole history."""
+        provider, cache, ir = (
+            self._target.provider,
+            self._target.render_cache,
+            PromptIR(history=history),
+        )
+        whole = render_history(history.entries, history.format, provider)
+        made = lay_out(ir, self._target)
+        cache.note(Layout, history, made)
+        begins = [segment.id == "beginning" for segment in made.segments]
+        values = [value for value, is_ours in zip(made.values, begins, strict=True) if not is_ours]
+        assert values == [each.message for each in (*whole.system, *whole.messages)]
+        lost = {what: {*map(history.entry_index, rows)} for what, rows in whole.lost.items()}
+        assert made.lost == lost
+        fresh = lay_out(ir, Target(provider))
+        assert (made.segments, made.values) == (fresh.segments, fresh.values)
+        return values
 
 
 def grown(history: History, entries: Any) -> History:
@@ -251,15 +265,13 @@ def test_a_history_that_grows_is_converted_as_a_whole_one(
     format_, entries = data.draw(conversations())
     if data.draw(st.booleans()):
         entries = data.draw(damaged(entries))
-    converted = Converted()
+    converted = Converted(provider)
     ends = data.draw(st.sets(st.integers(1, max(len(entries), 1))))
     history = History((), format_)
     for end in sorted({*ends, len(entries)}):
         history = grown(history, entries[len(history.entries) : end])
         with suppress(InvalidMessageError):
-            whole = render_history(history.entries, format_, provider)
-            assert converted.of(history, provider) == whole
-            assert converted.of(history, provider).notes == whole.notes
+            converted.of(history)
 
 
 @given(st.data())
@@ -269,7 +281,7 @@ def test_a_history_that_loses_entries_is_converted_as_a_whole_one(
 ) -> None:
     """A compaction takes units out, and the next messages come behind what stays."""
     format_, entries = data.draw(conversations())
-    converted, left = Converted(), list(entries)
+    converted, left = Converted(provider), list(entries)
     history = History((), format_)
     while left:
         count = data.draw(st.integers(1, 3))
@@ -277,8 +289,7 @@ def test_a_history_that_loses_entries_is_converted_as_a_whole_one(
         history = grown(history.select(shown), left[:count])
         del left[:count]
         with suppress(InvalidMessageError):
-            whole = render_history(history.entries, format_, provider)
-            assert converted.of(history, provider) == whole
+            converted.of(history)
 
 
 def test_entries_that_stood_in_one_message_may_part() -> None:
@@ -288,16 +299,15 @@ def test_entries_that_stood_in_one_message_may_part() -> None:
     call = {"role": "assistant", "content": None, "tool_calls": [made]}
     result = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
     more = {"role": "user", "content": "d"}
-    converted = Converted()
+    converted = Converted("anthropic")
     history = grown(History((), "openai_chat"), (user, one, call, result))
-    for each in (history, grown(history.select((0, 1)), (more,))):
-        whole = render_history(each.entries, "openai_chat", "anthropic")
-        assert converted.of(each, "anthropic") == whole
+    converted.of(history)
+    converted.of(grown(history.select((0, 1)), (more,)))
 
 
 def test_what_was_there_stays_the_very_object() -> None:
     history = grown(History((), "openai_chat"), [{"role": "system", "content": "Be brief."}])
-    converted = Converted()
+    converted = Converted("anthropic")
     messages: list[Any] = []
     for turn in range(40):
         call = {"id": f"c{turn}", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
@@ -307,9 +317,7 @@ def test_what_was_there_stays_the_very_object() -> None:
             {"role": "tool", "tool_call_id": f"c{turn}", "content": "a.py"},
         ]
         history = grown(history, entries)
-        later = converted.of(history, "anthropic").messages
+        later = converted.of(history)[1:]
         known = len(messages) - 2  # the last turn is read again
-        assert all(
-            one.message is two.message for one, two in zip(messages[:known], later, strict=False)
-        )
+        assert all(one is two for one, two in zip(messages[:known], later, strict=False))
         messages = later

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate.formats import parse
 from rehydrate.messages import Message, PieceKind
 from tests.strategies import conversations
@@ -57,13 +57,13 @@ def test_lookups_are_left_out_and_the_rest_is_said(of, tools, all_of_them):
         if piece.kind is PieceKind.TOOL_INPUT
     ]
     names = frozenset(inputs if all_of_them else tools)
-    said, gone = _engine.without_calls(conversation, names)
+    said, gone = _native.without_calls(conversation, names)
     expected_gone = []
     for number, unit in enumerate(conversation.units):
         rest = _without(unit.messages, names)
         assert said.units[number].messages == rest
         text = "\n\n".join(filter(None, map(_text, rest)))
-        assert _engine.unit_text(said, number) == text
+        assert _native.unit_text(said, number) == text
         if rest != unit.messages and not text:
             expected_gone += unit.members
     assert gone == sorted(expected_gone)

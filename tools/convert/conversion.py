@@ -216,7 +216,7 @@ def _judge(precision: Precision, check: Check, folder: Path) -> str | None:
 def _manifest(
     name: str, model: Source, files: dict[str, bytes], checks: dict[str, Check], source: str
 ) -> Manifest:
-    from rehydrate._engine import VERSION
+    from rehydrate._native import __version__
     from tools.convert.graph import OPSET
 
     by_file = {FILES[precision]: precision for precision in FILES}
@@ -239,5 +239,5 @@ def _manifest(
         },
         source={"from": source, "weights_sha256": model.sha256},
         checks={precision: check._asdict() for precision, check in checks.items()},
-        converter=f"rehydrate {VERSION}",
+        converter=f"rehydrate {__version__}",
     )

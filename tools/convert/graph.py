@@ -25,7 +25,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from rehydrate._engine import VERSION
+from rehydrate._native import __version__
 from tools.convert.bert import Architecture, Array, Pooling, Weights
 
 OPSET = 20
@@ -123,7 +123,7 @@ def build(
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
         ir_version=IR_VERSION,
         producer_name="rehydrate",
-        producer_version=VERSION,
+        producer_version=__version__,
     )
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._engine import VERSION
+from rehydrate._native import __version__
 from rehydrate._text import logged_type, result_text
 from rehydrate.agent import events
 from rehydrate.cost.prices import Usage
@@ -161,8 +161,8 @@ class Telemetry:
                 "rehydrate[telemetry]", "makes OpenTelemetry's spans"
             ) from None
         self._context, self._trace = context, trace
-        self._tracer = trace.get_tracer("rehydrate", VERSION, tracer_provider, SCHEMA_URL)
-        meter = metrics.get_meter("rehydrate", VERSION, meter_provider, SCHEMA_URL)
+        self._tracer = trace.get_tracer("rehydrate", __version__, tracer_provider, SCHEMA_URL)
+        meter = metrics.get_meter("rehydrate", __version__, meter_provider, SCHEMA_URL)
         self._histograms = {
             name: meter.create_histogram(
                 name, unit, about, explicit_bucket_boundaries_advisory=buckets

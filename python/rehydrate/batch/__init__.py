@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate._engine import ArrowStream as ArrowStream, ArrowTable as ArrowTable
+    from rehydrate._native import ArrowStream as ArrowStream, ArrowTable as ArrowTable
     from rehydrate.batch.compaction import (
         compact_batch as compact_batch,
         compact_stream as compact_stream,

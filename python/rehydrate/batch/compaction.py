@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_choice, check_known, check_whole
 from rehydrate._text import safe_error_text
 from rehydrate.batch.json_lines import JsonConversation, spread, usable_threads
@@ -21,7 +21,7 @@ from rehydrate.tokens import count_tokens
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from rehydrate import _native
+    # XX
     from rehydrate.formats import FormatName
 
 
@@ -73,7 +73,7 @@ was in its row |
     [[0]]
     """
     compacted = _compactor(options, messages, threads)
-    return _engine.ArrowTable(list(map(compacted, _engine.ArrowReader(batch))))
+    return _native.ArrowTable(list(map(compacted, _native.ArrowReader(batch))))
 
 
 def compact_stream(
@@ -95,8 +95,8 @@ def compact_stream(
     >>> [batch["kept"].to_pylist() for batch in reader]
     [[[0]]]
     """
-    made = map(_compactor(options, messages, threads), _engine.ArrowReader(batch))
-    return _engine.ArrowStream(next(made), made)
+    made = map(_compactor(options, messages, threads), _native.ArrowReader(batch))
+    return _native.ArrowStream(next(made), made)
 
 
 def _compactor(
@@ -170,7 +170,7 @@ def answered(
 
     found = spread(len(rows), work, usable_threads(threads, rows, read[0]))
     made = [(name, kind, [row.get(name) for row in found]) for name, kind in columns.items()]
-    return rows.with_columns(["id"], _engine.ArrowColumns(made))
+    return rows.with_columns(["id"], _native.ArrowColumns(made))
 
 
 def check_threads(threads: int | None) -> None:
@@ -266,15 +266,15 @@ def _without_lock(
     work: Callable[[_native.ArrowRows], _native.ArrowRows],
 ) -> _native.ArrowTable:
     """Return what `work` makes of each batch; the engine helps itself to a thread, or not."""
-    was_alone = _engine.set_alone(threads == 1)
+    was_alone = _native.set_alone(threads == 1)
     made = []
     try:
-        for rows in _engine.ArrowReader(batch):
+        for rows in _native.ArrowReader(batch):
             check_columns(rows, column)
             made.append(work(rows))
-        return _engine.ArrowTable(made)
+        return _native.ArrowTable(made)
     finally:
-        _engine.set_alone(was_alone)
+        _native.set_alone(was_alone)
 
 
 def retention_batch(
@@ -345,7 +345,7 @@ def retention_batch(
         check_columns(rows)
         return answered(rows, ["messages"], answer, _MEASURED_COLUMNS, threads)
 
-    return _engine.ArrowTable(list(map(measured, _engine.ArrowReader(batch))))
+    return _native.ArrowTable(list(map(measured, _native.ArrowReader(batch))))
 
 
 def _mean(values: list[float | None] | list[float]) -> float | None:

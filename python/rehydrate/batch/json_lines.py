@@ -12,15 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._document import Part, parts_of, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from rehydrate import _native
 
 
 class JsonConversation(NamedTuple):
@@ -185,11 +182,11 @@ def spread(rows: int, work: Callable[[int, int], list[T]], threads: int) -> list
     """
 
     def part(start: int) -> list[T]:
-        was_alone = _engine.set_alone(True)
+        was_alone = _native.set_alone(True)
         try:
             return work(start, min(start + _TAKEN_ROWS, rows))
         finally:
-            _engine.set_alone(was_alone)
+            _native.set_alone(was_alone)
 
     starts = range(0, rows, _TAKEN_ROWS)
     if min(threads, len(starts)) <= 1:

@@ -21,7 +21,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._document import decoded, document_of
 from rehydrate._text import error_text
 from rehydrate.batch.compaction import row_error
@@ -48,7 +48,7 @@ def main() -> None:
     messages: queue.Queue[Message] = queue.Queue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, messages), daemon=True).start()
     setup, _ = messages.get()
-    _engine.set_alone(True)
+    _native.set_alone(True)
     cache_limit(setup["cache_bytes"])
 
     pa.set_cpu_count(1)

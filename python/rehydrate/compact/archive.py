@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rehydrate import _engine, _text
+from rehydrate import _native, _text
 from rehydrate._text import as_base64, safe_error_text
 from rehydrate.compact.result import lazy_property
 from rehydrate.compact.signals import COVERED, text_without_thinking, valid_unicode
@@ -110,7 +110,7 @@ class ArchiveWriter:
         self._handle_of_text: dict[str, str] = {}
 
     def write(
-        self, decision: _engine.Decision, excerpts: _engine.Excerpts | None
+        self, decision: _native.Decision, excerpts: _native.Excerpts | None
     ) -> tuple[Mapping[str, int], Mapping[int, str]]:
         """Write novel memories, dropped messages, and the whole texts of excerpts; return how many
         are novel of each kind, and index -> handle in memory, for dropped messages."""
@@ -342,7 +342,7 @@ def unit_kind(unit: Unit) -> str:
         if piece.kind == PieceKind.TEXT
     ]
     text = truncated(valid_unicode("\n".join(texts)).strip())
-    return _engine.memory_kind(text, unit.role == "assistant")
+    return _native.memory_kind(text, unit.role == "assistant")
 
 
 def truncated(text: str) -> str:

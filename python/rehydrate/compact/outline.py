@@ -15,18 +15,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate._check import shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.fences import tags
 from rehydrate.formats.thinking import ThinkingModel, thinking_model
 from rehydrate.messages import Conversation, Message, Unit
-
-if TYPE_CHECKING:
-    from rehydrate import _native
-
 
 ID = "outline"
 """The id of the fence, and of the section in a prompt."""
@@ -98,22 +94,6 @@ class Outline(NamedTuple):
     tokens: int
 
 
-NameIndex = _engine.NameIndex
-
-
-def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str:
-    """Return the lines of as many of these names as fit, the first first; "" if none fits.
-
-    ``how`` tells the reader how to ask for a name.
-    """
-    return _engine.write_outline(names, how, fits)
-
-
-def read_lines(text: str) -> list[OutlineName] | None:
-    """Return the names in the lines of an outline; None for any other text."""
-    return _engine.read_outline(text)
-
-
 def fenced(lines: str) -> str:
     """Return the lines in their fence, as the text of a message."""
     opening, closing = tags(ID, ID, "", "", None, True, lines)
@@ -130,7 +110,7 @@ def read_fenced(text: str) -> list[OutlineName] | None:
     if opening is None:
         return None
     lines = text[opening.end() :].removesuffix(f"\n</{opening[1]}>")
-    return read_lines(lines) if fenced(lines) == text else None
+    return _native.read_outline(lines) if fenced(lines) == text else None
 
 
 BY_HANDLE = "load_memory reads a message by the handle before its names"
@@ -228,7 +208,7 @@ class OutlinePlan(NamedTuple):
         """
         if max_tokens <= 0 or self.slot is None:
             return None
-        names = NameIndex()
+        names = _native.NameIndex()
         names.add(
             conversation,
             frozenset(indices),
@@ -241,7 +221,9 @@ class OutlinePlan(NamedTuple):
             return _engine.count(fenced(lines), counter)
 
         how = BY_HANDLE if handles else ""
-        lines = write_outline(names.best(max_tokens), how, lambda text: cost(text) <= max_tokens)
+        lines = _native.write_outline(
+            names.best(max_tokens), how, lambda text: cost(text) <= max_tokens
+        )
         if not lines:
             return None
         position = bisect_left(indices, self.slot.before)
@@ -267,7 +249,7 @@ def outline_slot(
     at its beginning, and would take the outline for a new beginning. For them the slot is before
     the last user turn, or nowhere if that thinking is bound to what comes before it.
     """
-    slot = _engine.outline_slot(
+    slot = _native.outline_slot(
         conversation, kept, [*removed], model.open_loop == "any", model.binds_prefix
     )
     return None if slot is None else Slot(*slot)

@@ -20,8 +20,8 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from rehydrate import _engine, formats
-from rehydrate._engine import Parted
+from rehydrate import _engine, _native, formats
+from rehydrate._native import Parted
 from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
 from rehydrate.compact.outline import OutlinePlan
 from rehydrate.compact.result import ChangedEntry, Compaction, M, Reasons, Stats
@@ -45,7 +45,7 @@ from rehydrate.formats._reading import as_sequence, user_message
 from rehydrate.messages import problems_of
 
 if TYPE_CHECKING:
-    from rehydrate import _native
+    # XX
     from rehydrate.compact.archive import ArchiveWriter
 
 
@@ -104,10 +104,10 @@ class _Run:
         self.query = weighted_query(conversation, arguments.query, infer=weighs)
         thoughts = self.binding.needs_thoughts
         self.pins, by_caller = pinned_units(conversation, [*pinned], thoughts=thoughts)
-        self.divisible: _engine.DivisibleTexts | None = None
+        self.divisible: _native.DivisibleTexts | None = None
         if arguments.granularity == "excerpt":
             for_words = conversation.kept_for_words().difference(by_caller)
-            self.divisible = _engine.DivisibleTexts(
+            self.divisible = _native.DivisibleTexts(
                 conversation, self.stripped.entries, self.pins, for_words
             )
         self._prepare()
@@ -200,9 +200,9 @@ class _Run:
             self.target_tokens,
             self._pinned_tokens() if arguments.outline else 0,
         )
-        self.excerpts: _engine.Excerpts | None = None
+        self.excerpts: _native.Excerpts | None = None
         if self.divisible:
-            self.excerpts = _engine.Excerpts(self.divisible, self.prepared, selection, self.count)
+            self.excerpts = _native.Excerpts(self.divisible, self.prepared, selection, self.count)
         excerpted = self.excerpts.changed_indices(at_most=True) if self.excerpts else ()
         if self.binding.must_wait(selection.kept, excerpted):
             self.problems.append(why_waiting(arguments.model))
@@ -210,7 +210,7 @@ class _Run:
             selection, self.excerpts = select(target_tokens=self.before_tokens), None
             self.plan = self.plan.cancelled()
             self.binding = self.binding._replace(removed=())
-        self.decision = _engine.Decision(conversation, selection, self.message_tokens)
+        self.decision = _native.Decision(conversation, selection, self.message_tokens)
 
     def _select(self, *, target_tokens: int, **options: Any) -> _native.Selection:
         """Return the engine's selection for this target.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from rehydrate._native import as_dicts
 
 if TYPE_CHECKING:
-    from rehydrate._engine import Parted
+    from rehydrate._native import Parted
     from rehydrate.compact.outline import Outline
     from rehydrate.messages import Message
 

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_choice, shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation
@@ -200,13 +200,13 @@ def weighted_query(
     WeightedQuery(text='Which port is it?', weight=1.0, asks=True)
     """
     if query is not None:
-        return WeightedQuery(query, asks=_engine.question_share(query) > 0) if query else None
+        return WeightedQuery(query, asks=_native.question_share(query) > 0) if query else None
     unit = conversation.last_user_turn() if infer else None
     if unit is None:
         return None
     units_since = conversation.unit_count - 1 - unit
     text = _head_and_tail(last_user_text(conversation))
-    weight = min(1.0, 2 * _engine.question_share(text)) / (1 + units_since) ** 2
+    weight = min(1.0, 2 * _native.question_share(text)) / (1 + units_since) ** 2
     return WeightedQuery(text, weight) if weight >= _MIN_WEIGHT else None
 
 

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate._concurrency.workers import waiting
 from rehydrate._text import is_utf8, safe_error_text
 from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
-    from rehydrate import _native
+    # XX
     from rehydrate.embedding.onnx import NamedModel
     from rehydrate.embedding.protocol import Model
 

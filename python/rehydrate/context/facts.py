@@ -167,6 +167,11 @@ class ContextFacts:
         """Return with how many of its entries, those from the index ``since`` on, a list begins."""
         return self._thread.entries.shared_with(entries, since, same)
 
+    def as_added(self, index: int, shown: Any) -> Any:
+        """Return the very object that was added at an index where all of it is shown, else that."""
+        entries = self._thread.entries
+        return entries.added_at(index) if shown is entries.at(index) else shown
+
     def why(self, what: Any) -> Why:
         """Return whether the last prompt shows something, how much of it, and why.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import shown
 from rehydrate.context.answers import format_items, format_remainder
 from rehydrate.context.log import PREFIX
@@ -124,7 +124,7 @@ def _part(
     handle, lines = arguments.handle, arguments.lines
     start, end = arguments.offset, len(text)
     if lines is not None:
-        span = _engine.line_span(text, *lines)
+        span = _native.line_span(text, *lines)
         if span is None:
             total = line_count(text)
             raise InvalidArgumentError(
@@ -137,7 +137,7 @@ def _part(
             f"offset is {start:,}, and {handle} has {len(text):,} characters; send a smaller one"
         )
     around = heading_tokens(f"{handle}[{len(text)}:{len(text)}]", handle)
-    stop = _engine.page_end(text, start, end, retriever.room_tokens - around, COUNTER)
+    stop = _native.page_end(text, start, end, retriever.room_tokens - around, COUNTER)
     page, is_whole = text[start:stop], stop - start == len(text)
     if end > start and not page:
         raise InvalidArgumentError(
@@ -150,7 +150,7 @@ def _part(
     spliced = retriever.splice(call, [section])
     if spliced.visible and is_whole:
         return Answered(call, f"{handle} is in front of you already, whole.", query=handle)
-    where, read_on = _engine.describe_page(text, start, stop, end, lines is not None)
+    where, read_on = _native.describe_page(text, start, stop, end, lines is not None)
     if spliced.visible:
         note = f"[{handle}, {where}, are in front of you already, word for word{read_on}]"
         return Answered(call, note, query=handle)
@@ -177,7 +177,7 @@ def _found(
     items = tuple([f"{handle}[{start}:{end}]" for start, end in spans])
     section = _section(f"{source}:{handle}", content, source, items, handle)
     spliced = retriever.splice(call, [section])
-    numbers = ", ".join(_engine.line_numbers(text, *span) for span in spans)
+    numbers = ", ".join(_native.line_numbers(text, *span) for span in spans)
     what = f"{shown(arguments.query)} in {handle} ({size})"
     if not spliced.sections:
         why = "is in front of you already" if spliced.visible else "has no room in this turn"

@@ -17,7 +17,7 @@ from itertools import compress, count
 from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _engine, formats
+from rehydrate import _native, formats
 from rehydrate._check import check_methods, shown
 from rehydrate._text import as_base64, as_json
 from rehydrate.context.context_store.operations import MAX_KEY, Span
@@ -122,14 +122,14 @@ def rows_of(store: ThreadStore, namespace: str, name: str) -> list[Row]:
 def as_records(rows: Iterable[Row]) -> list[Record]:
     """Read records from their columns; raises UnreadableIRError for what none of ours says."""
     rows = list(rows)
-    _engine.counting_records(rows)
+    _native.counting_records(rows)
     return [Record(Kind(kind), time, json.loads(body)) for kind, time, body in rows]
 
 
 @reading()
 def numbered_entries(rows: Sequence[Row]) -> list[tuple[int, Any]]:
     """Return the entries that count, as they are written, each with the number of its record."""
-    numbers = [n for n in _engine.counting_records(rows) if rows[n][0] == Kind.ENTRY]
+    numbers = [n for n in _native.counting_records(rows) if rows[n][0] == Kind.ENTRY]
     return [(number, json.loads(rows[number][2])["entry"]) for number in numbers]
 
 
@@ -254,7 +254,7 @@ def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
                 raise ValueError("the second line, and no other, is the thread's header")
             record = Record(kind, checked_seconds("time", read.pop("time")), read)
             kept_entries([read], "plain")
-            _engine.counting_records([record.row])
+            _native.counting_records([record.row])
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise InvalidArgumentError(
                 f"line {number} is no line of an exported thread "
@@ -348,16 +348,16 @@ def _moved(
         start = max(0, new.find(redacted(said, texts)))
         end = start + len(redacted(said, texts))
     text = new[start:end]
-    if key in (said, _engine.key_of(said)):
-        key = text if key == said else _engine.key_of(text)
-    moved = Span(span.entry, span.piece, start, end, _engine.digest(text))
+    if key in (said, _native.key_of(said)):
+        key = text if key == said else _native.key_of(text)
+    moved = Span(span.entry, span.piece, start, end, _native.digest(text))
     return {**operation, "span": list(moved), "key": _key_without(key, texts)}
 
 
 def _key_without(key: str, texts: Sequence[str]) -> str:
     """Return a key without these texts, also where its end has only the beginning of one."""
     for text in texts:
-        gone = _engine.key_of(text)
+        gone = _native.key_of(text)
         key = key.replace(gone, REDACTED)
         if len(key) == MAX_KEY:
             cut = next((n for n in range(len(gone), 3, -1) if key.endswith(gone[:n])), 0)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.history import Entries, PartlyShownTexts, StoredEntry
 from rehydrate.context.records import rows_of
@@ -251,7 +251,7 @@ class Retriever:
         unit = conversation.unit_of().get(position)
         if unit is None:
             raise UnknownHandleError(handle, "conversation")
-        return _engine.unit_text(conversation, unit)
+        return _native.unit_text(conversation, unit)
 
     def _partly_shown(self) -> list[PartlyShown]:
         """Return the partly shown texts: of entries, as capped results and repetitions that became

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_choice
 from rehydrate.context.context_store.operations import Span
 from rehydrate.context.context_store.store import ContextStore, text_at
@@ -79,7 +79,7 @@ class Stored:
     @reading()
     def of(cls, rows: Sequence[Row]) -> Stored:
         """Read the records that count; raises UnreadableIRError for a later version's."""
-        stored = cls(**json.loads(_engine.folded_records(rows)))
+        stored = cls(**json.loads(_native.folded_records(rows)))
         stored.entries = [StoredEntry(*each) for each in stored.entries]
         if stored.sent is True:
             stored.sent = stored.state

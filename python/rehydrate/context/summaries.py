@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rehydrate import _engine, formats
+from rehydrate import _native, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
@@ -293,7 +293,7 @@ def refusal(summary: object) -> str:
     text = summary.strip()
     if not text:
         return "it is empty"
-    if _engine.is_refusal(text):
+    if _native.is_refusal(text):
         return "it is the text of an error or a refusal"
     if len(text) < LEAST_CHARACTERS:
         return f"it has {len(text)} characters"
@@ -331,7 +331,7 @@ def verified(
         parts.append(WORD_FOR_WORD)
         strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
         lines = [(item.span.entry, _line(item)) for item in strongest]
-        parts += _engine.lines_within(max_tokens, lines)
+        parts += _native.lines_within(max_tokens, lines)
     return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
 
 

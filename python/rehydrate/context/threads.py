@@ -10,7 +10,7 @@ from os import PathLike
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Self
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_choice, check_list, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, stored
 from rehydrate._concurrency.workers import STORING
@@ -252,7 +252,7 @@ class Threads(Closing):
         where = self.namespace_for(namespace, "fork", new)
         check_whole("entries", entries, or_none=True)
         rows = self._rows(thread, namespace, "fork")
-        kept = [rows[number] for number in _engine.counting_records(rows, entries)]
+        kept = [rows[number] for number in _native.counting_records(rows, entries)]
         there = sum(row[0] == Kind.ENTRY for row in kept)
         if entries is not None and there < entries:
             raise InvalidArgumentError(
@@ -271,7 +271,7 @@ class Threads(Closing):
         """
         rows = self._rows(thread, namespace, "export_thread")
         where = self.namespace_for(namespace, "export_thread")
-        records = as_records([rows[number] for number in _engine.counting_records(rows)])
+        records = as_records([rows[number] for number in _native.counting_records(rows)])
         return write_lines(path, to_lines(records, where, thread))
 
     def import_thread(
@@ -317,7 +317,7 @@ class Threads(Closing):
         if not changed:
             return 0
         # A handle is made from its text: what it leads to now has to be written apart.
-        entries = [records[number] for number in _engine.counting_records(rows)]
+        entries = [records[number] for number in _native.counting_records(rows)]
         more = texts_after_redaction(entries, records[0].content["format"], wanted)
         self.native.replace_records(where, thread, len(rows), changed)
         if more:

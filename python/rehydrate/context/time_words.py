@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
 
@@ -106,7 +106,7 @@ class WallClock:
 
         Raises UnreadableError.
         """
-        found = _engine.read_time(text, (self.now.replace(tzinfo=None) - datetime.min) // TICK)
+        found = _native.read_time(text, (self.now.replace(tzinfo=None) - datetime.min) // TICK)
         if len(found) == 2:
             subject, why = found
             raise UnreadableError(f"{_short(subject)}{why}" if subject else why)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate.embedding.protocol import Attempt, Model, unit_rows
 from rehydrate.errors import InvalidArgumentError
 
@@ -86,7 +86,7 @@ def ask(
         space = model.space
         cached = [
             None if row is None else np.frombuffer(row, np.float32)
-            for row in _engine.cached_vectors(space, texts)
+            for row in _native.cached_vectors(space, texts)
         ]
         missing = [index for index, row in enumerate(cached) if row is None]
         fresh, troubles = _attempt(model, [texts[index] for index in missing], deadline)
@@ -102,7 +102,7 @@ def ask(
             rows[index] = row
     if fresh is not None:
         rows[missing] = fresh
-        _engine.cache_vectors(space, [texts[index] for index in missing], fresh)
+        _native.cache_vectors(space, [texts[index] for index in missing], fresh)
     return Attempt(rows if rows.any() else None, troubles)
 
 

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import CancelledError
@@ -96,7 +96,7 @@ class FunctionState:
         except BaseException as wrong:
             self.breaker.failed(short_message(wrong))
         else:  # not a success for the breaker: it may have been far too late
-            _engine.cache_vectors(self.space, texts, rows)
+            _native.cache_vectors(self.space, texts, rows)
 
 
 _at_work: ContextVar[tuple[Any, ...]] = ContextVar("rehydrate_embedders_at_work", default=())

@@ -52,7 +52,7 @@ def render_history(
 ) -> Rendered:
     """Render a history in this format for a provider.
 
-    ``first`` is the index of the first entry, where others are before it (`rendered_rows`).
+    ``first`` is the index of the first entry, where others are before it.
     Entries in the provider's own format stay the same objects, unless they have keys that it
     refuses. Raises InvalidMessageError for an entry that only its own provider can take.
     """

@@ -115,17 +115,13 @@ class _Messages(Codec[Message]):
             changes["additional_properties"] = kept
         return _copy(part, **changes) if changes else part
 
-    def changed_parts(
-        self, message: Message, parts: Sequence[Content], now: Mapping[str, Any]
-    ) -> list[Content]:
-        del message
-        (content,), shown = parts, now["content"]
+    def changed_part(self, part: Content, now: Mapping[str, Any]) -> Content:
+        shown = now["content"]
         text = shown if isinstance(shown, str) else shown[0]["text"]
-        return [_copy(content, result=text, items=[Content.from_text(text), *_media_of(content)])]
+        return _copy(part, result=text, items=[Content.from_text(text), *_media_of(part)])
 
 
 CODEC = _Messages()
-entries_of, picked = CODEC.entries_of, CODEC.picked
 
 
 def _answer(content: Content) -> Any:

@@ -22,8 +22,8 @@ class Entry(NamedTuple):
     chat: dict[str, Any]
     message: int
     """The index of the host's message."""
-    part: Any = None
-    """The index of its part in the message, or a slice of parts; None: it is the whole message."""
+    part: int | None = None
+    """The index of its part in the message; None: it is the whole message."""
 
 
 def text_of(value: Any) -> str:
@@ -171,9 +171,10 @@ class Codec(ABC, Generic[M]):
         """Return a copy of a part with another text, which is what a call is called with where it
         is a call; None: its own. ``lost``: the model's thinking is not shown."""
 
-    def changed_parts(self, message: M, parts: Sequence[Any], now: Mapping[str, Any]) -> list[Any]:
-        """Return what is shown of the parts of an entry that is not a whole message."""
-        return self._changed(message, parts, now, False)
+    def changed_part(self, part: Any, now: Mapping[str, Any]) -> Any:
+        """Return what is shown of a part that is an entry of its own."""
+        del now
+        return part
 
     def loses_thinking(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
         """Return whether a reply is shown without what the model thought."""
@@ -228,24 +229,23 @@ class Codec(ABC, Generic[M]):
             waiting.clear()
             if entry.part is None:
                 close()
-                made += self.shown(message, entry.chat, chat)
+                made += self._shown(message, entry.chat, chat)
                 continue
             index_of_parts = entry.message
             own = self.parts(message)[entry.part]
-            own = own if isinstance(entry.part, slice) else [own]
             is_whole = chat is entry.chat or chat == entry.chat
-            parts += own if is_whole else self.changed_parts(message, own, chat)
+            parts.append(own if is_whole else self.changed_part(own, chat))
         parts += waiting
         close()
         return made
 
-    def shown(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> list[M]:
+    def _shown(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> list[M]:
         """Return what is shown of a message that is one entry: it, or nothing where it was
         thinking alone."""
         if chat is now or chat == now:
             return [message]
         lost = self.loses_thinking(message, chat, now)
-        return self._built(message, self._changed(message, self.parts(message), now, lost))
+        return self._built(message, self._changed(message, now, lost))
 
     def _built(self, message: M | None, parts: list[Any]) -> list[M]:
         if message is not None and is_same_list(parts, self.parts(message)):
@@ -253,12 +253,10 @@ class Codec(ABC, Generic[M]):
         made = self.with_parts(message, parts)
         return [] if made is None else [made]
 
-    def _changed(
-        self, message: M, parts: Sequence[Any], now: Mapping[str, Any], lost: bool
-    ) -> list[Any]:
+    def _changed(self, message: M, now: Mapping[str, Any], lost: bool) -> list[Any]:
         texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
         made: list[Any] = []
-        for part in parts:
+        for part in self.parts(message):
             pieces = self.pieces(part, message)
             changed: str | None = None
             for piece in pieces:

@@ -211,7 +211,10 @@ class HostThread:
             usage.compactions,
             usage.tokens + reserved_tokens,
         )
-        return shown_messages(compiled)
+        return [
+            Shown(index, message if index is None else context.as_added(index, message))
+            for index, message in shown_messages(compiled)
+        ]
 
     def _begin(self) -> None:
         self._count = 0

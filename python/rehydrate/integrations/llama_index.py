@@ -113,7 +113,6 @@ class _Messages(Codec[ChatMessage]):
 
 
 CODEC = _Messages()
-entries_of, picked = CODEC.entries_of, CODEC.picked
 
 
 def _item(block: Any) -> dict[str, Any]:

@@ -117,23 +117,19 @@ class _Messages(Codec[ModelMessage]):
             changes["id"] = None
         return replace(part, **changes) if changes else part
 
-    def changed_parts(
-        self, message: ModelMessage, parts: Sequence[Any], now: Mapping[str, Any]
-    ) -> list[Any]:
-        del message
-        (part,), content = parts, now["content"]
+    def changed_part(self, part: Any, now: Mapping[str, Any]) -> Any:
+        content = now["content"]
         if isinstance(part, ToolReturnPart) and part.files:
             content = [content[0]["text"], *part.files]
         elif isinstance(part, UserPromptPart) and not isinstance(part.content, str):
             items = zip(part.content, content, strict=True)
             content = [_changed_item(item, shown) for item, shown in items]
         elif not isinstance(part, ToolReturnPart | UserPromptPart):
-            return [part]
-        return [replace(part, content=content)]
+            return part
+        return replace(part, content=content)
 
 
 CODEC = _Messages()
-entries_of, picked = CODEC.entries_of, CODEC.picked
 
 
 def _reply_parts(part: Any) -> list[dict[str, Any]]:

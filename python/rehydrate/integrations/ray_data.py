@@ -35,7 +35,7 @@ from rehydrate.integrations.table_work import (
 )
 
 if TYPE_CHECKING:
-    from rehydrate._engine import ArrowTable
+    from rehydrate._native import ArrowTable
 
 __all__ = ["CountTokensBatch", "EmbedBatch", "RehydrateBatch", "RetentionBatch"]
 

@@ -15,7 +15,7 @@ from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.process import MIN_LIMIT_BYTES, cache_limit
 
 if TYPE_CHECKING:
-    from rehydrate._engine import ArrowTable
+    from rehydrate._native import ArrowTable
     from rehydrate.formats import FormatName
 
 CACHE_BYTES = 64 << 20

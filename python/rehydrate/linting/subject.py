@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
-from rehydrate import _engine, formats
+from rehydrate import _engine, _native, formats
 from rehydrate._check import check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import cache_marks
@@ -195,7 +195,7 @@ def counted_texts(texts: Iterable[Text]) -> tuple[Text, ...]:
     texts = list(texts)
     if not texts:
         return ()
-    counts = _engine.counts([text.text for text in texts], COUNTER)
+    counts = _native.counts([text.text for text in texts], COUNTER)
     return tuple([text._replace(tokens=n) for text, n in zip(texts, counts, strict=True)])
 
 

@@ -16,9 +16,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from rehydrate import _native
 from rehydrate.linting.subject import Finding, Subject, Text, token_count
 from rehydrate.messages import PieceKind
-from rehydrate.prompt.caps import LOG_LINES, Kind, kind_of
+from rehydrate.prompt.caps import LOG_LINES, Kind
 from rehydrate.prompt.section import ToolDef
 
 WORTH_TOKENS = 500
@@ -63,7 +64,7 @@ def raw_logs(subject: Subject) -> Iterator[Finding]:
             continue
         lines = text.text.splitlines()
         # Without the tool's name: a shell's output is a log only where it looks like one.
-        if len(lines) <= LOG_LINES or kind_of(text.text) is not Kind.LOG:
+        if len(lines) <= LOG_LINES or _native.kind_of(text.text, "") != Kind.LOG:
             continue
         saved = text.tokens - token_count("\n".join(lines[-LOG_LINES:]))
         if saved >= WORTH_TOKENS:
@@ -292,7 +293,7 @@ def _whole_hits(tool: str, tool_input: str, texts: Sequence[Text]) -> list[int]:
 
 def _whole_in(text: Text) -> list[int]:
     """Return the tokens of whole files in one text: JSON hits, matching lines, or files."""
-    kind = kind_of(text.text, text.tool)
+    kind = Kind(_native.kind_of(text.text, text.tool))
     if kind in (Kind.JSON, Kind.JSON_LINES):
         parts = text.text.splitlines() if kind is Kind.JSON_LINES else [text.text]
         hits = [hit for part in parts for hit in _strings(_json_or_text(part))]

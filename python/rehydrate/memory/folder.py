@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_path
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Tier
@@ -75,7 +75,7 @@ def chunks(text: str, *, chunk_tokens: int = CHUNK_TOKENS) -> list[Chunk]:
     Chunk(headings=(), body='# Ports\n\nAll of them.\n\n')
     Chunk(headings=('Ports',), body='## Staging\n\n8443\n')
     """
-    found = _engine.chunks(text, max(1, int(chunk_tokens * CHARS_A_TOKEN)))
+    found = _native.chunks(text, max(1, int(chunk_tokens * CHARS_A_TOKEN)))
     return [
         Chunk(tuple([text[slice(*heading)] for heading in headings]), text[slice(*body)])
         for headings, body in found

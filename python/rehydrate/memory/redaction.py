@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
 
-_NAMES = tuple(_engine.secret_kinds())
+_NAMES = tuple(_native.secret_kinds())
 
 
 class Redacted(NamedTuple):
@@ -133,7 +133,7 @@ def secrets_in(text: str) -> list[Redaction]:
 
 
 def _found(text: str, off: Sequence[int]) -> list[Redaction]:
-    return [Redaction(_NAMES[kind], *span) for *span, kind in _engine.secrets(text, off)]
+    return [Redaction(_NAMES[kind], *span) for *span, kind in _native.secrets(text, off)]
 
 
 def redactor_of(redact: bool | Redactor) -> Redactor | None:

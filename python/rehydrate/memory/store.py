@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, Unpack, cast, runtime_checkable
 
 from rehydrate._check import check_path
-from rehydrate._engine import LocalStore
+from rehydrate._native import LocalStore
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import (
     INDEX_BYTES,

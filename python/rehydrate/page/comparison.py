@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
-from rehydrate import _engine, formats
+from rehydrate import _native, formats
 from rehydrate.compact.outline import Outline
 from rehydrate.compact.result import BlockReport, Compaction, Stats, UnitReport
 from rehydrate.compact.thinking import without_thinking
@@ -73,7 +73,7 @@ def rows(messages: Sequence[Any], compaction: Compaction[Any]) -> list[Row]:
         conversation, messages = without_thinking(conversation, tuple(messages))
     if replaced:
         conversation = conversation.without(replaced)
-    split = _engine.DivisibleTexts(conversation, messages).conversation
+    split = _native.DivisibleTexts(conversation, messages).conversation
     parted = {message.index: message for message in split.messages}
     try:
         return [_row(*both, parted) for both in zip(units, conversation.units, strict=True)]
@@ -121,7 +121,7 @@ def _runs(text: str, unit: UnitReport, blocks: Sequence[BlockReport] | None) -> 
     if not unit.kept or not blocks or all(block.kept for block in blocks):
         yield Run(text, text if unit.kept else "", unit.kept)
         return
-    division = _engine.divide(text)
+    division = _native.divide(text)
     if division is None:
         raise ValueError("a text that has no blocks")
     kept = [block.kept for block in blocks]

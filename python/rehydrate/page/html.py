@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._text import plural
 from rehydrate.compact.result import span
 from rehydrate.messages import PieceKind
@@ -100,7 +100,7 @@ def fair_share(lengths: Sequence[int], room: int = PAGE_CHARACTERS) -> int:
     (20000, 200)
     """
     most = [min(length, TEXT_CHARACTERS) for length in lengths]
-    return TEXT_CHARACTERS if sum(most) <= room else _engine.fair_share(most, room)
+    return TEXT_CHARACTERS if sum(most) <= room else _native.fair_share(most, room)
 
 
 class Gap(NamedTuple):

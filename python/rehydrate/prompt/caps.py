@@ -1,7 +1,7 @@
 """Tool results shown in part: long ones by their caps, and those that repeat what is above.
 
 The engine finds the kind of a long text (JSON, log, diff, code, text) and cuts it; it finds the
-runs of lines that an earlier entry has (`_engine.Echoes`), and holds the texts of the history, not
+runs of lines that an earlier entry has (`_native.Echoes`), and holds the texts of the history, not
 copies of them. `cap_tool_results` and `remove_echoes` are the passes: they store the whole of each
 text under a handle. `TextChanges` are what a pass puts in the place of texts.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _engine, formats
+from rehydrate import _engine, _native, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text
 from rehydrate.entry_id import EntryId
@@ -111,17 +111,8 @@ def cap_text(
     >>> print(capped.render()[-91:].strip())
     [truncated: 2129 tokens omitted. call again with stricter filters to see specific parts.]
     """
-    capped = _engine.cap_text(text, limit, NOTICE_TOKENS, COUNTER, tool, rows, log_lines)
+    capped = _native.cap_text(text, limit, NOTICE_TOKENS, COUNTER, tool, rows, log_lines)
     return capped and Capped(capped[0], Kind(capped[1]), capped[2])
-
-
-def kind_of(text: str, tool: str = "") -> Kind:
-    """Return the kind of a text that the tool with this name returned.
-
-    >>> kind_of('[{"id": 1}, {"id": 2}]'), kind_of("src/a.py:3:import os\\nsrc/b.py:9:import os")
-    (<Kind.JSON: 'json'>, <Kind.MATCHES: 'matches'>)
-    """
-    return Kind(_engine.kind_of_text(text, tool))
 
 
 def notice(omitted: int, handle: str = "") -> str:
@@ -134,7 +125,7 @@ def notice(omitted: int, handle: str = "") -> str:
     >>> print(notice(1_000, "orig_a").splitlines()[-1])
     [kept whole as orig_a]
     """
-    return _engine.notice(omitted, handle)
+    return _native.notice(omitted, handle)
 
 
 NAME = "cap_tool_results"
@@ -163,9 +154,9 @@ class CapToolResults:
         if history.entries and least is not None:
             start, _ = target.settled_rows(self, ir)
             rows = history.rows_from(start)
-            long = _engine.long_results(rows, start, history.tokens, least)
+            long = _native.long_results(rows, start, history.tokens, least)
             if long:
-                capped = _engine.capped_results(
+                capped = _native.capped_results(
                     history.rows_from(0),  # all of it, for the names of the tools
                     long,
                     history.entries,
@@ -197,7 +188,7 @@ class TextChanges:
         self._notes: list[str] = []
         self._degraded: list[str] = []
 
-    def shorten(self, found: Iterable[tuple[int, Sequence[_engine.ShortenedText]]]) -> None:
+    def shorten(self, found: Iterable[tuple[int, Sequence[_native.ShortenedText]]]) -> None:
         """Shorten these texts of the entries at these positions, and keep the whole of each.
 
         One that cannot be kept stays whole; `applied` reports that. What the model asked for by
@@ -215,7 +206,7 @@ class TextChanges:
                     name, kept = self._ir.history.entry_id(position), handle or "no originals kept"
                     self._notes.append(f"{name} {each.note()}, {kept}")
 
-    def _kept(self, originals: Originals, shortened: _engine.ShortenedText) -> str | None:
+    def _kept(self, originals: Originals, shortened: _native.ShortenedText) -> str | None:
         """Store the whole of a text and return its handle; None where it cannot be stored."""
         try:
             about = About(shortened.tool, shortened.call)
@@ -289,11 +280,11 @@ class RemoveEchoes:
 
     least_characters: int = LEAST_CHARACTERS
     name: str = ECHOES
-    _echoes: _engine.Echoes = field(init=False, repr=False, compare=False)
+    _echoes: _native.Echoes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Start without a conversation."""
-        object.__setattr__(self, "_echoes", _engine.Echoes(self.least_characters))
+        object.__setattr__(self, "_echoes", _native.Echoes(self.least_characters))
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """Return the IR without echoes, and a trace of it."""

@@ -10,12 +10,13 @@ from typing import Any
 from rehydrate import formats
 from rehydrate._check import check_methods, check_type
 from rehydrate._concurrency.async_wrappers import computed
+from rehydrate._native import Layout
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats._reading import compact_json
-from rehydrate.formats.rendering import OF_HISTORY, RENDERERS, render_history
+from rehydrate.formats.rendering import OF_HISTORY, RENDERERS, notes_on, render_history
 from rehydrate.messages import MESSAGES_KEY, Provider
 from rehydrate.prompt.caps import cap_tool_results, remove_echoes
 from rehydrate.prompt.counting import check_hard_budget, counted, entry_tokens, prompt_tokens
@@ -34,7 +35,7 @@ from rehydrate.prompt.ir import (
     valid_until,
     was_pruned,
 )
-from rehydrate.prompt.laying_out import Layout, lay_out
+from rehydrate.prompt.laying_out import lay_out
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import binding_of, prune
@@ -63,15 +64,10 @@ def render_prompt(
             cache.note(Layout, whole.history, layout)  # all before the change is laid out
             layout = lay_out(ir, target)
     tools, system = layout.tools, layout.system
+    lost = notes_on(layout.lost)
     if len(layout.values) == system:
-        raise InvalidArgumentError(
-            "; ".join(
-                [
-                    "the prompt has no message; pass a history, or a query in the request",
-                    *layout.notes,
-                ]
-            )
-        )
+        why = "the prompt has no message; pass a history, or a query in the request"
+        raise InvalidArgumentError("; ".join([why, *lost]))
     segments, values, breakpoints = _with_marks(layout, ir, target)
     request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
     unmarked = layout.values[tools:]
@@ -83,7 +79,7 @@ def render_prompt(
     violations = _violations(body, target, original, start)
     # An IR that was rendered before has the notes of that time.
     others = [line for line in ir.meta.degraded if not line.startswith(OF_HISTORY)]
-    degraded = (*others, *layout.notes, *violations)
+    degraded = (*others, *lost, *violations)
     cache.note(Layout, ir.history, layout)
     cache.valid = () if degraded else layout.segments[tools:]
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
@@ -97,7 +93,7 @@ def first_change(ir: PromptIR, layout: Layout, sent: CompiledPrompt | None) -> i
     With ``sent``, a change is the first segment that differs from the prompt that was sent. Without
     it, a change is the first entry that prune left out.
     """
-    history, (provider, *_) = ir.history, layout.of
+    history, provider = ir.history, layout.provider
     if sent is None:
         pruned = [each for each in ir.meta.dropped if each.by == "prune"]
         indices = [EntryId.index_of(each.section) for each in pruned]

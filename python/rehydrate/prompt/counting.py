@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from rehydrate import _engine, formats
+from rehydrate import _engine, _native, formats
 from rehydrate.errors import BudgetExceededError
 from rehydrate.fences import tags
 from rehydrate.formats._reading import compact_json
@@ -69,7 +69,7 @@ COUNTER = "o200k_base"
 
 def text_tokens(texts: Sequence[str]) -> list[int]:
     """Return the tokens of each text, in one call of the engine."""
-    return _engine.counts(texts, COUNTER) if texts else []
+    return _native.counts(texts, COUNTER) if texts else []
 
 
 def entry_tokens(conversation: Conversation, entries: int) -> list[int]:

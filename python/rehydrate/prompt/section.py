@@ -443,11 +443,6 @@ class Meta:
     outcome: Outcome = Outcome.FITS
     """Whether the prompt fits its soft budget, and if not, why."""
 
-    @property
-    def latency_ms(self) -> dict[str, float]:
-        """How long each source took."""
-        return {source.name: source.elapsed_ms for source in self.sources}
-
 
 @dataclass(frozen=True, slots=True)
 class PromptContent:
@@ -480,11 +475,6 @@ class PromptContent:
             + sum(tool.tokens or 0 for tool in self.tools)
             + self.history.total_tokens
         )
-
-    @property
-    def compression_ratio(self) -> float:
-        """The share of the sources' tokens that is left; 1.0 where they found nothing."""
-        return self.tokens / self.meta.before_tokens if self.meta.before_tokens else 1.0
 
     def section(self, id: str) -> Section:  # noqa: A002  the field's word
         """Return the section with this id; raises KeyError."""

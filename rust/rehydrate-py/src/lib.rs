@@ -12,6 +12,7 @@ mod fork;
 mod home;
 mod interned;
 mod item_index;
+mod layout;
 mod notes;
 mod onnx;
 mod outline;
@@ -29,7 +30,7 @@ mod writing;
 
 use pyo3::prelude::*;
 
-/// The Rust core. Private: `rehydrate._engine` is its only importer.
+/// The Rust core, for the package: private.
 ///
 /// The free-threaded interpreter may stay so: classes are frozen (but `Draft`, which its one reader fills), what calls share is
 /// behind locks, in atomics or written once, and nothing counts on one thread at a time.
@@ -54,6 +55,8 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
+    use super::layout::Layout;
+    #[pymodule_export]
     use super::notes::{chunks, command_subjects, is_refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
@@ -71,10 +74,10 @@ mod _native {
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
         broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts,
-        insertion_point, line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, notice,
-        other_format, read_entries, read_places, readable_texts, result_texts, sent_part, stale_thinking,
-        transcript_branch, unit_text, unmarked, without_calls,
+        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts, line_content,
+        line_is_seen, line_is_users, long_results, marks_in, merged_lines, notice, other_format, read_entries,
+        read_places, readable_texts, result_texts, stale_thinking, transcript_branch, unit_text, unmarked,
+        without_calls,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};

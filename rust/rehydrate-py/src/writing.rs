@@ -28,7 +28,8 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
-use neutral::{Media, Message, Part, Sent, Sources, dict, joined};
+pub use neutral::Sent;
+use neutral::{Media, Message, Part, Sources, dict, joined};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]
@@ -52,19 +53,13 @@ struct Rendered<'py> {
 
 /// The system entries at the beginning, where the provider takes them in another field; the messages; what was left out or
 /// changed, with the indices of its entries.
-type Shown<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyDict>);
+type Shown<'py> = (Vec<Sent<'py>>, Vec<Sent<'py>>, Vec<(String, Vec<usize>)>);
 
 /// A history in this format for a provider; `first` is the index of its first entry.
 ///
 /// Entries in the provider's own format stay the same objects, unless they have keys that it refuses. Raises
 /// InvalidMessageError for an entry that only its own provider can take.
-#[pyfunction]
-pub fn render_entries<'py>(
-    entries: &Bound<'py, PyAny>,
-    format: &str,
-    provider: &str,
-    first: usize,
-) -> PyResult<Shown<'py>> {
+pub fn rendered<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, first: usize) -> PyResult<Shown<'py>> {
     let py = entries.py();
     let Some(sent) = own_messages(entries, format, provider, first)? else {
         return converted(entries, format, provider, first);
@@ -76,8 +71,21 @@ pub fn render_entries<'py>(
         "ai_sdk" => ai_sdk::without_system(py, sent)?,
         _ => Rendered { system: Vec::new(), messages: sent, lost: Lost::default() },
     };
+    Ok((system, messages, lost.0.into_iter().map(|(what, places)| (what.to_owned(), places)).collect()))
+}
+
+/// What [`rendered`] gives, for Python.
+#[pyfunction]
+pub fn render_entries<'py>(
+    entries: &Bound<'py, PyAny>,
+    format: &str,
+    provider: &str,
+    first: usize,
+) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyDict>)> {
+    let py = entries.py();
+    let (system, messages, lost) = rendered(entries, format, provider, first)?;
     let noted = PyDict::new(py);
-    for (what, places) in lost.0 {
+    for (what, places) in lost {
         noted.set_item(what, PyFrozenSet::new(py, places)?)?;
     }
     Ok((tuples(py, system)?, tuples(py, messages)?, noted))
@@ -114,6 +122,11 @@ fn own_messages<'py>(
     sent.map(Some)
 }
 
+/// Whether a provider's requests have the system prompt in a field of its own, and its messages begin with the user's.
+pub fn has_system_apart(provider: &str) -> bool {
+    matches!(provider, "ai_sdk" | "anthropic" | "bedrock" | "gemini")
+}
+
 /// An entry of a provider's format without keys that it refuses; itself where it has none.
 #[pyfunction]
 pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -143,7 +156,7 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
         }
     }
     let mut system = Vec::new();
-    if matches!(provider, "anthropic" | "bedrock" | "gemini" | "ai_sdk") && first == 0 {
+    if has_system_apart(provider) && first == 0 {
         let leading = messages.iter().take_while(|each| each.role == Role::System).count();
         let rest = messages.split_off(leading);
         for each in &messages {
@@ -169,7 +182,7 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
         "openai_responses" => responses::write(py, &messages)?,
         _ => return Err(PyValueError::new_err(format!("no writer of {provider}"))),
     };
-    Ok((tuples(py, system)?, tuples(py, sent)?, reader.lost()?))
+    Ok((system, sent, reader.lost()?))
 }
 
 /// As `RenderedMessage`s of Python's.

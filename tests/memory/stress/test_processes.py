@@ -274,7 +274,7 @@ def test_a_memory_that_is_dropped_does_not_wait_for_another_process(path: Path):
         """
         import gc, subprocess, sys
         from rehydrate.memory import MemoryItem, MemoryLimits
-        from rehydrate._engine import LocalStore
+        from rehydrate._native import LocalStore
 
         def opened():
             return LocalStore(sys.argv[1], limits=MemoryLimits(), busy_seconds=1e6)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._check import check_choice
-from rehydrate.compact.outline import NameIndex
 from rehydrate.context.context_store.operations import Heading, Item, Operation, Span, operation_of
 from rehydrate.context.context_store.proposals import (
     MAX_PROPOSALS,
@@ -48,7 +47,7 @@ class ContextStore:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._state = _engine.ContextStore()
+        self._state = _native.ContextStore()
         self._log: list[Operation] = []
         self._left_out: frozenset[int] = frozenset()
         self.seen = 0
@@ -151,7 +150,7 @@ class ContextStore:
         whole = int(budget_tokens)
         if conversation is None:
             return self._state.render(whole, whole, (), (), subjects, None)
-        index = NameIndex()
+        index = _native.NameIndex()
         index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
         room = int(budget_tokens * ITEMS_SHARE)
         messages = conversation.messages
@@ -163,4 +162,4 @@ def text_at(span: Span, message: Message) -> str | None:
     if span.piece >= len(message.pieces):
         return None
     text = message.pieces[span.piece].text[span.start : span.end]
-    return text if _engine.digest(text) == span.digest else None
+    return text if _native.digest(text) == span.digest else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _native
 
 
 class ToolUse(NamedTuple):
@@ -110,7 +110,7 @@ def subjects(tool_input: str) -> Iterator[Subject]:
 def _run(command: str) -> Iterator[Subject]:
     """Yield what a command is about: itself, without the programs that only cut what it prints, and
     the files that it shows and writes."""
-    return map(Subject._make, _engine.command_subjects(command))
+    return map(Subject._make, _native.command_subjects(command))
 
 
 def _step(step: Any) -> Iterator[Subject]:

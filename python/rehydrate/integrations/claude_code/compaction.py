@@ -210,11 +210,11 @@ def used_names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     >>> used_names([{"type": "user", "message": said}])
     ('parse_row', 'src/rows.py')
     """
-    from rehydrate import _engine
+    from rehydrate import _native
     from rehydrate.integrations.mcp_server.session_lines import said_in
 
     said = [(unit, one) for unit, entry in enumerate(entries) for one in said_in(entry)]
-    found = _engine.names(
+    found = _native.names(
         [_LABEL.sub(" ", one.text) for _, one in said],
         bytes([_KINDS[one.speaker] for _, one in said]),
         [unit for unit, _ in said],

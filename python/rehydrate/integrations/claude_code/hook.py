@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from threading import Thread
 
 TIMEOUT = 1.6
 """Seconds from the start of the module to the end of the process; the agent waits for it."""
@@ -87,19 +86,10 @@ def _by_a_child(arguments: Sequence[str], deadline: float) -> bytes:
 
 
 def _by_a_thread(arguments: Sequence[str], deadline: float) -> bytes:
-    """Return the answer of a thread, or nothing when its time is over."""
-    answers: list[bytes] = []
+    """Return the answer of a thread; raises TimeoutError when its time is over."""
+    from rehydrate.integrations.claude_code.events import within
 
-    def work() -> None:
-        try:
-            answers.append(_answer(arguments, deadline))
-        except BaseException as error:
-            _debug(error)
-
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(max(0.0, deadline - time.monotonic()))
-    return answers[0] if answers else b""
+    return within(deadline - time.monotonic(), lambda: _answer(arguments, deadline))
 
 
 def _answer(arguments: Sequence[str], deadline: float) -> bytes:

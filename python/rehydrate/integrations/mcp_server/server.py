@@ -15,10 +15,10 @@ import math
 import os
 import socket
 import sys
-from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
 import anyio
@@ -26,10 +26,10 @@ import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -199,105 +199,84 @@ async def _in_thread(work: Any) -> Any:
 _NO_ID: Any = object()
 
 
-async def serve_stdio(server: Server[Any]) -> None:
-    """Answer until the input ends, or nobody reads the output any more.
-
-    The SDK passes over a line that is not a message, and takes a request whose id is neither a
-    string nor a whole number for a notification. Here both are answered with an error, as JSON-RPC
-    has it, so that whoever sent it does not wait.
-    """
-    try:
-        await _serve(server)
-    except* (BrokenPipeError, ConnectionResetError):  # the client is gone
-        pass
-
-
-async def _serve(server: Server[Any]) -> None:
-    lines = _Lines()
-    frames = _Frames()
-    async with (
-        frames,
-        stdio_server(cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", frames)) as (
-            messages,
-            replies,
-        ),
-    ):
-        send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
-
-        async def relay() -> None:
-            async with send:
-                async for message in messages:
-                    refusal = _refusal(message, lines.read.popleft())
-                    if refusal is not None:
-                        await replies.send(SessionMessage(refusal))
-                    else:
-                        await send.send(message)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(relay)
-            await server.run(receive, replies, server.create_initialization_options())
-            group.cancel_scope.cancel()
-
-
-class _Lines:
-    """The lines of standard input that are not blank, as the SDK reads them."""
-
-    def __init__(self) -> None:
-        text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
-        self._file = anyio.wrap_file(text)
-        self.read: deque[str] = deque()
-        """Those of which the SDK has not passed on what they are yet: one thing for each."""
-
-    def __aiter__(self) -> _Lines:
-        return self
-
-    async def __anext__(self) -> str:
-        while line := await self._file.readline():
-            if line.strip():
-                self.read.append(line)
-                return line
-        raise StopAsyncIteration
-
-
 # Line ends of Unicode that JSON lets stand in a string: many a client cuts its input at them.
 _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
 
 
-class _Frames:
-    """Standard output, a frame a line. Whatever else writes there goes to standard error."""
+async def serve_stdio(server: Server[Any]) -> None:
+    """Answer until the input ends, or nobody reads the output any more.
 
-    async def __aenter__(self) -> _Frames:
-        self._wire = os.dup(1)
-        os.dup2(2, 1)
-        self._file = anyio.wrap_file(os.fdopen(os.dup(self._wire), "wb"))
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        os.dup2(self._wire, 1)
-        os.close(self._wire)
-
-    async def write(self, frame: str) -> None:
-        await self._file.write(frame.translate(_LINE_ENDS).encode())
-
-    async def flush(self) -> None:
-        await self._file.flush()
+    The SDK's own `stdio_server` passes over a line that is not a message, and takes a request whose
+    id is neither a string nor a whole number for a notification. Here both are answered with an
+    error, as JSON-RPC has it, so that whoever sent it does not wait.
+    """
+    try:
+        with _wire() as wire:
+            await _serve(server, wire)
+    except* (BrokenPipeError, ConnectionResetError):  # the client is gone
+        pass
 
 
-def _refusal(message: SessionMessage | Exception, line: str) -> types.JSONRPCError | None:
-    """Return what to answer to a line; None where the server takes the message."""
-    if isinstance(message, SessionMessage):
-        is_request = isinstance(message.message, types.JSONRPCNotification) and '"id"' in line
-        if not is_request or _id_of(line) is _NO_ID:
-            return None
-        return _error(
-            _NO_ID, types.INVALID_REQUEST, "the id of a request is a string or a whole number"
-        )
-    kinds = {each["type"] for each in message.errors()} if hasattr(message, "errors") else set()
-    if "json_invalid" in kinds:
-        what = "this line is no JSON; send a message a line"
-        return _error(_id_of(line), types.PARSE_ERROR, what)
-    what = "this line is no message of JSON-RPC 2.0; send jsonrpc, method and id"
-    return _error(_id_of(line), types.INVALID_REQUEST, what)
+async def _serve(server: Server[Any], wire: BinaryIO) -> None:
+    lines = anyio.wrap_file(io.TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace"))
+    send, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    replies, frames = anyio.create_memory_object_stream[SessionMessage](0)
+    refusals = replies.clone()
+
+    async def read() -> None:
+        async with send, refusals:
+            async for line in lines:
+                if line.strip():
+                    message, refusal = _read(line)
+                    if message is not None:
+                        await send.send(SessionMessage(message))
+                    if refusal is not None:
+                        await refusals.send(SessionMessage(refusal))
+
+    async def write() -> None:
+        output = anyio.wrap_file(wire)
+        async for reply in frames:
+            frame = reply.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await output.write(frame.translate(_LINE_ENDS).encode() + b"\n")
+            await output.flush()
+
+    async with anyio.create_task_group() as writing:
+        writing.start_soon(write)
+        async with anyio.create_task_group() as reading, replies:
+            reading.start_soon(read)
+            await server.run(messages, replies, server.create_initialization_options())
+            reading.cancel_scope.cancel()
+
+
+@contextmanager
+def _wire() -> Iterator[BinaryIO]:
+    """Give standard output to the frames alone: whatever else writes there goes to standard error
+    meanwhile."""
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with os.fdopen(os.dup(kept), "wb") as wire:
+            yield wire
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _read(line: str) -> tuple[types.JSONRPCMessage | None, types.JSONRPCError | None]:
+    """Return the message in a line, or what to answer where the server takes none."""
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        if any(each["type"] == "json_invalid" for each in error.errors()):
+            what = "this line is no JSON; send a message a line"
+            return None, _error(_id_of(line), types.PARSE_ERROR, what)
+        what = "this line is no message of JSON-RPC 2.0; send jsonrpc, method and id"
+        return None, _error(_id_of(line), types.INVALID_REQUEST, what)
+    is_request = isinstance(message, types.JSONRPCNotification) and '"id"' in line
+    if is_request and _id_of(line) is not _NO_ID:
+        what = "the id of a request is a string or a whole number"
+        return None, _error(_NO_ID, types.INVALID_REQUEST, what)
+    return message, None
 
 
 def _id_of(line: str) -> Any:

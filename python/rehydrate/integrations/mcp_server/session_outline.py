@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate import formats
-from rehydrate.compact.outline import NameIndex, read_lines, write_outline
+from rehydrate import _native, formats
 from rehydrate.errors import InvalidMessageError
 from rehydrate.integrations.mcp_server.session_lines import (
     Link,
@@ -107,13 +106,13 @@ def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
 def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:
     if not conversation.messages:
         return {}
-    index = NameIndex()
+    index = _native.NameIndex()
     index.add(conversation, (), lambda _unit: "")
     best = index.best(MAX_NAMES)
     max_chars = int(budget_tokens * CHARS_A_TOKEN)
-    text = write_outline(best, "", lambda lines: len(lines) <= max_chars)
+    text = _native.write_outline(best, "", lambda lines: len(lines) <= max_chars)
     names: dict[str, list[str]] = {}
-    for name, heading, _ in read_lines(text) or ():
+    for name, heading, _ in _native.read_outline(text) or ():
         names.setdefault(heading, []).append(name)
     return names
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import UnknownHandleError
 from rehydrate.memory.items import MemoryItem, MemoryLimits, MemoryStats
@@ -312,7 +312,7 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
             break
         last = found[-1][0]
         count += len(found)
-        wanted = _engine.handles(
+        wanted = _native.handles(
             namespace, [(decoded(source), decoded(text)) for _, _, source, text in found]
         )
         problems += [

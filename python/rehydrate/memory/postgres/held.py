@@ -11,18 +11,15 @@ import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
 from rehydrate.memory.postgres.failures import Cursor, decoded
 from rehydrate.memory.postgres.rows import Namespace
 from rehydrate.memory.postgres.schema import DIMENSIONS
-
-if TYPE_CHECKING:
-    from rehydrate import _native
 
 
 def checked_rows(vectors: Vectors | None, count: int) -> Any:
@@ -198,7 +195,7 @@ def step_of(trust: float) -> int:
 
 def _whole(cursor: Cursor, row: Namespace, before: HeldIndex | None) -> HeldIndex:
     if before is None or not before.is_whole or before.sequence < row.pruned:
-        index, since = _engine.item_index(), 0
+        index, since = _native.ItemIndex(), 0
     else:
         index, since = before.index, before.sequence
     cursor.execute(
@@ -234,7 +231,7 @@ def _sample(cursor: Cursor, row: Namespace) -> HeldIndex:
         {"namespace": row.namespace, "items": SAMPLE_ITEMS},
     )
     rows = cursor.fetchall()
-    index = grown(_engine.item_index(), [found[:-1] for found in rows], [], row.dim)
+    index = grown(_native.ItemIndex(), [found[:-1] for found in rows], [], row.dim)
     counts = Counter(lexeme for found in rows for lexeme in found[-1])
     shares = {lexeme: count / len(rows) for lexeme, count in counts.items()}
     return HeldIndex(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate.memory.items import Filters, Fusion, Hit, Recalled
 from rehydrate.memory.postgres import queries
 from rehydrate.memory.postgres.failures import Cursor, encoded
@@ -186,7 +186,7 @@ class Searcher:
                 None if math.isnan(cosine) else cosine,
             )
             for (number, score, words, trigram, cosine), text, (start, end) in zip(
-                kept, texts, _engine.snippets(texts, query), strict=True
+                kept, texts, _native.snippets(texts, query), strict=True
             )
         ]
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Unpack
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate.errors import InvalidArgumentError, StoreError, UnknownHandleError
 from rehydrate.memory.items import (
     INDEX_BYTES,
@@ -134,7 +134,7 @@ class PostgresStore:
         if not items:
             return []
         rows = checked_rows(vectors, len(items))
-        handles = _engine.handles(namespace, [(item.source, item.text) for item in items])
+        handles = _native.handles(namespace, [(item.source, item.text) for item in items])
         space = None if vectors is None else vectors.space
         texts = [item.text for item in items]
         near = near_texts(texts, rows) if self._has_vectors else None

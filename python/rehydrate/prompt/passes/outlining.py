@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Self
 
-from rehydrate.compact.outline import (
-    ID,
-    NameIndex,
-    outline_slot,
-    read_lines,
-    write_outline,
-)
+from rehydrate import _native
+from rehydrate.compact.outline import ID, outline_slot
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF, Message
 from rehydrate.prompt.counting import counted_sections, section_tokens, text_of
@@ -76,13 +71,15 @@ class Outlining(NamedTuple):
             return None
         tools = {tool.name for tool in self.ir.tools}
         has_numbers = _FETCH_TOOL in tools
-        names = NameIndex()
+        names = _native.NameIndex()
         names.add(
             conversation,
             kept,
             lambda unit: f"#{history.entry_index(unit.members[0])}" if has_numbers else "",
             excerpts=cut,
-            replaced={at: read_lines(str(each.content)) or [] for at, each in older.items()},
+            replaced={
+                at: _native.read_outline(str(each.content)) or [] for at, each in older.items()
+            },
         )
         for section in sections:
             names.add_visible(text_of(section, history.format))
@@ -97,7 +94,7 @@ class Outlining(NamedTuple):
             return section
 
         how = _BY_NUMBER if has_numbers else _BY_QUERY if _REQUEST_TOOL in tools else ""
-        lines = write_outline(
+        lines = _native.write_outline(
             names.best(self.room_tokens),
             how,
             lambda lines: section_tokens(outline(lines)) <= self.room_tokens,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate.compact.result import ChangedEntry
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
@@ -22,10 +22,6 @@ from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.counting import COUNTER, counted_sections, fence, section_tokens, text_of
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import CompositionMode, Section
-
-if TYPE_CHECKING:
-    from rehydrate import _native
-
 
 Keep = Callable[[str], "str | None"]
 """Stores the whole of a text, and returns its handle."""
@@ -60,7 +56,7 @@ def is_divisible(section: Section) -> bool:
     return (
         section.mode in _CUTTABLE_MODES
         and isinstance(section.content, str)
-        and _engine.divide(section.content) is not None
+        and _native.divide(section.content) is not None
     )
 
 
@@ -79,7 +75,7 @@ class Packing:
         kept: Sequence[Section] = (),
         kept_units: Collection[int] = (),
         left_out: Collection[int] = (),
-        divisible: _engine.DivisibleTexts | None = None,
+        divisible: _native.DivisibleTexts | None = None,
         embedder: Choice = BUILTIN,
     ) -> None:
         """Put the history and the sections in one order.
@@ -91,7 +87,7 @@ class Packing:
         self._competing, self._embedder = competing, embedder
         self._kept_anyway = {*kept_units, *(section.id for section in kept)}
         whole = history.conversation
-        texts = divisible or _engine.DivisibleTexts(whole, history.entries, range(whole.unit_count))
+        texts = divisible or _native.DivisibleTexts(whole, history.entries, range(whole.unit_count))
         turn = whole.last_user_message()
         last_turn = history.entry_index(turn.index) if turn else len(history.entries)
         # A sort key, a message's position in the history or a section, and the owner.
@@ -157,7 +153,7 @@ class Packing:
             return handles.get(text, "")
 
         places = [*self._sections.values()]
-        excerpts = _engine.Excerpts(self._texts, prepared, selection, _count, places, cut)
+        excerpts = _native.Excerpts(self._texts, prepared, selection, _count, places, cut)
         kept = set(compress(self._units, selection.kept))
         counted = kept - self._kept_anyway
         owned = zip(self._owners, tokens, strict=True)

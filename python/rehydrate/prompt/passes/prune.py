@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate.compact.outline import outline_tokens
 from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
@@ -218,7 +218,7 @@ class _Pruning:
                 kept = minimum
             self._sections[section.id] = kept
 
-    def _divisible(self, free_units: list[int]) -> _engine.DivisibleTexts | None:
+    def _divisible(self, free_units: list[int]) -> _native.DivisibleTexts | None:
         """Return the texts of the history that may be kept in part.
 
         What the model asked for stays whole.
@@ -233,7 +233,7 @@ class _Pruning:
             if not calls.isdisjoint(message.answers)
         ]
         whole = {*self._kept_units, *asked_for}
-        return _engine.DivisibleTexts(self._conversation, self._ir.history.entries, whole)
+        return _native.DivisibleTexts(self._conversation, self._ir.history.entries, whole)
 
     def _free_units(self) -> list[int]:
         """Return the units of the history that are not kept, or not yet."""

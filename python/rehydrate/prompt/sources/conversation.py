@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
-from rehydrate import _engine
+from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compact.signals import Deadline, Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import Choice, choice_of
@@ -44,7 +44,7 @@ from rehydrate.prompt.sources.source import (
 from rehydrate.prompt.splicing import VisibleText
 
 if TYPE_CHECKING:
-    from rehydrate import _native
+    # XX
     from rehydrate.prompt.request import TimeRange
 
 
@@ -95,7 +95,7 @@ def conversation(
             return Found(off="the prompt shows the whole conversation")
 
         def section_of(index: int) -> Section:
-            text = _engine.unit_text(read.said, index)
+            text = _native.unit_text(read.said, index)
             return _section(units[index], text, history, times, name, priority, place)
 
         deadline = None
@@ -167,12 +167,12 @@ class _Read:
     ) -> None:
         self.given = self.history = given
         self.times = times
-        self.said, gone = _engine.without_calls(given.conversation, lookup_tools)
+        self.said, gone = _native.without_calls(given.conversation, lookup_tools)
         """The messages without these calls; entries of lookups alone are gone."""
         if gone:
             kept = [n for n in range(len(given.entries)) if n not in set(gone)]
             self.history, self.times = given.select(kept), [times[n] for n in kept]
-            self.said, _ = _engine.without_calls(self.history.conversation, lookup_tools)
+            self.said, _ = _native.without_calls(self.history.conversation, lookup_tools)
         self.units = self.history.conversation.units
         self.candidates = [n for n, unit in enumerate(self.units) if not unit.is_system]
         """The indices of the units that may be found."""

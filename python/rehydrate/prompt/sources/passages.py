@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from rehydrate import _engine
+from rehydrate import _engine, _native
 from rehydrate.compact.scoring import Scoring
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.splicing import SHORTEST_QUOTE
-
-if TYPE_CHECKING:
-    from rehydrate import _native
-
 
 _PROFILE = Scoring.named("balanced")
 
@@ -180,7 +176,7 @@ class Passages:
         windows = [
             (number, span)
             for number, (text, shown) in enumerate(self._texts)
-            for span in _engine.hidden_windows(text, shown, size, MAX_LINE_CHARS)
+            for span in _native.hidden_windows(text, shown, size, MAX_LINE_CHARS)
         ]
         texts = [self._texts[number][0][slice(*span)] for number, span in windows]
         return windows, TextIndex(texts, embed=len(windows) <= MAX_EMBEDDED)
@@ -196,7 +192,7 @@ def excerpt(
     ("", []) if no line is left.
     """
     spans = [match.span for match in matches]
-    return _engine.passage_excerpt(text, spans, max_tokens, COUNTER, visible_lines, SHORTEST_QUOTE)
+    return _native.passage_excerpt(text, spans, max_tokens, COUNTER, visible_lines, SHORTEST_QUOTE)
 
 
 def line_count(text: str) -> int:

@@ -24,7 +24,6 @@ const DIGEST_BYTES: usize = 16;
 ///
 /// A cache mark does not change the digest, nor does the block around a single text that carries one. The order of keys does: a
 /// model reads a tool's input in it.
-#[pyfunction]
 pub fn sent_part(value: &Bound<'_, PyAny>) -> PyResult<(String, bool)> {
     let mut text = compact_json(&without_lone_block(value)?)?;
     let may_be_marked = CACHE_MARKS.iter().any(|name| memchr::memmem::find(&text, name.as_bytes()).is_some());
@@ -127,7 +126,6 @@ pub fn marks_in<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny
 /// It may not be between a call and its results, nor after thinking that ends a message: then it is before the call. Nor may it be
 /// after a system message amid Anthropic's, which the reply must follow. Messages after the index do not count, because they were
 /// not there when the section came in.
-#[pyfunction]
 pub fn insertion_point(messages: &Bound<'_, PyList>, mut index: usize, provider: &str) -> PyResult<usize> {
     while index > 0
         && let Some(start) = inseparable_start(messages, index, provider)?

@@ -1,6 +1,6 @@
 //! Contents of any format as neutral parts, with notes on what is left out or changed.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString};
+use pyo3::types::{PyDict, PyList, PySet, PyString};
 
 use super::neutral::{Answer, Call, Level, Media, Message, Part, Sources, joined};
 use crate::interned::interned;
@@ -30,12 +30,11 @@ impl<'py> Reader<'py> {
     }
 
     /// What was left out or changed, and the indices of its entries.
-    pub fn lost(self) -> PyResult<Bound<'py, PyDict>> {
-        let lost = PyDict::new(self.py);
-        for (what, places) in self.lost {
-            lost.set_item(what, PyFrozenSet::new(self.py, places.try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?;
-        }
-        Ok(lost)
+    pub fn lost(self) -> PyResult<Vec<(String, Vec<usize>)>> {
+        let of = |(what, places): (Bound<'py, PyAny>, Bound<'py, PyAny>)| {
+            Ok((what.extract()?, places.try_iter()?.map(|place| place?.extract()).collect::<PyResult<_>>()?))
+        };
+        self.lost.iter().map(of).collect()
     }
 
     /// A message of a role and a content.
