@@ -255,8 +255,8 @@ def resendable_parts(parts: Sequence[Mapping[str, Any]], stop: Stop) -> list[dic
     """Return the parts of an answer that the API accepts in a request; calls get ids.
 
     Dropped are parts without content, calls of an answer that was refused, and thoughts without a
-    signature at the end, which nothing follows. A signature alone gets an empty text: a part without
-    any data is refused.
+    signature at the end, which nothing follows. A signature alone gets an empty text: a part must
+    have data.
     """
     kept = [_with_data(part) for part in parts if not _is_blank(part)]
     if stop == "refusal":
