@@ -299,8 +299,8 @@ class Usage(NamedTuple):
             _count(usage, "output_tokens"),
         )
         # The API counts the writing of its summaries apart (compaction-threshold, see `policy`).
-        steps = _parts(usage, "iterations")
-        summaries = [{**step, "iterations": ()} for step in steps if step.get("type") == "compaction"]
+        steps = [{**step, "iterations": ()} for step in _parts(usage, "iterations")]
+        summaries = [step for step in steps if step.get("type") == "compaction"]
         return cls.total([own, *map(cls.billed, summaries)]) if summaries else own
 
 

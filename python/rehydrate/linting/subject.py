@@ -236,17 +236,16 @@ def tools_in(body: Mapping[str, Any]) -> Any:
     """Return the tools of a request's body, each function of Gemini's by itself."""
     tools = body.get("tools") or cache_marks.bedrock_tools(body) or ()
     if isinstance(tools, Mapping):  # the AI SDK's, by name
-        named = tools.items()
+        pairs = tools.items()
         return [
-            {"name": name, **tool} if isinstance(tool, Mapping) else tool for name, tool in named
+            {"name": name, **each} if isinstance(each, Mapping) else each for name, each in pairs
         ]
     if not isinstance(tools, (list, tuple)):
         return tools
     key = "functionDeclarations"
-    groups = [tool.get(key) if isinstance(tool, Mapping) else None for tool in tools]
-    pairs = zip(tools, groups, strict=True)
-    own = [group if isinstance(group, (list, tuple)) else [tool] for tool, group in pairs]
-    return [tool for group in own for tool in group]
+    groups = ((tool.get(key) if isinstance(tool, Mapping) else None) or [tool] for tool in tools)
+    lists = (group if isinstance(group, (list, tuple)) else [group] for group in groups)
+    return [tool for group in lists for tool in group]
 
 
 def _listed(body: Mapping[str, Any]) -> Any:
