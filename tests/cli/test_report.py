@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -413,3 +414,9 @@ def test_arguments_that_do_not_go_together_are_one_line(run, write, arguments, s
 def test_a_conversation_that_speaks_of_rehydrate_is_still_one(run, write):
     write("chat.json", {"messages": [{"role": "user", "content": 'what is "rehydrate"?'}]})
     assert run("inspect", "chat.json").returncode == 0
+
+
+def test_messages_without_tools_have_no_source_of_tools(run, chat, write):
+    write("chat.json", chat)
+    meta = json.loads(run("inspect", "chat.json", "--json").stdout)["meta"]
+    assert [source["name"] for source in meta["sources"]] == ["history"]

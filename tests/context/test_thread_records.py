@@ -349,9 +349,12 @@ def test_pictures_of_converses_are_bytes_again(threads):
         {"role": "user", "content": [{"text": "Look."}, image]},
         {
             "role": "assistant",
-            "content": [{"toolUse": {"toolUseId": "t1", "name": "f", "input": {}}}],
+            "content": [
+                {"reasoningContent": {"redactedContent": b"\xfb\xff sealed"}},
+                {"toolUse": {"toolUseId": "t1", "name": "f", "input": {}}},
+            ],
         },
-        {"role": "user", "content": [result]},
+        {"role": "user", "content": [result, {"guardContent": image}]},
     ]
     with Context(threads=threads, thread="t", provider="bedrock") as context:
         context.add(*entries)

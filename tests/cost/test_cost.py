@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -302,6 +303,22 @@ def test_gemini_and_converse_are_read_too():
     details = [{"ttl": "5m", "inputTokens": 50}, {"ttl": "1h", "inputTokens": 20}]
     written = {"cacheWriteInputTokens": 70, "cacheDetails": details}
     assert Usage.billed({**converse, **written}) == Usage(500, 50, 20, 30, 4)
+
+
+@pytest.mark.parametrize("given", ["1h", 5, {"ttl": "1h"}, [1], [None]])
+@pytest.mark.parametrize(
+    ("usage", "key"), [({"inputTokens": 1}, "cacheDetails"), ({"input_tokens": 1}, "iterations")]
+)
+def test_parts_of_a_usage_that_are_none_are_refused(usage, key, given):
+    with pytest.raises(InvalidArgumentError, match=f"usage: {key}"):
+        Usage.billed({**usage, key: given})
+
+
+def test_a_summary_inside_a_summary_is_not_billed():
+    usage: dict[str, Any] = {"type": "compaction", "input_tokens": 1}
+    for _ in range(5_000):
+        usage = {"type": "compaction", "input_tokens": 1, "iterations": [usage]}
+    assert Usage.billed(usage).input == 2
 
 
 def test_the_report_reads_what_the_provider_says_of_its_cache():

@@ -110,14 +110,19 @@ class SlowConversation(NamedTuple):
         """Return the unit whose tool calls or results no assistant message has reacted to yet.
 
         It is the unit of the last assistant message, if that unit calls tools. Results may be
-        missing, or all there, or followed by text of the user's.
+        missing, or all there, or followed by text of the user's. A message that only thinks is
+        passed over; one that ends with a call or its own result is open.
         """
         units = self.units
         for message in reversed(self.messages):
-            if message.role == "assistant":
+            kinds = [each.kind for each in message.pieces if each.kind != PieceKind.THINKING]
+            says = kinds or message.calls or message.answers or message.images
+            if message.role == "assistant" and says:
+                of_tool = kinds[-1:] in ([PieceKind.TOOL_INPUT], [PieceKind.TOOL_RESULT])
+                is_open = bool(message.calls) and of_tool
                 for position in range(len(units) - 1, -1, -1):
                     if message.index in units[position].members:
-                        return position if units[position].calls_tools else None
+                        return position if units[position].calls_tools or is_open else None
         return None
 
     def loop_start(self) -> tuple[int, int | None] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import pytest
@@ -387,6 +388,31 @@ def test_a_claudes_signed_reasoning_goes_behind_a_change() -> None:
     assert refusal(small.messages) is None
 
 
+def test_a_ui_message_that_ends_with_a_result_is_still_to_be_answered() -> None:
+    """The user's side ran the tool, and sends the list: `sendAutomaticallyWhen`."""
+    entries: list[Any] = []
+    for turn in range(10):
+        entries += [SPOKEN, shown({"type": "text", "text": f"Berth {turn} is free. " * 20})]
+    denied = {"state": "approval-responded", "approval": {"id": "p", "approved": False}}
+    for last in (tool(output="4 " * 200), tool(state="output-denied"), tool(**denied)):
+        asked = [*entries, SPOKEN, shown({"type": "step-start"}, last)]
+        small = compact_context(asked, budget_tokens=10, format="ai_sdk_ui")
+        assert small.messages[-1] is asked[-1]
+    told = [*asked[:-1], shown(last, {"type": "text", "text": "It is 4. " * 50})]
+    assert compact_context(told, budget_tokens=10).messages[-1] is not told[-1]
+
+
+def test_many_tools_in_one_message_take_no_square_of_the_time() -> None:
+    def seconds(count: int) -> float:
+        parts = [tool(f"c{number}") for number in range(count)]
+        conversation = parse([SPOKEN, shown(*parts)], "ai_sdk_ui")
+        started = time.perf_counter()
+        conversation.pins()
+        return time.perf_counter() - started
+
+    assert seconds(20_000) < 0.2  # 4 s with a list instead of a set
+
+
 def test_a_custom_part_always_stays() -> None:
     state = {"role": "assistant", "content": [{"type": "custom", "kind": "openai.compaction"}]}
     entries = [USER, state, *([SAID, USER] * 20)]
@@ -535,3 +561,24 @@ def test_nothing_comes_between_a_call_and_what_was_decided_of_it(index: int) -> 
 def test_a_message_that_is_added_is_one_of_its_format() -> None:
     assert ui_refusal([user_message("hello", "ai_sdk_ui")]) is None
     assert user_message("\ud800", "ai_sdk_ui")["parts"][0]["text"] == "\ud800"
+
+
+def test_a_context_of_ui_messages_is_converted_for_its_provider() -> None:
+    context = Context(format="ai_sdk_ui", provider="anthropic")
+    context.add(SPOKEN, shown({"type": "step-start"}, tool(), {"type": "step-start"}))
+    context.add(shown({"type": "text", "text": "Berth 4."}))
+    messages = context.prompt("And tomorrow?").messages
+    assert validate(messages, "anthropic") == []
+    assert [each["role"] for each in messages] == ["user", "assistant", "user", "assistant", "user"]
+
+
+def test_a_tool_named_call_keeps_its_name() -> None:
+    said = anthropics(SPOKEN, shown(tool(type="tool-call")), format="ai_sdk_ui").messages[1]
+    assert said["content"][0]["name"] == "call"
+
+
+def test_a_call_that_the_user_has_just_denied_gets_the_sdks_result() -> None:
+    denied = tool(state="approval-responded", approval={"id": "p", "approved": False})
+    compiled = anthropics(SPOKEN, shown(denied), SPOKEN, format="ai_sdk_ui")
+    assert validate(compiled.messages, "anthropic") == []
+    assert "Tool execution denied." in str(compiled.messages)

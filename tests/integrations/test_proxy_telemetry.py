@@ -170,10 +170,11 @@ STREAM = b"".join(
     [
         ("application/json", json.dumps({"id": "c1", "usage": BILL}).encode(), 900),
         ("text/event-stream", STREAM[:100] + b"\n\n" + STREAM[-600:], 900),
-        ("text/event-stream", STREAM, None),  # an event over the limit
+        ("text/event-stream", STREAM, 900),  # an event over the limit is left out
         ("application/json", json.dumps({"usage": BILL, "data": "x" * 2_000_000}).encode(), None),
         ("application/json", json.dumps({"usage": {"prompt_tokens": "many"}}).encode(), None),
         ("application/json", json.dumps({"usage": {"prompt_tokens": -1}}).encode(), None),
+        ("application/json", b'{"usage": {"inputTokens": 1, "cacheDetails": [1]}}', None),
         ("application/json", b'{"usage": [1], "message": 7, "response": {"usage": 5}}', None),
         ("application/json", b"[" * 100_000, None),
         ("application/json", b"\xff\xfe{", None),

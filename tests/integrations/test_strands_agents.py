@@ -158,3 +158,16 @@ def test_where_something_fails_the_messages_go_as_they_are(monkeypatch: pytest.M
     with pytest.warns(RehydrateWarning, match="RuntimeError"):
         agent("Hello?")
     assert model.requests[0]["messages"] == [{"role": "user", "content": [{"text": "Hello?"}]}]
+
+
+def test_a_turn_that_failed_leaves_two_messages_of_the_user_in_a_row() -> None:
+    """Converse takes them as one; the agent's own list keeps both."""
+    rehydrate, model = RehydratePlugin(budget=BUDGET), Scripted("Hello.", "Hello.")
+    agent = agent_of(model, rehydrate, messages=[{"role": "user", "content": [{"text": "Hi?"}]}])
+    agent("Hello?")
+    assert rehydrate.report.failure == ""
+    agent("Are you there?")
+    (asked, *_) = model.requests[-1]["messages"]
+    assert [block["text"] for block in asked["content"]] == ["Hi?", "Hello?"]
+    assert converse.refusal(model.requests[-1]) is None
+    assert harbour.breaks([each["messages"] for each in model.requests]) == 0

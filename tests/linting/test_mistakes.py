@@ -10,6 +10,7 @@ import json
 
 import pytest
 
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import openai_to_langchain
 from rehydrate.linting import lint
 from rehydrate.prompt import ContextRequest, PromptIR, Provenance, Section, Stability, compile
@@ -22,6 +23,15 @@ LOG = "\n".join(
 )
 CODE = "\n".join(f"def handler_{n}(request): return answer_{n * 3}(request)" for n in range(400))
 OTHER = "\n".join(f"class Model_{n}(Base): name_{n} = Column('{n * 7}')" for n in range(400))
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [{"a": 1}, {"a": None}, 5, [{"functionDeclarations": None}], [{"functionDeclarations": 5}]],
+)
+def test_tools_that_are_none_are_refused(tools):
+    with pytest.raises(InvalidArgumentError, match="tool"):
+        lint({"tools": tools, "messages": [{"role": "user", "content": "Hello."}]})
 
 
 def session(provider, tool, asked, result, *, said="Please look into it."):

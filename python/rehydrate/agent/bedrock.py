@@ -207,6 +207,8 @@ class BedrockModel(SdkModel):
         calls = list(filter(_is_call, blocks))
         if reason in _MALFORMED and not calls:
             raise unreadable_answer(self._provider, reason)
+        if not all(_is_named(block["toolUse"]) for block in calls):
+            raise unreadable_answer(self._provider, "a call without an id or a name")
         request_id = (body.get("ResponseMetadata") or {}).get("RequestId")
         return self._make_reply(
             {"id": request_id, "usage": body.get("usage")},
@@ -275,6 +277,10 @@ def _append_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
 def _is_call(block: Mapping[str, Any]) -> bool:
     """Whether the block is a call of a tool that the service does not run itself."""
     return "toolUse" in block and "type" not in block["toolUse"]
+
+
+def _is_named(call: Mapping[str, Any]) -> bool:
+    return bool(call.get("toolUseId") and call.get("name"))
 
 
 def _text(block: Mapping[str, Any]) -> str:

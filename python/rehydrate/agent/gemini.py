@@ -27,9 +27,9 @@ _STOPS: Mapping[str, Stop] = {
     "MAX_TOKENS": "length",
     **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "SPII"), "refusal"),
     **dict.fromkeys(("PROHIBITED_CONTENT", "IMAGE_SAFETY", "IMAGE_RECITATION"), "refusal"),
-    "IMAGE_PROHIBITED_CONTENT": "refusal",
+    **dict.fromkeys(("IMAGE_PROHIBITED_CONTENT", "MODEL_ARMOR"), "refusal"),
 }
-_MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
+_MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"})
 """The model wrote a call that is none; asked again it may write another."""
 
 
@@ -56,8 +56,8 @@ class ContentAccumulator:
 
     def body(self) -> dict[str, Any] | None:
         """Return the response; None if no chunk had a finish reason, or a reason for a block."""
-        if self._candidate.get("finishReason") is None:
-            return self._head if _block_reason(self._head) else None
+        if self._candidate.get("finishReason") is None:  # a block may come after a text
+            return {**self._head, "candidates": []} if _block_reason(self._head) else None
         content = {"role": "model", "parts": self._parts}
         return {**self._head, "candidates": [{**self._candidate, "content": content}]}
 
@@ -221,6 +221,8 @@ class GeminiModel(SdkModel):
         if reason in _MALFORMED and not calls:
             problem = candidate.get("finishMessage") or reason
             raise unreadable_answer(self._provider, problem)
+        if not all(call["functionCall"].get("name") for call in calls):
+            raise unreadable_answer(self._provider, "a call without a name")
         return self._make_reply(
             about,
             entries=[{"role": "model", "parts": parts}] if parts else [],
@@ -253,9 +255,10 @@ def resendable_parts(parts: Sequence[Mapping[str, Any]], stop: Stop) -> list[dic
     """Return the parts of an answer that the API accepts in a request; calls get ids.
 
     Dropped are parts without content, calls of an answer that was refused, and thoughts without a
-    signature at the end, which nothing follows.
+    signature at the end, which nothing follows. A signature alone gets an empty text: a part must
+    have data.
     """
-    kept = [dict(part) for part in parts if part and not _is_blank(part)]
+    kept = [_with_data(part) for part in parts if not _is_blank(part)]
     if stop == "refusal":
         kept = [part for part in kept if "text" in part]
     while kept and kept[-1].get("thought") and "thoughtSignature" not in kept[-1]:
@@ -269,8 +272,14 @@ def resendable_parts(parts: Sequence[Mapping[str, Any]], stop: Stop) -> list[dic
 
 
 def _is_blank(part: Mapping[str, Any]) -> bool:
-    """Whether a part is an empty text. One with a signature is none: the API wants it back."""
-    return part.get("text") == "" and "thoughtSignature" not in part
+    """Whether a part says nothing. One with a signature does: the API wants it back."""
+    is_empty = not part.get("text") and part.keys() <= {"text", "thought"}
+    return is_empty and "thoughtSignature" not in part
+
+
+def _with_data(part: Mapping[str, Any]) -> dict[str, Any]:
+    has_data = part.keys() - {"thought", "thoughtSignature"}
+    return {**part} if has_data else {"text": "", **part}
 
 
 def _text(part: Mapping[str, Any]) -> str:

@@ -200,7 +200,7 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
             messages=document.entries,
             format=options.format,
             system=system if system.strip() else None,
-            **({"tools": tools} if isinstance(tools, list) else {}),
+            **({"tools": tools} if tools and isinstance(tools, list) else {}),
             timeout=None,  # no turn waits for it here
         )
 

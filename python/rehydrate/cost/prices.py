@@ -5,7 +5,7 @@ Usage is the tokens of a request by the way they are billed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -272,11 +272,12 @@ class Usage(NamedTuple):
             read = _count(usage, "cachedContentTokenCount")
             total = _count(usage, "promptTokenCount")
             _check_part("tokens read from the cache", read, total)
+            total += _count(usage, "toolUsePromptTokenCount")  # what its own tools returned
             said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
             return cls(read, 0, 0, total - read, said)
         if "inputTokens" in usage:  # Converse
             written = _count(usage, "cacheWriteInputTokens")
-            details = usage.get("cacheDetails") or ()
+            details = _parts(usage, "cacheDetails")
             for_an_hour = sum(
                 _count(each, "inputTokens") for each in details if each.get("ttl") == "1h"
             )
@@ -299,10 +300,7 @@ class Usage(NamedTuple):
             _count(usage, "output_tokens"),
         )
         # The API counts the writing of its summaries apart (compaction-threshold, see `policy`).
-        steps = usage.get("iterations") or ()
-        check_list("usage: iterations", steps, "pass the response's usage as it is")
-        for step in steps:
-            check_type("usage: iterations: one", step, Mapping, "pass the usage as it is")
+        steps = [{**step, "iterations": ()} for step in _parts(usage, "iterations")]
         summaries = [step for step in steps if step.get("type") == "compaction"]
         return cls.total([own, *map(cls.billed, summaries)]) if summaries else own
 
@@ -315,6 +313,15 @@ def _part(usage: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     part = usage.get(key) or {}
     check_type(f"usage: {key}", part, Mapping, "pass the response's usage as it is")
     return part
+
+
+def _parts(usage: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    given = usage.get(key) or ()
+    check_list(f"usage: {key}", given, "pass the response's usage as it is")
+    parts = list(given)
+    for part in parts:
+        check_type(f"usage: {key}: one", part, Mapping, "pass the usage as it is")
+    return parts
 
 
 def _count(values: Mapping[str, Any], key: str) -> int:

@@ -46,7 +46,11 @@ def check_own(entries: Sequence[Any], name: str) -> None:
             raise InvalidMessageError(index, "", entry, f"an entry of the format {name}", remedy)
         if not isinstance(entry, Mapping):
             continue  # the reader reports it
-        if name not in ("bedrock", "gemini"):  # whose blocks have no type
+        if name not in (
+            "bedrock",
+            "gemini",
+            "ai_sdk_ui",
+        ):  # whose blocks have no type, or are parts
             _check_parts(entry, index)
         role = entry.get("role")
         if role is None or (isinstance(role, str) and role in _ROLES):

@@ -8,8 +8,10 @@ had said, gets a new `Context`.
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from operator import eq
 from typing import Any, NamedTuple
 
@@ -271,8 +273,19 @@ def _own_messages(prompt: CompiledPrompt) -> Iterator[Shown]:
             if segment.kind == "system" and (section := sections.get(segment.id)) is not None:
                 yield Shown(None, user_message(fenced(section, str(section.content)), "anthropic"))
         segments = [segment for segment in segments if segment.kind == "message"]
+    if prompt.provider == "bedrock":  # what one role says in a row is one message there
+        said = groupby(segments, lambda segment: _role_of(segment.id, prompt.ir.history))
+        segments = [next(joined) for _, joined in said]
     for segment, message in zip(segments, prompt.messages, strict=True):
         yield Shown(EntryId.index_of(segment.id), message)
+
+
+def _role_of(segment_id: str, history: History) -> str:
+    """Return the role of an entry, or the user's for a section."""
+    index = EntryId.index_of(segment_id)
+    if index is None:
+        return "user"
+    return str(history.entries[bisect_left(history.indices, index)]["role"])
 
 
 def _picked_entries(prompt: CompiledPrompt) -> Iterator[Shown]:

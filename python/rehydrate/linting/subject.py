@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 from rehydrate import _engine, _native, formats
-from rehydrate._check import check_type
+from rehydrate._check import check_list, check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.formats import cache_marks
 from rehydrate.formats._foreign import check_speakers
@@ -206,6 +206,7 @@ def token_count(text: str) -> int:
 
 def counted(tools: Iterable[Any]) -> tuple[ToolDef, ...]:
     """Return the tools with the tokens of their definitions."""
+    check_list("tools", tools, "pass a list of tool definitions")
     return tuple(
         [
             tool if tool.tokens is not None else replace(tool, tokens=token_count(definition(tool)))
@@ -235,12 +236,16 @@ def tools_in(body: Mapping[str, Any]) -> Any:
     """Return the tools of a request's body, each function of Gemini's by itself."""
     tools = body.get("tools") or cache_marks.bedrock_tools(body) or ()
     if isinstance(tools, Mapping):  # the AI SDK's, by name
-        return [{"name": name, **tool} for name, tool in tools.items()]
+        pairs = tools.items()
+        return [
+            {"name": name, **each} if isinstance(each, Mapping) else each for name, each in pairs
+        ]
     if not isinstance(tools, (list, tuple)):
         return tools
     key = "functionDeclarations"
-    groups = (tool.get(key, [tool]) if isinstance(tool, Mapping) else [tool] for tool in tools)
-    return [tool for group in groups for tool in group]
+    groups = ((tool.get(key) if isinstance(tool, Mapping) else None) or [tool] for tool in tools)
+    lists = (group if isinstance(group, (list, tuple)) else [group] for group in groups)
+    return [tool for group in lists for tool in group]
 
 
 def _listed(body: Mapping[str, Any]) -> Any:

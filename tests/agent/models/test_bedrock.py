@@ -196,3 +196,13 @@ def test_mistakes_in_the_program_are_named():
         BedrockModel("claude", client=object())
     with pytest.raises(InvalidArgumentError, match="own region and timeout"):
         BedrockModel("claude", client=object(), timeout=3)
+
+
+@pytest.mark.parametrize("missing", ["toolUseId", "name"])
+def test_a_call_without_an_id_or_a_name_is_no_answer(missing):
+    """It cannot be run, and no history that holds it can be sent."""
+    call = {key: value for key, value in CALL["toolUse"].items() if key != missing}
+    with served(whole("bedrock", response([TEXT, {"toolUse": call}], "tool_use"))) as serving:
+        model = BedrockModel("m", base_url=serving.url)
+        with pytest.raises(ProviderUnavailableError, match="a call without an id or a name"):
+            ask(model, SENT)

@@ -37,7 +37,7 @@ def chunks(parts, reason="STOP"):
     """The chunks as the API sends them: each text comes in halves, the reason with the last."""
     pieces = []
     for part in parts:
-        is_halved = part.keys() <= {"text", "thought"} and len(part["text"]) > 1
+        is_halved = part.keys() <= {"text", "thought"} and len(part.get("text", "")) > 1
         middle = len(part["text"]) // 2 if is_halved else 0
         halves = [part["text"][:middle], part["text"][middle:]] if is_halved else []
         pieces += [{**part, "text": text} for text in halves] or [part]
@@ -114,6 +114,14 @@ def test_a_call_without_an_id_gets_one_and_no_two_get_the_same():
         ([TEXT, THOUGHT], "STOP", "answer", [TEXT], 0),
         ([{"text": ""}, CALL], "STOP", "calls", [CALL], 1),
         ([{"hologram": {"sides": 4}}, TEXT], "STOP", "answer", [TEXT], 0),
+        ([{"thought": True}, TEXT], "STOP", "answer", [TEXT], 0),
+        (
+            [TEXT, {"thoughtSignature": "abcd"}],
+            "STOP",
+            "answer",
+            [TEXT, {**SIGNED, "thoughtSignature": "abcd"}],
+            0,
+        ),
     ],
 )
 def test_what_it_stopped_for_and_what_of_it_can_be_sent_again(
@@ -146,6 +154,28 @@ def test_a_blocked_prompt_is_a_refusal_without_an_entry(is_streamed):
 def test_a_call_that_the_model_miswrote_is_no_answer():
     with pytest.raises(ProviderUnavailableError, match="MALFORMED_FUNCTION_CALL"):
         ask_model(whole("gemini", response([], "MALFORMED_FUNCTION_CALL")))
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_call_without_a_name_is_no_answer(is_streamed):
+    """It cannot be run, and no history that holds it can be sent."""
+    parts = [TEXT, {"functionCall": {"args": {}}}]
+    answer = stream("gemini", chunks(parts)) if is_streamed else whole("gemini", response(parts))
+    with pytest.raises(ProviderUnavailableError, match="a call without a name"):
+        ask_model(answer, on_text=print if is_streamed else None)
+
+
+def test_a_block_after_a_text_is_a_refusal():
+    begun = {"candidates": [{"content": {"parts": [TEXT]}}]}
+    blocked = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+    reply, _ = ask_model(stream("gemini", [begun, blocked]), on_text=print)
+    assert (reply.stop, reply.entries) == ("refusal", ())
+
+
+def test_what_its_own_tools_return_is_billed_as_input():
+    usage = {**USAGE, "toolUsePromptTokenCount": 30, "totalTokenCount": 200}
+    reply, _ = ask_model(whole("gemini", response([TEXT], usageMetadata=usage)))
+    assert reply.usage == Usage(read=100, uncached=80, output=20)
 
 
 @pytest.mark.parametrize("body", [{}, {"candidates": []}, {"candidates": [{}]}])

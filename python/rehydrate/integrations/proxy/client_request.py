@@ -202,7 +202,11 @@ class Bill:
         self._size += len(part)
         if self._size > MAX_READ_BYTES:
             self._parts.clear()
-            return
+            if self._events is None or b"\n" not in part:
+                return
+            # The next event begins after this line.
+            self._events, self._size = EventDecoder(), 0
+            part = part[part.index(b"\n") :]
         self._parts.append(part)
         if self._events is not None and b"\n" in part:
             for data in self._events.feed(self._whole()):

@@ -6,7 +6,7 @@
 //! A tool part of a UI message is a call and, once it has an output, its result too, so each UI message is a unit of its
 //! own. What `convertToModelMessages` does not send is not read: sources, steps, data, and an input that still streams.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
 
 use super::anthropic::check_calls;
@@ -82,17 +82,17 @@ pub struct Call<'py> {
 }
 
 impl<'py> Call<'py> {
-    pub fn of(part: Fields<'_, 'py>) -> PyResult<Self> {
+    pub fn of(part: Fields<'_, 'py>, is_ui: bool) -> PyResult<Self> {
         let py = part.as_any().py();
         let kind = part.kind()?;
-        let own_name = kind.name().strip_prefix("tool-").map(|name| PyString::new(py, name).into_any());
-        let name = match own_name {
-            Some(name) if kind.name() != "tool-call" => Some(name),
+        let name = match kind.name().strip_prefix("tool-") {
+            Some(name) if is_ui => Some(PyString::new(py, name).into_any()),
             _ => part.get(interned!(py, "toolName"))?,
         };
         let state = match part.text(interned!(py, "state"))?.as_ref().map(text_of).as_deref() {
             Some("input-streaming") => State::Streaming,
             Some("input-available" | "approval-requested") => State::Open,
+            Some("approval-responded") if is_denied(part)? => State::Denied, // it gets no other result
             Some("approval-responded") => State::Responded,
             Some("output-available") => State::Output,
             Some("output-error") => State::Error,
@@ -148,7 +148,7 @@ pub(super) fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyR
         match part_is(&part.kind()?.name(), false) {
             Is::Call => {
                 link = Link::Calls;
-                Call::of(part)?.read(body, py)?;
+                Call::of(part, false)?.read(body, py)?;
             }
             Is::Result => read_result(body, part, here)?,
             Is::Approval => body.is_uncommon = true,
@@ -268,7 +268,7 @@ fn read_result<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> 
 
 fn read_tool<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> PyResult<()> {
     let py = part.as_any().py();
-    let call = Call::of(part)?;
+    let call = Call::of(part, true)?;
     if call.state == State::Streaming {
         body.is_uncommon = true;
         return Ok(());
@@ -285,6 +285,14 @@ fn read_tool<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> Py
         State::Denied => body.add(denial(part)?, PieceKind::ToolResult, None),
         _ => Ok(()),
     }
+}
+
+/// Whether the user did not let a call of a UI message be run.
+fn is_denied(part: Fields<'_, '_>) -> PyResult<bool> {
+    let py = part.as_any().py();
+    let approval = part.get(interned!(py, "approval"))?;
+    let approved = approval.as_ref().and_then(Fields::of).map_or(Ok(None), |of| of.get(interned!(py, "approved")))?;
+    Ok(approved.is_some_and(|approved| approved.is(PyBool::new(py, false))))
 }
 
 /// Why the user did not let a call be run.

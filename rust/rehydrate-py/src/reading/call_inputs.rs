@@ -191,7 +191,7 @@ fn of_ai_sdk<'py>(entry: Fields<'_, 'py>, is_ui: bool) -> PyResult<Inputs<'py>> 
             }
             continue;
         }
-        let call = Call::of(part)?;
+        let call = Call::of(part, is_ui)?;
         if call.state == State::Streaming && is_ui {
             continue;
         }

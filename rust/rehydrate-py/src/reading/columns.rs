@@ -1,5 +1,6 @@
 //! The messages of a conversation in columns, over texts and ids, in units.
 use rehydrate_core::conversation::{PieceKind, Role};
+use rustc_hash::FxHashSet;
 
 use super::draft::{Draft, Row};
 use super::grouping::{self, Units};
@@ -104,16 +105,22 @@ impl Columns {
         thinks && self.calls(at).is_empty() && self.answers(at).is_empty() && self.of.rows[at].images == 0
     }
 
+    /// Whether a message calls a tool, and ends with a call or a result.
+    pub fn ends_with_tool(&self, at: usize) -> bool {
+        let last = self.pieces(at).iter().map(|(_, kind)| *kind).rfind(|kind| *kind != PieceKind::Thinking);
+        !self.calls(at).is_empty() && matches!(last, Some(PieceKind::ToolInput | PieceKind::ToolResult))
+    }
+
     /// Whether a unit holds a call that no assistant message answers.
     pub fn calls_tools(&self, unit: usize) -> bool {
         let members = self.units.members(unit);
-        let own: Vec<&[u8]> = members
+        let own: FxHashSet<&[u8]> = members
             .iter()
             .filter(|&&at| self.role(at) == Role::Assistant)
             .flat_map(|&at| self.answers(at))
             .map(Id::as_bytes)
             .collect();
-        members.iter().flat_map(|&at| self.calls(at)).any(|call| !own.contains(&call.as_bytes()))
+        members.iter().flat_map(|&at| self.calls(at)).any(|call| !own.contains(call.as_bytes()))
     }
 }
 

@@ -497,11 +497,13 @@ impl Conversation {
     /// The unit whose tool calls or results no assistant message has reacted to yet.
     ///
     /// It is the unit of the last assistant message, if that unit calls tools. Results may be missing, or all there, or
-    /// followed by text of the user's. A thought alone answers nothing: the model is still at it.
+    /// followed by text of the user's. A thought alone answers nothing: the model is still at it. A message that holds the
+    /// results of its own calls is open if nothing follows them in it.
     fn open_tool_loop(&self) -> Option<usize> {
         let speaks = |&at: &usize| self.columns.role(at) == Role::Assistant && !self.columns.only_thinks(at);
         let last = (0..self.all().len()).rev().find(speaks)?;
-        Some(self.unit(last)).filter(|&unit| self.columns.calls_tools(unit))
+        let is_open = self.columns.calls_tools(self.unit(last)) || self.columns.ends_with_tool(last);
+        is_open.then(|| self.unit(last))
     }
 
     /// The index from which on the model speaks under the open tool loop, after the user's last turn before it, and the

@@ -108,18 +108,39 @@ fn with_bytes<'py>(raw: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>
             Some(content) => (interned!(py, "content"), content.into_any()),
             None => return Ok(None),
         },
-        "image" | "video" | "audio" | "document" => {
-            let source = of.get(interned!(py, "source"))?;
-            let Some(source) = source.as_ref().and_then(Fields::of) else { return Ok(None) };
-            let Some(data) = source.text(interned!(py, "bytes"))? else { return Ok(None) };
-            let Some(bytes) = decoded(&data)? else { return Ok(None) };
-            (interned!(py, "source"), with(source, interned!(py, "bytes"), bytes.as_any())?)
-        }
+        "guardContent" => match of.get(interned!(py, "image"))?.as_ref().and_then(Fields::of) {
+            Some(image) => match source_of_bytes(image)? {
+                Some(source) => (interned!(py, "image"), with(image, interned!(py, "source"), &source)?),
+                None => return Ok(None),
+            },
+            None => return Ok(None),
+        },
+        "reasoningContent" => match of.text(interned!(py, "redactedContent"))? {
+            Some(data) => match decoded(&data)? {
+                Some(bytes) => (interned!(py, "redactedContent"), bytes.into_any()),
+                None => return Ok(None),
+            },
+            None => return Ok(None),
+        },
+        "image" | "video" | "audio" | "document" => match source_of_bytes(of)? {
+            Some(source) => (interned!(py, "source"), source),
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     };
     let made = PyDict::new(py);
     made.set_item(key.get(py), with(of, field, &new)?)?;
     Ok(Some(made.into_any()))
+}
+
+/// The source of a medium with bytes for base64; None where it has none.
+fn source_of_bytes<'py>(medium: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = medium.as_any().py();
+    let source = medium.get(interned!(py, "source"))?;
+    let Some(source) = source.as_ref().and_then(Fields::of) else { return Ok(None) };
+    let Some(data) = source.text(interned!(py, "bytes"))? else { return Ok(None) };
+    let Some(bytes) = decoded(&data)? else { return Ok(None) };
+    with(source, interned!(py, "bytes"), bytes.as_any()).map(Some)
 }
 
 /// A copy with another value under a key.

@@ -76,7 +76,7 @@ impl<'py> Writer<'py> {
             let kind = part.kind()?;
             match part_is(&kind.name(), self.is_ui) {
                 Is::Tool => {
-                    let call = Call::of(part)?;
+                    let call = Call::of(part, true)?;
                     if call.state != State::Streaming {
                         said.append(tool_use(py, &call)?)?;
                     }
@@ -84,7 +84,7 @@ impl<'py> Writer<'py> {
                         results.append(tool_result(py, call.id, said_by(part, call.state)?)?)?;
                     }
                 }
-                Is::Call => said.append(tool_use(py, &Call::of(part)?)?)?,
+                Is::Call => said.append(tool_use(py, &Call::of(part, false)?)?)?,
                 Is::Result => {
                     let output = output_of(part)?;
                     results.append(tool_result(py, part.text(interned!(py, "toolCallId"))?, output)?)?;

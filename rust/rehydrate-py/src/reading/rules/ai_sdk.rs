@@ -44,7 +44,7 @@ fn add_part(value: &Bound<'_, PyAny>, is_ui: bool, found: &mut Vec<Part>) -> PyR
     let (id, approval) = (named(part, interned!(py, "toolCallId"))?, named(part, interned!(py, "approvalId"))?);
     let has_name = part.text(interned!(py, "toolName"))?.is_some_and(|name| !name.is_empty().unwrap_or(true));
     let last = match part_is(&kind.name(), is_ui) {
-        Is::Call => Part::Call { id, has_name, is_settled: Call::of(part)?.by_provider },
+        Is::Call => Part::Call { id, has_name, is_settled: Call::of(part, false)?.by_provider },
         Is::Result => {
             if let Some(what) = unknown_output(part)? {
                 found.push(Part::Unknown(what));
@@ -52,7 +52,7 @@ fn add_part(value: &Bound<'_, PyAny>, is_ui: bool, found: &mut Vec<Part>) -> PyR
             Part::Result { id, has_name }
         }
         Is::Tool => {
-            let call = Call::of(part)?;
+            let call = Call::of(part, true)?;
             let is_answered = call.is_answered();
             if call.state == State::Unknown {
                 found.push(Part::Unknown(named(part, interned!(py, "state"))?.unwrap_or_else(|| shown("state"))));
