@@ -51,6 +51,13 @@ lint([*said, {"role": "assistant", "content": "ok"}, {"role": "user", "content":
 from rehydrate.formats.thinking import known_name
 assert known_name("claude-opus-4-5@x" + "-v1" * 300_000 + "!", ["claude-opus-4-5"]) is None
 """,
+    "many_tools_of_a_ui_message": """
+from rehydrate.formats import parse
+tool = {"type": "tool-w", "state": "output-available", "input": {}, "output": "done"}
+parts = [{**tool, "toolCallId": f"t{i}"} for i in range(100_000)]
+said = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+assert parse([said, {"id": "2", "role": "assistant", "parts": parts}], "ai_sdk_ui").pins()
+""",
     "many_calls_of_a_message": """
 from rehydrate import compact_context
 texts = {"content": "l o n g\\n" * 100}
