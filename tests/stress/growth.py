@@ -10,9 +10,11 @@ work to tell.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import json
 import math
+import shutil
 import signal
 import sys
 import tempfile
@@ -150,10 +152,15 @@ def _through(messages: list[dict[str, Any]]) -> Work:
     return work
 
 
+def _folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="growth-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
 @cache
 def _memory() -> Memory:
-    folder = tempfile.mkdtemp(prefix="growth-")
-    memory = Memory.open(f"{folder}/memory.db", namespace="a")
+    memory = Memory.open(_folder() / "memory.db", namespace="a")
     memory.add([f"note {number} about penguins" for number in range(200)])
     return memory
 
@@ -177,7 +184,7 @@ def _session_file(text: str, **fields: Any) -> Path:
         {"type": "assistant", "uuid": "2", "parentUuid": "1", "sessionId": "s", "message": message},
         {"type": "user", "uuid": "3", "parentUuid": "2", "sessionId": "s", **_user("Go on.")},
     ]
-    file = Path(tempfile.mkdtemp(prefix="growth-")) / "session.jsonl"
+    file = _folder() / "session.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
 
@@ -203,7 +210,7 @@ def _command(*arguments: str) -> Work:
 def _hook(event: str, text: str, **more: Any) -> Work:
     from rehydrate.integrations.claude_code.events import answer
 
-    folder = tempfile.mkdtemp(prefix="growth-")
+    folder = str(_folder())
     payload = {
         "session_id": "s",
         "cwd": folder,
@@ -312,7 +319,7 @@ def _rows(n: int) -> Work:
         message = {"role": role, "content": content}
         parent = None if i == 0 else f"u{i - 1}"
         lines.append({"type": role, "uuid": f"u{i}", "parentUuid": parent, "message": message})
-    file = Path(tempfile.mkdtemp(prefix="growth-")) / "session.jsonl"
+    file = _folder() / "session.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return _command("compact", str(file))
 
