@@ -346,3 +346,9 @@ def test_nothing_that_came_in_is_changed():
         compile(ir_of(), provider, minimum_prefix=1)
         compile(ir_of(entries=ANTHROPIC, format="anthropic"), provider, minimum_prefix=1)
     assert hashlib.sha256(json.dumps([TURNS, ANTHROPIC]).encode()).hexdigest() == before
+
+
+def test_a_part_whose_type_is_half_a_surrogate_is_named_in_what_was_lost() -> None:
+    said = [{"role": "user", "content": [{"type": "\udc00", "text": "Go."}]}]
+    history = History(tuple(said), "openai_chat")
+    assert compile(PromptIR(history=history), "anthropic", passes=()).messages

@@ -18,16 +18,35 @@ class Host(NamedTuple):
     """A user turn with a tool loop, as plain values; the text makes its ids its own."""
     load: Callable[[list[Any]], Sequence[Any]]
     """Raises what it likes for what are not messages of the framework."""
-    codec: Codec[Any]
+    codec: Codec[Any] | None = None
+    """None: the framework's messages are Gemini's contents, which are read as they are."""
+
+    @property
+    def format(self) -> Any:
+        """The format of what an adapter makes of the messages."""
+        return "openai_chat" if self.codec else "gemini"
+
+    def read(self, messages: Sequence[Any]) -> list[Any]:
+        """Return what an adapter makes of the messages to have them judged."""
+        if self.codec is None:
+            return list(messages)
+        return [entry.chat for entry in self.codec.entries_of(messages)]
 
 
-def through(host: Host, messages: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
-    """Return the chat dicts that an adapter makes of its host's messages, and what it sends."""
-    entries = host.codec.entries_of(messages)
-    chats = [entry.chat for entry in entries]
-    context = Context(provider="openai_chat", budget=Budget(soft_tokens=1_500))
-    context.add(*chats)
-    return chats, host.codec.picked(messages, entries, shown_messages(context.prompt()))
+_BUDGET = Budget(soft_tokens=1_500)
+
+
+def through(
+    host: Host, messages: Sequence[Any], budget: Budget = _BUDGET
+) -> tuple[list[Any], Sequence[Any]]:
+    """Return what an adapter makes of its host's messages, and what it sends."""
+    read = host.read(messages)
+    context = Context(provider=host.format, budget=budget)
+    context.add(*read)
+    shown = shown_messages(context.prompt())
+    if host.codec is None:
+        return read, [each.message for each in shown]
+    return read, host.codec.picked(messages, host.codec.entries_of(messages), shown)
 
 
 def hosts() -> dict[str, Host]:
@@ -97,8 +116,6 @@ def _pydantic_ai() -> Host:
 def _google_adk() -> Host:
     from google.genai.types import Content
 
-    from rehydrate.integrations.google_adk import CODEC
-
     def turn(name: str) -> list[Any]:
         blob = {"data": PIXELS, "mime_type": "image/png"}
         call = {"id": f"c_{name}", "name": "look", "args": {"path": name}}
@@ -132,7 +149,7 @@ def _google_adk() -> Host:
     def load(values: list[Any]) -> list[Any]:
         return [Content.model_validate(each) for each in values]
 
-    return Host(turn, load, CODEC)
+    return Host(turn, load)
 
 
 def _llama_index() -> Host:

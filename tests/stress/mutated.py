@@ -235,9 +235,8 @@ class Run:
                 # No message of the framework any more: the adapters pass such a list through.
                 self.counts[f"{name} passed through"] += 1
                 return
-            if not rehydrate.validate(before, "openai_chat"):
-                after = [entry.chat for entry in host.codec.entries_of(sent)]
-                _must_be_valid(after, "openai_chat", is_open=True)
+            if not rehydrate.validate(before, host.format):
+                _must_be_valid(host.read(sent), host.format, is_open=True)
 
         self._run(name, number, run)
 

@@ -31,7 +31,6 @@ from rehydrate import Budget, Context, cli, formats
 from rehydrate.errors import RehydrateError
 from rehydrate.integrations.claude_code import events
 from rehydrate.integrations.claude_code.transcript import last_turns, own_words
-from rehydrate.integrations.host_thread import shown_messages
 from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.session_index import SessionIndex
 from rehydrate.integrations.mcp_server.session_lines import (
@@ -44,7 +43,7 @@ from rehydrate.prompt import ContextRequest, History, PromptIR, compile
 from rehydrate.retention.reading import locomo
 from rehydrate.rpc.server import Server
 from tests.stress.host_messages import HOST_MESSAGES
-from tests.stress.hosts import hosts
+from tests.stress.hosts import hosts, through as through_host
 
 KNOWN: Mapping[str, str] = {
     "plain: of any provider": "a list of texts is found as plain, whoever it is for",
@@ -409,17 +408,14 @@ def _hosts(t: Transcript) -> None:
     chats = _chats(t, with_system=False)
     for name, host in hosts().items():
         made = host.load(HOST_MESSAGES[name](chats))
-        entries = host.codec.entries_of(made)
-        read = [entry.chat for entry in entries]
-        same(f"{name}: the texts", _words(read), _words(chats))
-        valid(name, read, "openai_chat", t.violations, is_open=True)
+        read = host.read(made)
+        words = _words_of(texts_of(formats.parse(read, host.format)))
+        same(f"{name}: the texts", words, _words(chats))
+        valid(name, read, host.format, t.violations, is_open=True)
         for soft in (10 * t.tokens + 4_000, max(600, t.tokens // 3)):
             budget = Budget(soft_tokens=soft, hard_tokens=20 * t.tokens + 100_000)
-            context = Context(provider="openai_chat", budget=budget)
-            context.add(*read)
-            picked = host.codec.picked(made, entries, shown_messages(context.prompt()))
-            sent = [entry.chat for entry in host.codec.entries_of(picked)]
-            valid(f"{name}: what is sent", sent, "openai_chat", t.violations, is_open=True)
+            _, sent = through_host(host, made, budget)
+            valid(f"{name}: what is sent", host.read(sent), host.format, t.violations, is_open=True)
 
 
 def _words(chats: Sequence[Any]) -> Counter[str]:

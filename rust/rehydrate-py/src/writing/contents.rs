@@ -32,7 +32,10 @@ impl<'py> Reader<'py> {
     /// What was left out or changed, and the indices of its entries.
     pub fn lost(self) -> PyResult<Vec<(String, Vec<usize>)>> {
         let of = |(what, places): (Bound<'py, PyAny>, Bound<'py, PyAny>)| {
-            Ok((what.extract()?, places.try_iter()?.map(|place| place?.extract()).collect::<PyResult<_>>()?))
+            Ok((
+                text_of(&what.str()?).into_owned(),
+                places.try_iter()?.map(|place| place?.extract()).collect::<PyResult<_>>()?,
+            ))
         };
         self.lost.iter().map(of).collect()
     }
