@@ -2,7 +2,7 @@
 
 /// From so many rows on one question takes less than half the time that lists take. A graph costs as much to make as all the rest
 /// of a segment, and is made again when segments become one: smaller ones get none.
-const GRAPH_WINS_FROM: usize = 1 << 17;
+const GRAPH_WINS_FROM: usize = 1 << 18;
 /// Below this many rows all are looked at.
 const GRAPH_AT_ALL_FROM: usize = 4_096;
 
