@@ -21,7 +21,6 @@ from rehydrate.tokens import count_tokens
 if TYPE_CHECKING:
     from typing import Unpack
 
-    # XX
     from rehydrate.formats import FormatName
 
 

@@ -45,7 +45,6 @@ from rehydrate.formats._reading import as_sequence, user_message
 from rehydrate.messages import problems_of
 
 if TYPE_CHECKING:
-    # XX
     from rehydrate.compact.archive import ArchiveWriter
 
 

@@ -18,7 +18,6 @@ from rehydrate._text import is_utf8, safe_error_text
 from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
-    # XX
     from rehydrate.embedding.onnx import NamedModel
     from rehydrate.embedding.protocol import Model
 

@@ -44,7 +44,6 @@ from rehydrate.prompt.sources.source import (
 from rehydrate.prompt.splicing import VisibleText
 
 if TYPE_CHECKING:
-    # XX
     from rehydrate.prompt.request import TimeRange
 
 

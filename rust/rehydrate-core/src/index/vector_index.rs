@@ -1,7 +1,7 @@
 //! Which index of vectors is used: inverted lists, a graph, or for each segment the one that is quicker at its size.
 
-/// From so many rows on one question takes less than half the time that lists take. A graph costs as much to make as all the rest
-/// of a segment, and is made again when segments become one: smaller ones get none.
+/// From so many rows on one question takes less than half the time that lists take. A graph takes several times as long to make
+/// as all the rest of a segment, and is made again when segments become one: smaller ones get none.
 const GRAPH_WINS_FROM: usize = 1 << 18;
 /// Below this many rows all are looked at.
 const GRAPH_AT_ALL_FROM: usize = 4_096;

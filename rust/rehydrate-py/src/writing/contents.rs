@@ -23,19 +23,17 @@ impl<'py> Reader<'py> {
     }
 
     pub fn lose(&self, what: &Bound<'py, PyString>, index: usize) -> PyResult<()> {
-        match self.lost.get_item(what)? {
+        let what = text_of(what); // a type may hold half a surrogate
+        match self.lost.get_item(&*what)? {
             Some(known) => known.cast_into::<PySet>()?.add(index),
-            None => self.lost.set_item(what, PySet::new(self.py, [index])?),
+            None => self.lost.set_item(&*what, PySet::new(self.py, [index])?),
         }
     }
 
     /// What was left out or changed, and the indices of its entries.
     pub fn lost(self) -> PyResult<Vec<(String, Vec<usize>)>> {
         let of = |(what, places): (Bound<'py, PyAny>, Bound<'py, PyAny>)| {
-            Ok((
-                text_of(&what.str()?).into_owned(),
-                places.try_iter()?.map(|place| place?.extract()).collect::<PyResult<_>>()?,
-            ))
+            Ok((what.extract()?, places.try_iter()?.map(|place| place?.extract()).collect::<PyResult<_>>()?))
         };
         self.lost.iter().map(of).collect()
     }
