@@ -61,6 +61,7 @@ __all__ = [
     "SeenLines",
     "Selection",
     "ShortenedText",
+    "Told",
     "__version__",
     "after_fork",
     "as_content",
@@ -488,8 +489,11 @@ class OnnxModel:
 @final
 class ContextStore:
     def __new__(cls) -> ContextStore: ...
-    def operations(self, start: int) -> list[Operation]: ...
-    def begin_again(self, operations: Sequence[Operation], left_out: Collection[int]) -> None: ...
+    def operations(self, start: int, end: int | None) -> list[Operation]: ...
+    def __len__(self) -> int: ...
+    # The first operations, so many; those of the entries `left_out` change nothing.
+    def begin_again(self, operations: int, left_out: Collection[int]) -> None: ...
+    def as_of(self, entry: int, operations: int, left_out: Collection[int]) -> ContextStore: ...
     def replay(self, operations: Sequence[Operation]) -> None: ...
     # `subjects` says what a call's input is about.
     def read(
@@ -508,17 +512,21 @@ class ContextStore:
         most: int,
     ) -> list[str]: ...
     def items(self, heading: str | None) -> list[Item]: ...
-    # `room` is for the items and for what the commands in `messages` came to, but for those whose
-    # result is in a `visible` entry; with an index names take what `budget` leaves.
-    def render(
+    # `room` is for the items and for what commands came to; names take what `budget` leaves.
+    def render(self, budget: int, room: int, told: Told | None) -> str: ...
+
+# The commands that were run in a thread and the names in its texts, as it grows.
+@final
+class Told:
+    def __new__(cls) -> Told: ...
+    # False, and nothing is added, where a unit of these messages has earlier messages too.
+    # `subjects` says what a call's input is about.
+    def add(
         self,
-        budget: int,
-        room: int,
-        messages: Iterable[Message],
-        visible: Iterable[int],
+        conversation: Conversation,
+        visible: Collection[int],
         subjects: Callable[[str], Iterable[tuple[str, str]]],
-        names: NameIndex | None,
-    ) -> str: ...
+    ) -> bool: ...
 
 # The parts of a prompt in the order in which a provider reads them.
 @final

@@ -9,18 +9,18 @@ compaction takes over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from rehydrate import formats
+from rehydrate import _native, formats
 from rehydrate._check import check_choice, check_methods, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text, warn_once
-from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context.context_store.tools import subjects
 from rehydrate.context.records import reading
 from rehydrate.context.summaries import (
     Summary,
@@ -203,6 +203,8 @@ class BackgroundCompactor:
         self._clock = clock
         self._job: _SummaryJob | None = None
         self._written_last: _SummaryJob | None = None
+        self._told = History(), _native.Told()
+        """What was told in the entries of the last job, and these."""
         self._last_sent = clock()
         complete = completion_of(settings.store_model)
         self._proposer = (
@@ -260,11 +262,11 @@ class BackgroundCompactor:
         job = _SummaryJob(until, state.compactions, tokens)
         job.after = summarised_until(state.ir)
         job.valid_until = self._valid_until()
-        operations = list(thread.store.operations)
+        operations, _ = thread.store.mark()
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
         request = SummaryRequest((), head.format, "", _previous(state.ir), max(size, 1), prompt)
         try:
-            run_in_thread(lambda: self._write(job, head, operations, request))
+            run_in_thread(lambda: self._write(job, head, thread.store, operations, request))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
         self._job = self._written_last = job
@@ -283,19 +285,20 @@ class BackgroundCompactor:
         self,
         job: _SummaryJob,
         head: History,
-        operations: Sequence[Operation],
+        store: ContextStore,
+        operations: int,
         request: SummaryRequest,
     ) -> None:
         """Write the summary; it raises nothing."""
         try:
-            store = ContextStore.as_of(operations, job.until)
-            markdown = store.render(request.max_tokens, conversation=head.conversation)
+            then = store.as_of(job.until, operations)
+            markdown = then.render_with(self._told_in(head), request.max_tokens)
             # What an earlier summary is of, that summary tells.
-            new = head.select(range(job.after, job.until))
-            plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
+            new = [n for n, index in enumerate(head.indices) if index >= job.after]
+            recent = head.select(new)
+            plain_entries = formats.FORMATS[head.format].without_thinking(recent.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
-            sources = [message.text for message in head.messages]
-            job.summary = summarised(self._write_summary, request, store.items(), sources)
+            job.summary = summarised(self._write_summary, request, then, _texts(recent, head))
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")
@@ -304,6 +307,26 @@ class BackgroundCompactor:
             self._save(job)
             degraded, tokens = job.summary.degraded, job.summary.tokens
             self._tell("ready", job, degraded, before=job.tokens, after=tokens)
+
+    def _told_in(self, head: History) -> _native.Told:
+        """Return what was told in these entries; only those after the last job's are read."""
+        (known, told), self._told = self._told, (History(), _native.Told())
+        length = len(known.entries)
+        is_more = head.is_by_row and head.format == known.format
+        if (
+            is_more
+            and head.indices[:length] == known.indices
+            and head.entries[:length] == known.entries
+        ):
+            new = head.select(range(length, len(head.entries)))
+            is_more = told.add(new.conversation.renumbered(new.indices), (), subjects)
+        else:
+            is_more = False
+        if not is_more:
+            told = _native.Told()
+            told.add(head.conversation, (), subjects)
+        self._told = head, told
+        return told
 
     def _valid_until(self) -> int:
         """Return the index of the first entry whose thinking is refused after the summary.
@@ -409,6 +432,12 @@ class BackgroundCompactor:
             )
             with suppress(Exception):
                 self._settings.on_event(event)
+
+
+def _texts(recent: History, head: History) -> Iterator[str]:
+    """Yield the texts that a summary may be of; the older ones are read where somebody asks."""
+    for history in (recent, head):
+        yield from (message.text for message in history.messages)
 
 
 def _previous(ir: PromptIR) -> str:

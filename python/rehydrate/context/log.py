@@ -140,7 +140,7 @@ class Log:
         if waiting != saved.waiting:
             content = {"waiting": plain(waiting, "waiting")}
             records.append(Record(Kind.WAITING, now, content))
-        operations = [one.to_dict() for one in store.operations[saved.store[0] :]]
+        operations = [one.to_dict() for one in store.operations_between(saved.store[0])]
         if operations:
             content = {"operations": operations, "seen": store.seen}
             records.append(Record(Kind.OPERATIONS, now, content))

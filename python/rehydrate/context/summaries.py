@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rehydrate import _native, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
-from rehydrate.context.context_store.operations import CHANGES, PERMANENT, Item, Status
+from rehydrate.context.context_store.operations import CHANGES, PERMANENT, Item
 from rehydrate.context.context_store.store import SUMMARY, WORD_FOR_WORD, ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
@@ -240,7 +242,7 @@ def compact_history(
     plain = formats.FORMATS[name].without_thinking(beginning)
     request = SummaryRequest(tuple(plain), name, markdown, "", size)
     texts = [message.text for message in said]
-    summary, degraded, _ = summarised(writer_of(writer), request, store.items(), texts)
+    summary, degraded, _ = summarised(writer_of(writer), request, store, texts)
     why = (degraded,) if degraded else ()
     if not summary:
         return CompactedHistory(entries, "", 0, why)
@@ -301,26 +303,27 @@ def refusal(summary: object) -> str:
 
 
 def verified(
-    summary: str, sources: Iterable[str], items: Sequence[Item], max_tokens: int
+    summary: str, sources: Iterable[str], store: ContextStore, max_tokens: int
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return the summary with invented names marked and with what must not be lost; what was added
     to it so; and the names, paths and numbers in it that its source does not have.
 
-    ``sources`` are the texts that it is of; ``items`` those of the context store. What it does not
-    hold is appended in at most ``max_tokens``, the strongest first; the rest becomes one line with
-    handles.
+    ``sources`` are the texts that it is of, read until all names are found. What the context store
+    has and the summary has not is appended in at most ``max_tokens``, the strongest first; the rest
+    becomes one line with handles.
     """
-    source = "\n".join(sources)
-    flat = " ".join(source.split())
-    invented = tuple(
-        dict.fromkeys(
-            name
-            for match in _NAME.finditer(summary)
-            if (name := match[0].rstrip(".,:")) and name not in source and name not in flat
-        )
-    )
+    names = [match[0].rstrip(".,:") for match in _NAME.finditer(summary)]
+    invented = [name for name in dict.fromkeys(names) if name]
+    for source in sources:
+        invented = [name for name in invented if name not in source]
+        if not invented:
+            break
     flat_summary = " ".join(summary.split())
-    missing = [item for item in items if _must_stay(item) and item.flat not in flat_summary]
+    lasting = sorted(
+        [item for heading in PERMANENT for item in store.items(heading)], key=attrgetter("id")
+    )
+    must_stay = [item for item in lasting if item.kind != "file" or item.is_changed]
+    missing = [item for item in must_stay if item.flat not in flat_summary]
     parts = []
     if invented:
         names = ", ".join(invented[:MAX_MARKED])
@@ -332,13 +335,7 @@ def verified(
         strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
         lines = [(item.span.entry, _line(item)) for item in strongest]
         parts += _native.lines_within(max_tokens, lines)
-    return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
-
-
-def _must_stay(item: Item) -> bool:
-    if item.status is not Status.LIVE:
-        return False
-    return item.is_changed if item.kind == "file" else item.heading in PERMANENT
+    return "\n".join([summary.strip(), *parts]), "\n".join(parts), tuple(invented)
 
 
 def _line(item: Item) -> str:
@@ -369,11 +366,11 @@ class Summary(NamedTuple):
 
 
 def summarised(
-    write: Write | None, request: SummaryRequest, items: Sequence[Item], sources: Sequence[str]
+    write: Write | None, request: SummaryRequest, store: ContextStore, sources: Iterable[str]
 ) -> Summary:
     """Return the writer's summary, verified; the context store where there is none to be used.
 
-    ``items`` are those of the context store, ``sources`` the texts that the summary is of.
+    ``sources`` are the texts that the summary is of.
     """
     if write is None:
         return Summary(request.store)
@@ -392,7 +389,9 @@ def summarised(
         return _store(
             request, f"refused, it has {tokens_of([text]):,} tokens for {request.max_tokens:,}"
         )
-    whole, added, invented = verified(text, [*sources, request.store], items, request.max_tokens)
+    whole, added, invented = verified(
+        text, chain([request.store], sources), store, request.max_tokens
+    )
     degraded = ""
     if invented:
         names = ", ".join(invented[:5])

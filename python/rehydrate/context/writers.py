@@ -271,7 +271,7 @@ class ProposalJob(Job):
             and message.index not in entries.taken_back
             and entries.at(message.index) is self._by_index[message.index]
         ]
-        self._position = len(thread.store.operations)
+        self._position, _ = thread.store.mark()
         proposals, unreadable = self._answer
         applied = thread.store.apply(proposals, self._request._replace(messages=tuple(still)))
         self._applied = applied.operations[0] if applied.operations else None
@@ -279,8 +279,8 @@ class ProposalJob(Job):
 
     def stands_in(self, store: ContextStore) -> bool:
         """Return whether its operations were not taken back."""
-        at = store.operations[self._position : self._position + 1]
-        return self._applied is None or (len(at) == 1 and at[0] is self._applied)
+        at = store.operations_between(self._position, self._position + 1)
+        return self._applied is None or at == [self._applied]
 
 
 class StoreProposer:

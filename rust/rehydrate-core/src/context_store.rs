@@ -10,7 +10,7 @@ mod raw;
 mod reading;
 
 pub use crate::notes::Heading;
-pub use commands::{Command, commands_of};
+pub use commands::{Command, Commands};
 pub use items::{Item, Items, Operation, OperationKind, Span, Status};
 pub use markdown::{Markdown, within};
 pub use proposals::{Proposal, Refusal};

@@ -1,22 +1,21 @@
 //! The context store of a thread, for Python: messages and operations in, operations, items and markdown out.
+mod told;
 mod values;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use rehydrate_core::context_store::{
-    self as core, About, Items, OperationKind, Proposal, Said, SaidPiece, commands_of,
-};
+use rehydrate_core::context_store::{self as core, About, Items, OperationKind, Proposal, Said, SaidPiece};
 use rehydrate_core::conversation::{PieceKind, Role};
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub use self::told::Told;
 use self::values::{Make, operation, raw, span, whole};
 use crate::convert::{bytes_of, string_of};
 use crate::errors::detached;
-use crate::outline::NameIndex;
-use crate::reading::{Id, kind_of, role_named};
+use crate::reading::{Id, Source, kind_of, role_named};
 use crate::tokens::named;
 
 /// The encoding in which a store's budget is counted.
@@ -42,26 +41,44 @@ impl ContextStore {
         Self(Mutex::default())
     }
 
-    /// The operations from this number on.
-    fn operations<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let log = detached(py, || Ok(self.core().items().log().get(start..).unwrap_or_default().to_vec()))?;
+    /// The operations from a number to another, or to the last.
+    fn operations<'py>(&self, py: Python<'py>, start: usize, end: Option<usize>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let log = detached(py, || {
+            let core = self.core();
+            let log = core.items().log();
+            let end = end.map_or(log.len(), |end| end.min(log.len()));
+            Ok(log.get(start..end).unwrap_or_default().to_vec())
+        })?;
         let make = Make::new(py)?;
         log.iter().map(|operation| make.operation(operation)).collect()
     }
 
-    /// Begin with these operations; those of the entries `left_out` change nothing. Calls that wait for their results stay.
-    fn begin_again(
-        &self,
-        py: Python<'_>,
-        operations: Vec<Bound<'_, PyTuple>>,
-        left_out: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let operations = operations.iter().map(operation).collect::<PyResult<Vec<_>>>()?;
-        let left_out = left_out.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<i64>>>()?;
+    /// How many operations there are.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || Ok(self.core().items().log().len()))
+    }
+
+    /// Begin again with the first operations, so many; those of the entries `left_out` change nothing. Calls that wait for
+    /// their results stay.
+    fn begin_again(&self, py: Python<'_>, operations: usize, left_out: &Bound<'_, PyAny>) -> PyResult<()> {
+        let left_out = entries(left_out)?;
         detached(py, || {
-            let items = Items::new(operations, &left_out);
-            self.core().begin_again(items);
+            let mut core = self.core();
+            let log = core.items().log();
+            let items = Items::new(log[..operations.min(log.len())].to_vec(), &left_out);
+            core.begin_again(items);
             Ok(())
+        })
+    }
+
+    /// A store with those of the first operations, so many, that are of earlier entries than this one.
+    fn as_of(&self, py: Python<'_>, entry: i64, operations: usize, left_out: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let left_out = entries(left_out)?;
+        detached(py, || {
+            let log = self.core().items().log().iter().take(operations).cloned().collect::<Vec<_>>();
+            let mut then = core::ContextStore::default();
+            then.begin_again(Items::new(log.into_iter().filter(|one| one.entry < entry).collect(), &left_out));
+            Ok(Self(Mutex::new(then)))
         })
     }
 
@@ -130,34 +147,33 @@ impl ContextStore {
         items.iter().map(|item| make.item(item)).collect()
     }
 
-    /// The store as markdown: `room` is for what it has itself; with an index, names take what `budget` leaves.
-    ///
-    /// It has what the commands in `messages` came to, but for those whose result is in a `visible` entry.
-    #[expect(clippy::too_many_arguments, reason = "what is told of a thread")]
+    /// The store as markdown: `room` is for what it has itself and for what commands came to; names take what `budget` leaves.
     fn render<'py>(
         &self,
         py: Python<'py>,
         budget: i64,
         room: i64,
-        messages: &Bound<'py, PyAny>,
-        visible: &Bound<'py, PyAny>,
-        subjects: &Bound<'py, PyAny>,
-        names: Option<PyRefMut<'py, NameIndex>>,
+        told: Option<PyRefMut<'py, Told>>,
     ) -> PyResult<Bound<'py, PyString>> {
-        let mut messages = Message::all(messages, Some(subjects))?;
-        let visible = visible.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<i64>>>()?;
         let counter = counter(py)?;
-        let markdown = detached(py, || {
-            let messages: Vec<Said<'_>> = messages.iter_mut().map(Message::said).collect();
-            let commands = commands_of(&messages, &visible);
-            Ok(self.core().render(room, &commands, counter))
+        let Some(mut told) = told else {
+            let markdown = detached(py, || Ok(self.core().render(room, &[], counter)))?;
+            return string_of(py, &markdown.text());
+        };
+        let told = &mut *told;
+        let (markdown, left) = detached(py, || {
+            let markdown = self.core().render(room, &told.commands.ran(&told.visible), counter);
+            let left = markdown.room_for_names(budget);
+            Ok((markdown, left))
         })?;
-        let text = string_of(py, &markdown.text())?;
-        let Some(mut names) = names else { return Ok(text) };
-        let left = detached(py, || Ok(markdown.room_for_names(budget)))?;
-        names.add_visible(text)?;
-        string_of(py, &markdown.with_names(&names.written(py, left, counter)?))
+        let text = Source::of(string_of(py, &markdown.text())?)?;
+        string_of(py, &markdown.with_names(&told.names(py, text.as_str(), left, counter)?))
     }
+}
+
+/// The entries in what Python gives.
+fn entries(given: &Bound<'_, PyAny>) -> PyResult<FxHashSet<i64>> {
+    given.try_iter()?.map(|entry| entry?.extract()).collect()
 }
 
 /// Of lines, each with its entry, those that fit into so many tokens; the others become one line of handles.

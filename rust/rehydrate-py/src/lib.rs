@@ -41,7 +41,7 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
-    use super::context_store::{ContextStore, digest, key_of, lines_within};
+    use super::context_store::{ContextStore, Told, digest, key_of, lines_within};
     #[pymodule_export]
     use super::decision::Decision;
     #[pymodule_export]

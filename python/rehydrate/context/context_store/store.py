@@ -48,7 +48,6 @@ class ContextStore:
     def __init__(self) -> None:
         """Start empty."""
         self._state = _native.ContextStore()
-        self._log: list[Operation] = []
         self._left_out: frozenset[int] = frozenset()
         self.seen = 0
         """How many entries were read."""
@@ -56,27 +55,29 @@ class ContextStore:
     @property
     def operations(self) -> Sequence[Operation]:
         """All operations, in order."""
-        log = self._log
-        log += self._state.operations(len(log))
-        return log
+        return self.operations_between(0)
+
+    def operations_between(self, start: int, end: int | None = None) -> list[Operation]:
+        """Return the operations from one number to another; None: to the last."""
+        return self._state.operations(start, end)
 
     def update(self, messages: Sequence[Message], seen: int | None = None) -> list[Operation]:
         """Read the messages of new entries, in order, and return what changed.
 
         ``seen`` is how many entries there are then; None: they end with the last message.
         """
-        before = len(self.operations)
+        before = len(self._state)
         self._state.read(messages, subjects)
         last = messages[-1].index + 1 if messages else 0
         self.seen = max(self.seen, last if seen is None else seen)
-        return list(self.operations[before:])
+        return self.operations_between(before)
 
     def apply(self, proposals: Iterable[Proposal], request: ProposalRequest) -> Applied:
         """Apply what a model proposed and what holds of it, and return what became of it."""
-        before = len(self.operations)
+        before = len(self._state)
         shown = {item.id: item.span for item in request.items}
         refused = self._state.propose(proposals, shown, request.messages, MAX_PROPOSALS)
-        return Applied.of(list(self.operations[before:]), refused)
+        return Applied.of(self.operations_between(before), refused)
 
     def replay(
         self,
@@ -96,14 +97,14 @@ class ContextStore:
 
     def mark(self) -> tuple[int, int]:
         """Return a mark of the present end: how many operations there are, and entries read."""
-        return len(self.operations), self.seen
+        return len(self._state), self.seen
 
     def back_to(self, mark: tuple[int, int]) -> None:
         """Forget what was read since the mark."""
         if mark == self.mark():
             return
         operations, self.seen = mark
-        self._begin_again(self.operations[:operations])
+        self._state.begin_again(operations, self._left_out)
 
     def leave_out(self, entries: frozenset[int]) -> None:
         """Let nothing hold that these entries gave rise to: the user took them back.
@@ -112,18 +113,14 @@ class ContextStore:
         """
         if entries != self._left_out:
             self._left_out = entries
-            self._begin_again(self.operations)
+            self._state.begin_again(len(self._state), entries)
 
-    def _begin_again(self, operations: Iterable[Operation]) -> None:
-        self._log = [*operations]
-        self._state.begin_again(self._log, self._left_out)
-
-    @classmethod
-    def as_of(cls, operations: Iterable[Operation], entry: int) -> ContextStore:
-        """Return a store as it was before the entry with this index was read."""
-        then = cls()
-        then._begin_again(each for each in operations if each.entry < entry)
-        then.seen = entry
+    def as_of(self, entry: int, operations: int) -> ContextStore:
+        """Return the store as it was before the entry with this index was read, by the first
+        ``operations``, so many."""
+        then = ContextStore()
+        then._left_out, then.seen = self._left_out, entry
+        then._state = self._state.as_of(entry, operations, self._left_out)
         return then
 
     def items(self, heading: str | None = None) -> list[Item]:
@@ -145,16 +142,18 @@ class ContextStore:
         names that were used in it, some with their lines, fill the room that is left: but for what
         the messages at the ``visible`` indices have.
         """
+        if conversation is None:
+            return self.render_with(None, budget_tokens)
+        told = _native.Told()
+        told.add(conversation, visible, subjects)
+        return self.render_with(told, budget_tokens)
+
+    def render_with(self, told: _native.Told | None, budget_tokens: int) -> str:
+        """Return what `render` does, by what was told in the conversation."""
         if budget_tokens < MIN_TOKENS:
             return ""
-        whole = int(budget_tokens)
-        if conversation is None:
-            return self._state.render(whole, whole, (), (), subjects, None)
-        index = _native.NameIndex()
-        index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
-        room = int(budget_tokens * ITEMS_SHARE)
-        messages = conversation.messages
-        return self._state.render(whole, room, messages, visible, subjects, index)
+        room = int(budget_tokens if told is None else budget_tokens * ITEMS_SHARE)
+        return self._state.render(int(budget_tokens), room, told)
 
 
 def text_at(span: Span, message: Message) -> str | None:

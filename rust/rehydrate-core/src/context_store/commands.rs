@@ -1,7 +1,7 @@
 //! The commands that were run, and what the last run of each came to.
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::raw;
+use super::raw::{self, Raw};
 use super::reading::{RAN, Said};
 use crate::caps::code_points::lines;
 use crate::caps::{decoded, encoded};
@@ -24,34 +24,44 @@ pub struct Command {
     pub answered: i64,
 }
 
-/// The commands in the order of their last results, without secrets; those whose result is in a `visible` entry are left
-/// out.
-#[must_use]
-pub fn commands_of(messages: &[Said<'_>], visible: &FxHashSet<i64>) -> Vec<Command> {
-    let mut calls: FxHashMap<&[u8], &[u8]> = FxHashMap::default();
-    let mut ran: FxHashMap<&[u8], (usize, Vec<u8>, i64)> = FxHashMap::default();
-    let mut results = 0;
-    for message in messages {
-        checkpoint();
-        let mut asked = message.calls.iter();
-        for piece in message.pieces.iter().filter(|piece| piece.kind == PieceKind::ToolInput) {
-            let command = piece.about.iter().find(|about| *about.used == *RAN);
-            calls.insert(asked.next().copied().unwrap_or_default(), command.map_or(b"", |command| &*command.text));
-        }
-        for (answer, result) in results_of(message) {
-            let Some(command) = calls.remove(answer).filter(|command| !command.is_empty()) else { continue };
-            results += 1;
-            ran.insert(command, (results, outcome(&result), message.entry));
+/// The commands that were run in a thread, as it grows.
+#[derive(Debug, Default)]
+pub struct Commands {
+    /// By the id of a call that is not answered; empty where it is no command.
+    calls: FxHashMap<Raw, Raw>,
+    ran: FxHashMap<Raw, (usize, Command)>,
+    results: usize,
+}
+
+impl Commands {
+    /// Read messages, in order.
+    pub fn read(&mut self, messages: &[Said<'_>]) {
+        for message in messages {
+            checkpoint();
+            let mut asked = message.calls.iter();
+            for piece in message.pieces.iter().filter(|piece| piece.kind == PieceKind::ToolInput) {
+                let command = piece.about.iter().find(|about| *about.used == *RAN);
+                let command = command.map_or(Raw::default(), |command| command.text.clone());
+                self.calls.insert(asked.next().copied().unwrap_or_default().into(), command);
+            }
+            for (answer, result) in results_of(message) {
+                let Some(command) = self.calls.remove(answer).filter(|command| !command.is_empty()) else { continue };
+                let (text, outcome) = (first_line(&redacted(&command)), redacted(&outcome(&result)));
+                self.results += 1;
+                self.ran.insert(command, (self.results, Command { text, outcome, answered: message.entry }));
+            }
         }
     }
-    let mut ran: Vec<_> = ran.into_iter().filter(|(_, (_, _, answered))| !visible.contains(answered)).collect();
-    ran.sort_unstable_by_key(|(_, (number, ..))| *number);
-    let shown = |(command, (_, outcome, answered)): (&[u8], (usize, Vec<u8>, i64))| Command {
-        text: first_line(&redacted(command)),
-        outcome: redacted(&outcome),
-        answered,
-    };
-    ran.into_iter().map(shown).collect()
+
+    /// The commands in the order of their last results, without secrets; those whose result is in a `visible` entry are left
+    /// out.
+    #[must_use]
+    pub fn ran(&self, visible: &FxHashSet<i64>) -> Vec<&Command> {
+        let ran = self.ran.values().filter(|(_, command)| !visible.contains(&command.answered));
+        let mut ran: Vec<_> = ran.collect();
+        ran.sort_unstable_by_key(|(number, _)| *number);
+        ran.into_iter().map(|(_, command)| command).collect()
+    }
 }
 
 /// What a message answers with the results; none where an empty one leaves it open which is whose.

@@ -46,7 +46,7 @@ pub struct Markdown {
 impl ContextStore {
     /// What the store has to say in so many tokens, beside the commands that were run.
     #[must_use]
-    pub fn render(&self, mut room: i64, commands: &[Command], counter: Counter) -> Markdown {
+    pub fn render(&self, mut room: i64, commands: &[&Command], counter: Counter) -> Markdown {
         let mut lines: [Vec<Line>; 5] = Default::default();
         for (heading, is_working_set) in BY_WORTH {
             let part = if is_working_set { room.div_euclid(WORKING_SET_PART) } else { room };
@@ -66,7 +66,7 @@ impl ContextStore {
     }
 
     /// The entries and lines of what is under a heading, what is worth most first.
-    fn entries(&self, heading: Heading, room: i64, commands: &[Command], is_working_set: bool) -> Vec<(i64, Line)> {
+    fn entries(&self, heading: Heading, room: i64, commands: &[&Command], is_working_set: bool) -> Vec<(i64, Line)> {
         let longest = if heading == Heading::TaskState { room.min(MAX_REQUEST) } else { MAX_ITEM };
         let mut live: Vec<&Arc<Item>> = self.items.live(heading).collect();
         match heading {
@@ -77,16 +77,16 @@ impl ContextStore {
         if heading == Heading::Context {
             live.retain(|item| item.is(ERROR) == is_working_set);
         }
-        let ran: FxHashMap<i64, &Command> = commands.iter().map(|command| (command.answered, command)).collect();
+        let ran: FxHashMap<i64, &Command> = commands.iter().map(|command| (command.answered, *command)).collect();
         live.iter().map(|item| (item.span.entry, line(item, longest, ran.get(&item.span.entry).copied()))).collect()
     }
 
     /// What commands came to, the last first, but for those whose error is open.
-    fn ran(&self, commands: &[Command], mut room: i64, counter: Counter) -> Vec<Line> {
+    fn ran(&self, commands: &[&Command], mut room: i64, counter: Counter) -> Vec<Line> {
         let errors = self.items.live(Heading::Context).filter(|item| item.is(ERROR));
         let open: FxHashSet<i64> = errors.map(|item| item.span.entry).collect();
         let mut shown = Vec::new();
-        for Command { text, outcome, answered } in commands.iter().rev() {
+        for Command { text, outcome, answered } in commands.iter().copied().rev() {
             let handle = format!(" (#{answered})");
             let line = [b"- ran ", &**text, b": ", &**outcome, handle.as_bytes()].concat();
             room -= tokens(std::slice::from_ref(&line), counter);
@@ -242,7 +242,7 @@ mod tests {
         let error = Item::new(Heading::Context, ERROR, b"E: x", Span::of(7, 0, 0, b"E: x"), 0.5);
         store.items.add(error);
         let command = |answered| Command { text: b"make".to_vec(), outcome: b"ok".to_vec(), answered };
-        let written = store.render(400, &[command(4), command(7)], Counter::Words);
+        let written = store.render(400, &[&command(4), &command(7)], Counter::Words);
         let text = String::from_utf8_lossy(&written.with_names(b"read: x")).into_owned();
         let lines = [
             "## Important Context",

@@ -49,8 +49,12 @@ pub struct Name {
     pub spoken: bool,
 }
 
+/// Where a name stood.
+#[derive(Clone, Debug)]
 struct Seen {
     last: usize,
+    /// The unit of the last text.
+    unit: usize,
     acted: Option<usize>,
     uses: u32,
     /// How many units have it.
@@ -60,59 +64,94 @@ struct Seen {
     number: usize,
 }
 
-/// The best `limit` of the names in what is not shown, without those that a shown text or a better name has, if only as
-/// a part; of equal worth first those used most, then those that came first. Spoken ones come behind all others, those
-/// used most first: what a chat was about is what it comes back to.
+/// The names in the texts of a conversation that are no longer there, as it grows: each text is read once.
+#[derive(Debug, Default)]
+pub struct Names {
+    seen: HashMap<Box<str>, Seen>,
+}
+
+impl Names {
+    /// Read a text; `position` is its number among all texts.
+    pub fn read(&mut self, text: &str, kind: PieceKind, unit: usize, position: usize) {
+        let Self { seen } = self;
+        let acted = (kind == PieceKind::ToolInput).then_some(position);
+        scan(text, kind == PieceKind::Text, |name, spoken| {
+            let Some(known) = seen.get_mut(name) else {
+                let number = seen.len();
+                seen.insert(name.into(), Seen { last: position, unit, acted, uses: 1, units: 1, spoken, number });
+                return;
+            };
+            known.units += u32::from(known.unit != unit);
+            (known.last, known.unit) = (position, unit);
+            known.acted = acted.or(known.acted);
+            known.uses += 1;
+            known.spoken &= spoken;
+        });
+    }
+
+    /// The best `limit` of the names, without those that a shown text or a better name has, if only as a part; of equal
+    /// worth first those used most, then those that came first. Spoken ones come behind all others, those used most
+    /// first: what a chat was about is what it comes back to. `newest` is the last unit.
+    #[must_use]
+    pub fn best<'a>(&self, shown: impl Iterator<Item = &'a str>, newest: usize, limit: usize) -> Vec<Name> {
+        let is_there = self.in_shown(shown);
+        let key = |seen: &Seen| {
+            let worth = worth_of_name(seen.acted.is_some(), seen.units, newest - seen.unit);
+            let worth = if seen.spoken { 0.0 } else { worth };
+            (Reverse(seen.spoken), worth, seen.uses, Reverse(seen.number))
+        };
+        let gone = self.seen.iter().filter(|(_, seen)| !is_there[seen.number] && said_often(seen));
+        let mut ranked: Vec<_> = gone.map(|(name, seen)| (key(seen), &**name, seen)).collect();
+        ranked.sort_unstable_by(|(one, ..), (other, ..)| other.partial_cmp(one).expect("worths are numbers"));
+        let mut listed = HashSet::new();
+        let mut found = Vec::new();
+        for (_, name, seen) in ranked {
+            if found.len() == limit {
+                break;
+            }
+            if listed.insert(name) {
+                parts_of(name, |part| _ = listed.insert(part));
+                found.push(Name { name: name.into(), last: seen.last, acted: seen.acted, spoken: seen.spoken });
+            }
+        }
+        found
+    }
+
+    /// Of each name, by its number, whether one of these texts has it.
+    fn in_shown<'a>(&self, shown: impl Iterator<Item = &'a str>) -> Vec<bool> {
+        let mut is_there = vec![false; self.seen.len()];
+        let mut note = |name: &str| {
+            if let Some(seen) = self.seen.get(name) {
+                is_there[seen.number] = true;
+            }
+        };
+        for text in shown {
+            checkpoint();
+            runs(text, |run, classes| {
+                if run.len() <= MAX_RUN_BYTES && classes & WORD != 0 {
+                    let name = name_at(text, &run);
+                    note(name);
+                    if classes & JOINER != 0 {
+                        parts_of(name, &mut note);
+                    }
+                }
+            });
+        }
+        is_there
+    }
+}
+
+/// The best `limit` of the names in what is not shown: see [`Names::best`].
 #[must_use]
 pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
-    let mut seen: HashMap<&str, Seen> = HashMap::new();
+    let mut names = Names::default();
     let said = texts.iter().enumerate().filter(|(_, part)| part.kind != PieceKind::Thinking);
     for (position, part) in said.clone().filter(|(_, part)| !part.shown) {
         checkpoint();
-        let acted = (part.kind == PieceKind::ToolInput).then_some(position);
-        scan(part.text, part.kind == PieceKind::Text, |name, spoken| {
-            let number = seen.len();
-            let entry = seen.entry(name).or_insert(Seen { last: 0, acted: None, uses: 0, units: 0, spoken, number });
-            entry.units += u32::from(entry.units == 0 || texts[entry.last].unit != part.unit);
-            entry.last = position;
-            entry.acted = acted.or(entry.acted);
-            entry.uses += 1;
-            entry.spoken &= spoken;
-        });
+        names.read(part.text, part.kind, part.unit, position);
     }
-    for (_, part) in said.filter(|(_, part)| part.shown) {
-        checkpoint();
-        runs(part.text, |run, classes| {
-            if run.len() <= MAX_RUN_BYTES && classes & WORD != 0 {
-                let name = name_at(part.text, &run);
-                seen.remove(name);
-                if classes & JOINER != 0 {
-                    parts_of(name, |part| _ = seen.remove(part));
-                }
-            }
-        });
-    }
-    let newest = texts.last().map_or(0, |part| part.unit);
-    let key = |seen: &Seen| {
-        let worth = worth_of_name(seen.acted.is_some(), seen.units, newest - texts[seen.last].unit);
-        let worth = if seen.spoken { 0.0 } else { worth };
-        (Reverse(seen.spoken), worth, seen.uses, Reverse(seen.number))
-    };
-    let mut ranked: Vec<_> =
-        seen.into_iter().filter(|(_, seen)| said_often(seen)).map(|(name, seen)| (key(&seen), name, seen)).collect();
-    ranked.sort_unstable_by(|(one, ..), (other, ..)| other.partial_cmp(one).expect("worths are numbers"));
-    let mut listed = HashSet::new();
-    let mut found = Vec::new();
-    for (_, name, seen) in ranked {
-        if found.len() == limit {
-            break;
-        }
-        if listed.insert(name) {
-            parts_of(name, |part| _ = listed.insert(part));
-            found.push(Name { name: name.into(), last: seen.last, acted: seen.acted, spoken: seen.spoken });
-        }
-    }
-    found
+    let shown = said.filter(|(_, part)| part.shown).map(|(_, part)| part.text);
+    names.best(shown, texts.last().map_or(0, |part| part.unit), limit)
 }
 
 /// A word spoken of once may be a slip of the pen.

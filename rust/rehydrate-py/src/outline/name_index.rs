@@ -5,10 +5,11 @@ use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::outline::lines::Listed;
-use rehydrate_core::conversation::outline::quoted::write_quoted;
+use rehydrate_core::conversation::outline::quoted::{fitting, write_quoted};
 use rehydrate_core::conversation::outline::{self, clean};
 use rehydrate_core::conversation::{PieceKind, Role};
 use rehydrate_core::engine::Engine;
+use rehydrate_core::interrupt::checkpoint;
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -34,6 +35,9 @@ const PLACES: [&str; 6] = [RESULTS, ERRORS, PROPER_NAMES, BY_USER, BY_ASSISTANT,
 #[derive(Default)]
 pub struct NameIndex {
     texts: Vec<Held>,
+    names: outline::Names,
+    /// How many of the texts the names are of.
+    read: usize,
     /// The names inside secrets: they are listed nowhere.
     secret_names: FxHashSet<String>,
     unit: usize,
@@ -81,6 +85,44 @@ impl NameIndex {
         let read = |(index, names): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((index.extract()?, names.extract()?));
         let mut earlier = items(replaced)?.into_iter().map(read).collect::<PyResult<Vec<Earlier>>>()?;
         earlier.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let reference_of = |unit| reference_of.call1((conversation.units(py)?.get_item(unit)?,))?.extract();
+        self.add_units(py, conversation, &kept, reference_of, &cut, earlier)
+    }
+
+    /// Add a text that is visible next to the conversation.
+    fn add_visible(&mut self, text: Bound<'_, PyString>) -> PyResult<()> {
+        self.hold(Source::of(text)?, PieceKind::Text, true, &Arc::from(""), &Arc::from(""));
+        Ok(())
+    }
+
+    /// The names that are no longer visible, the most useful first.
+    fn best<'py>(&mut self, py: Python<'py>, limit: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let names = self.found(py, "", limit)?;
+        let made = MakeName::new(py)?;
+        names
+            .iter()
+            .map(|found| self.listed(found))
+            .map(|it| made.name(py, [it.name, it.heading, it.reference]))
+            .collect()
+    }
+}
+
+impl NameIndex {
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Add a conversation whose unit of a number can be read by `reference_of` it. `cut` are the messages kept in part, and
+    /// `earlier` the outlines that it had, in order.
+    pub fn add_units(
+        &mut self,
+        py: Python<'_>,
+        conversation: &Conversation,
+        kept: &FxHashSet<usize>,
+        reference_of: impl Fn(usize) -> PyResult<String>,
+        cut: &FxHashMap<usize, Bound<'_, PyAny>>,
+        earlier: Vec<Earlier>,
+    ) -> PyResult<()> {
         let mut earlier = earlier.into_iter().peekable();
         let of = &conversation.columns;
         for unit in 0..of.unit_len() {
@@ -90,11 +132,7 @@ impl NameIndex {
                 self.add_earlier(&names);
             }
             self.unit += 1;
-            let reference = if kept.contains(&first) {
-                String::new()
-            } else {
-                reference_of.call1((conversation.units(py)?.get_item(unit)?,))?.extract()?
-            };
+            let reference = if kept.contains(&first) { String::new() } else { reference_of(unit)? };
             let reference: Arc<str> = reference.into();
             for &at in members {
                 let (index, role) = (of.of.rows[at].index, of.role(at));
@@ -113,39 +151,22 @@ impl NameIndex {
         Ok(())
     }
 
-    /// Add a text that is visible next to the conversation.
-    pub fn add_visible(&mut self, text: Bound<'_, PyString>) -> PyResult<()> {
-        self.hold(Source::of(text)?, PieceKind::Text, true, &Arc::from(""), &Arc::from(""));
-        Ok(())
-    }
-
-    /// The names that are no longer visible, the most useful first.
-    fn best<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let names = self.found(py, limit)?;
-        let made = MakeName::new(py)?;
-        names
-            .iter()
-            .map(|found| self.listed(found))
-            .map(|it| made.name(py, [it.name, it.heading, it.reference]))
-            .collect()
-    }
-}
-
-impl NameIndex {
-    fn found(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<outline::Name>> {
+    /// The best names that are not visible, neither in this text.
+    fn found(&mut self, py: Python<'_>, visible: &str, limit: usize) -> PyResult<Vec<outline::Name>> {
         detached(py, || {
+            for (position, held) in self.texts.iter().enumerate().skip(self.read) {
+                checkpoint();
+                if !held.is_visible {
+                    self.names.read(held.text.as_str(), held.kind, held.unit, position);
+                }
+                self.read = position + 1;
+            }
             // A name inside a secret counts as visible, so that it is never listed.
             let secret_names: Vec<&str> = self.secret_names.iter().map(String::as_str).collect();
             let secret_names = secret_names.join("\n");
-            let texts = self.texts.iter().map(|held| outline::Text {
-                text: held.text.as_str(),
-                kind: held.kind,
-                unit: held.unit,
-                shown: held.is_visible,
-            });
-            let hidden = outline::Text { text: &secret_names, kind: PieceKind::Text, unit: self.unit, shown: true };
-            let texts: Vec<_> = texts.chain([hidden]).collect();
-            Ok(outline::names(&texts, limit))
+            let shown = self.texts.iter().filter(|held| held.is_visible).map(|held| held.text.as_str());
+            let shown = shown.chain([&*secret_names, visible]);
+            Ok(self.names.best(shown, self.unit, limit))
         })
     }
 
@@ -159,18 +180,26 @@ impl NameIndex {
         Listed { name: &found.name, heading, reference: &held.reference }
     }
 
-    /// The best names that are not visible, and lines of them, in at most so many tokens.
-    pub fn written(&self, py: Python<'_>, tokens: i64, counter: Counter) -> PyResult<Vec<u8>> {
-        let found = self.found(py, usize::try_from(tokens).unwrap_or(0))?;
+    /// The best names that are neither visible nor in this text, and lines of them, in at most so many tokens. Nothing earlier
+    /// was added.
+    pub fn written(&mut self, py: Python<'_>, visible: &str, tokens: i64, counter: Counter) -> PyResult<Vec<u8>> {
+        let count = |text: &str| Engine::shared().count(text, counter);
+        let found = self.found(py, visible, usize::try_from(tokens).unwrap_or(0))?;
         let names: Vec<Listed<&str>> = found.iter().map(|found| self.listed(found)).collect();
+        let names = detached(py, || Ok(fitting(&names, tokens, count)))?;
         let mut texts: FxHashMap<&str, Vec<u8>> = FxHashMap::default();
-        for held in self.texts.iter().filter(|held| !held.is_visible && !held.reference.is_empty()) {
-            let text = held.text.to_py(py);
-            let of = texts.entry(&held.reference).or_default();
-            of.extend_from_slice(&bytes_of(&text)?);
-            of.push(b'\n');
+        for found in &found[..names.len()] {
+            let Held { unit, reference, .. } = &self.texts[found.acted.unwrap_or(found.last)];
+            if reference.is_empty() || texts.contains_key(&**reference) {
+                continue;
+            }
+            let first = self.texts.partition_point(|held| held.unit < *unit);
+            let of_unit = self.texts[first..].iter().take_while(|held| held.unit == *unit);
+            let gone = of_unit.filter(|held| !held.is_visible).map(|held| held.text.to_py(py));
+            let gone = gone.map(|text| Ok(bytes_of(&text)?.into_owned())).collect::<PyResult<Vec<_>>>()?;
+            texts.insert(reference, gone.join(&b'\n'));
         }
-        detached(py, || Ok(write_quoted(&names, &texts, tokens, |text| Engine::shared().count(text, counter))))
+        detached(py, || Ok(write_quoted(names, &texts, tokens, count)))
     }
 
     fn hold(&mut self, text: Source, kind: PieceKind, is_visible: bool, heading: &Arc<str>, reference: &Arc<str>) {

@@ -13,6 +13,17 @@ use crate::caps::{decoded, lossy};
 const MAX_PRICE: f64 = 1.5;
 const MAX_LINE: f64 = 300.0;
 
+/// As many of the names as fit into so many tokens, the first first.
+#[must_use]
+pub fn fitting<'n, 'a>(
+    names: &'n [Listed<&'a str>],
+    tokens: i64,
+    count: impl Fn(&str) -> u32,
+) -> &'n [Listed<&'a str>] {
+    let unquoted = vec![None; names.len()];
+    &names[..most(names.len(), tokens, count, |most| written(&names[..most], &unquoted))]
+}
+
 /// As many of the names as fit into so many tokens, the first first: by what they were used for, and then those that have a
 /// line, by where it is. `texts` are the texts of each reference.
 #[must_use]
@@ -22,25 +33,25 @@ pub fn write_quoted(
     tokens: i64,
     count: impl Fn(&str) -> u32,
 ) -> Vec<u8> {
-    let fitting = |names: usize, write: &dyn Fn(usize) -> Vec<u8>| {
-        let (mut low, mut high) = (0, names);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            let written = write(middle + 1);
-            let shown = std::str::from_utf8(&written).map_or_else(|_| Cow::Owned(lossy(&decoded(&written))), Cow::from);
-            if tokens < i64::from(count(&shown)) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        low
-    };
-    let unquoted = vec![None; names.len()];
-    let names = &names[..fitting(names.len(), &|most| written(&names[..most], &unquoted))];
     let lines = cheap_lines(names, texts);
-    let most = fitting(names.len(), &|most| written(&names[..most], &lines));
+    let most = most(names.len(), tokens, count, |most| written(&names[..most], &lines));
     written(&names[..most], &lines)
+}
+
+/// The most of so many names of which what is written fits.
+fn most(names: usize, tokens: i64, count: impl Fn(&str) -> u32, write: impl Fn(usize) -> Vec<u8>) -> usize {
+    let (mut low, mut high) = (0, names);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        let written = write(middle + 1);
+        let shown = std::str::from_utf8(&written).map_or_else(|_| Cow::Owned(lossy(&decoded(&written))), Cow::from);
+        if tokens < i64::from(count(&shown)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
 }
 
 /// The last line of each name in the text of its reference, of those that cost little.
@@ -133,7 +144,10 @@ mod tests {
         let text = "A long day with much wind, and at its end somebody opened the_old_door.\n  \"dark_red\":  \"#cc0000\",\r\n";
         let texts = FxHashMap::from_iter([("#1", text.as_bytes().to_vec())]);
         let count = |text: &str| text.len() as u32;
-        let written = |tokens| String::from_utf8_lossy(&write_quoted(&names, &texts, tokens, count)).into_owned();
+        let written = |tokens| {
+            let names = fitting(&names, tokens, count);
+            String::from_utf8_lossy(&write_quoted(names, &texts, tokens, count)).into_owned()
+        };
         assert_eq!(written(500), "in tool results: #1 the_old_door\n#1:\n> \"dark_red\": \"#cc0000\",");
         assert_eq!(written(30), "in tool results: #1 dark_red");
         assert_eq!(written(0), "");
