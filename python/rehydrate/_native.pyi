@@ -50,6 +50,7 @@ __all__ = [
     "Echoes",
     "Excerpts",
     "ItemIndex",
+    "JsonStream",
     "Layout",
     "LocalStore",
     "LocalThreads",
@@ -690,6 +691,17 @@ class ItemIndex:
         centred: bool = False,
         allowed: Sequence[int] | None = None,
     ) -> list[list[tuple[int, float]]]: ...
+
+# JSON values in a stream of bytes: (kind, bytes) of a "value", a "word" or a "line" of what is
+# broken, or ("broken", why). After a word that is no JSON, `skip_line` is called.
+@final
+class JsonStream:
+    def __new__(cls, max_bytes: int) -> JsonStream: ...
+    @property
+    def has_headers(self) -> bool: ...
+    def feed(self, data: bytes) -> None: ...
+    def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
+    def skip_line(self) -> None: ...
 
 # The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...

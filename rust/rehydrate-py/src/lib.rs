@@ -12,6 +12,7 @@ mod fork;
 mod home;
 mod interned;
 mod item_index;
+mod json_stream;
 mod layout;
 mod notes;
 mod onnx;
@@ -54,6 +55,8 @@ mod _native {
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
+    #[pymodule_export]
+    use super::json_stream::JsonStream;
     #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
