@@ -8,7 +8,7 @@ import re
 import sys
 import unicodedata
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -28,6 +28,8 @@ INTERNAL = 70
 
 GAP = "  "
 """Between the columns of a table."""
+REST_CELLS = 28
+"""Room that a table leaves for the texts in its last column, before columns of a rank."""
 
 
 class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ours
@@ -183,22 +185,69 @@ def pad(text: str, cells: int, align: str = "<") -> str:
     return blanks + text if align == ">" else text + blanks
 
 
-def aligned(rows: Sequence[Sequence[str]], align: str = "") -> list[list[str]]:
-    """Return the cells of a table, each filled to the width of its column.
+class Column(NamedTuple):
+    """A column of a table."""
 
-    ``align`` has "<" or ">" for each column; a column without one is aligned to the left.
+    title: str
+    cells: Sequence[str]
+    align: str = "<"
+    rank: int = 0
+    """Columns of the highest rank are left out first where there is no room; 0 is always shown."""
+    styles: Sequence[str] = ()
+    """Of each cell, such as ``"green bold"``."""
 
-    >>> [GAP.join(row) for row in aligned([("berth", "boats"), ("4", "12")], "<>")]
+
+def table(
+    columns: Sequence[Column],
+    terminal: Terminal,
+    rest: Column | None = None,
+    dim: Container[int] = (),
+) -> Iterator[str]:
+    """Yield a table that fits the terminal: its header, then a line for each row.
+
+    ``rest`` is the last column, of foreign texts: they are cut to the room that the others leave.
+    Rows in ``dim`` are dim as a whole.
+
+    >>> list(table([Column("berth", ["4"]), Column("boats", ["12"], ">")], Terminal()))
     ['berth  boats', '4         12']
     """
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    to = align.ljust(len(widths), "<")
-    return [[pad(*cell) for cell in zip(row, widths, to, strict=True)] for row in rows]
+    least = REST_CELLS if rest is not None else -len(GAP)
+    shown = [(max(map(display_width, (each.title, *each.cells))), each) for each in columns]
+    while (room := terminal.width - sum(width + len(GAP) for width, _ in shown)) < least and (
+        most := max(column.rank for _, column in shown)
+    ):
+        shown = [each for each in shown if each[1].rank < most]
+    if rest is not None and room >= len(rest.title):
+        texts = [terminal.fit(text, room) for text in rest.cells]
+        shown.append((0, rest._replace(cells=texts)))
+    filled = [
+        [pad(text, width, column.align) for text in (column.title, *column.cells)]
+        for width, column in shown
+    ]
+    header, *rows = zip(*filled, strict=True)
+    yield terminal.paint(terminal.cut(GAP.join(header).rstrip(), terminal.width), "dim")
+    for number, row in enumerate(rows):
+        line = GAP.join(row).rstrip()
+        if display_width(line) > terminal.width:
+            line = terminal.cut(line, terminal.width)
+        elif number not in dim:
+            painted = [
+                terminal.paint(cell, *(column.styles[number].split() if column.styles else ()))
+                for cell, (_, column) in zip(row, shown, strict=True)
+            ]
+            line = GAP.join(painted).rstrip()
+        yield terminal.paint(line, "dim") if number in dim else line
 
 
-def table(rows: Sequence[Sequence[str]], align: str = "") -> list[str]:
-    """Return a table in lines, with its columns aligned."""
-    return [GAP.join(row).rstrip() for row in aligned(rows, align)]
+def size(count: int) -> str:
+    """Return a number of bytes in a unit that suits it.
+
+    >>> size(20), size(4_200_000)
+    ('20 bytes', '4.2 MB')
+    """
+    from rich.filesize import decimal
+
+    return decimal(count)
 
 
 def _cells(character: str) -> int:
