@@ -6,8 +6,6 @@ of the text is last on the line, so that its content cannot move another column.
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +17,6 @@ Key = TypeVar("Key")
 
 BAR_CELLS = 8
 ROLE_CELLS = 12
-DECADES = 4
 NARROWEST_MAP = 10
 
 # Reasons in a few words: the start of the long one, the short one, the long one without figures.
@@ -107,10 +104,8 @@ def _head(report: Report) -> Iterator[str]:
         total -= stats.ignored
     arrow = terminal.glyph("→", "->")
     figures = [
-        terminal.paint(f"{stats.before_tokens:,} {arrow} {stats.after_tokens:,} tokens", "bold"),
-        terminal.paint(
-            f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged", "bold", "green"
-        ),
+        f"{stats.before_tokens:,} {arrow} {stats.after_tokens:,} tokens",
+        f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged",
         f"{total - stats.dropped:,} of {total:,} messages kept"
         + (f", {stats.excerpted:,} in part" if stats.excerpted else "")
         + (f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else "")
@@ -118,7 +113,10 @@ def _head(report: Report) -> Iterator[str]:
         f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
     ]
     embedding = "built-in embedding" if stats.embedding else "no embedding"
-    yield from _flow(figures, [embedding, stats.format, stats.counter], terminal)
+    dot = terminal.glyph(" · ", " | ")
+    yield terminal.paint(terminal.cut(dot.join(figures), terminal.width), "bold")
+    made_of = dot.join([embedding, stats.format, stats.counter])
+    yield terminal.paint(terminal.cut(made_of, terminal.width), "dim")
     yield terminal.paint(terminal.fit_end(report.name, terminal.width), "dim")
     units = report.compaction.explain().units
     if stats.before_tokens:
@@ -133,23 +131,6 @@ def _head(report: Report) -> Iterator[str]:
         )
     for notice in notices:
         yield terminal.paint(terminal.fit(notice, terminal.width), "yellow")
-
-
-def _flow(figures: Sequence[str], made_of: Sequence[str], terminal: Terminal) -> Iterator[str]:
-    """Yield figures and their sources on one line, or on two where there is no room."""
-    dot = terminal.glyph(" · ", " | ")
-
-    def fits(line: str) -> bool:  # without its colours
-        return display_width(terminal.safe(line)) <= terminal.width
-
-    while len(figures) > 1 and not fits(dot.join(figures)):
-        figures = figures[:-1]
-    line, second = dot.join(figures), dot.join(made_of)
-    if fits(line + dot + second):
-        yield line + terminal.paint(dot + second, "dim")
-        return
-    yield line
-    yield terminal.paint(terminal.fit(second, terminal.width), "dim")
 
 
 def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
@@ -177,8 +158,6 @@ def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
 
 def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     """Yield the table; below a unit that is kept in part, what is kept of each of its texts."""
-    is_logarithmic, shares = bar_shares([unit.score for unit in units])
-
     def column(
         title: str,
         cell: Callable[[UnitReport], str],
@@ -198,14 +177,12 @@ def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     # A signal that is the same for every unit gets less room, or none.
     has_memory = any(unit.coverage for unit in units)
     has_odds = any(unit.odds != 1 for unit in units)
-    bars = [terminal.bar(share, BAR_CELLS) for share in shares]
     columns = [
         column("#", lambda unit: str(unit.messages[0]), 0),
         column("messages", lambda unit: str(len(unit.messages)), 9),
         column("role", lambda unit: terminal.fit(unit.role, ROLE_CELLS), 2, "<", _role_style),
         column("tokens", lambda unit: f"{unit.tokens:,}", 0),
-        Column("log score" if is_logarithmic else "score", bars, "<", 1, ["green"] * len(bars)),
-        column("", lambda unit: _figure(unit.score), 4),
+        column("score", lambda unit: _figure(unit.score), 1),
         column("recency", lambda unit: f"{unit.recency:.2f}", 7),
         column("semantic", lambda unit: f"{unit.semantic:.2f}", 7),
         column("coverage", lambda unit: f"{unit.coverage:.2f}", 7 if has_memory else 8),
@@ -247,23 +224,6 @@ def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
             f"{blocks[0].measure} {spans} of {blocks[-1].last}"
         )
         yield terminal.paint(terminal.cut(line, terminal.width), "dim")
-
-
-def bar_shares(scores: Sequence[float]) -> tuple[bool, list[float]]:
-    """Return whether bars show the logarithm of scores, and how full each is.
-
-    With a query, scores can spread over many orders of magnitude: half the bars would be nearly
-    empty. Then a bar shows the logarithm, and is empty DECADES powers of ten below the best.
-
-    >>> bar_shares([0.4, 0.6, 0.8])
-    (False, [0.5, 0.7499999999999999, 1.0])
-    """
-    best = max(scores)
-    is_logarithmic = statistics.median(scores) < best / BAR_CELLS
-    shares = [score / best if score > 0 else 0.0 for score in scores]
-    if is_logarithmic:
-        shares = [max(1 + math.log10(share) / DECADES, 0.0) if share else 0.0 for share in shares]
-    return is_logarithmic, shares
 
 
 def _figure(value: float) -> str:
