@@ -334,7 +334,7 @@ def test_what_a_callers_function_may_not_return_is_named(returned: Any, problem:
         ("json", "write it as module:function"),
         ("no_such_module_here:f", "No module named"),
         ("json:nothing", "has no attribute 'nothing'"),
-        ("json:decoder", "decoder is a module"),
+        ("json:decoder", "is of type module"),
     ],
 )
 def test_a_strategy_that_cannot_be_had_is_named(name: str, problem: str) -> None:

@@ -15,7 +15,6 @@ from rehydrate.compact.result import Compaction, UnitReport, block_runs
 
 Key = TypeVar("Key")
 
-BAR_CELLS = 8
 ROLE_CELLS = 12
 NARROWEST_MAP = 10
 
@@ -98,23 +97,10 @@ def _top_units(units: Sequence[UnitReport], limit: int | None) -> Sequence[UnitR
 
 def _head(report: Report) -> Iterator[str]:
     terminal, stats = report.terminal, report.compaction.stats
-    has_outline = report.compaction.outline is not None
-    total = stats.dropped + len(report.compaction.messages) - has_outline
-    if not stats.changed:  # ignored entries stay in an unchanged result too
-        total -= stats.ignored
-    arrow = terminal.glyph("→", "->")
-    figures = [
-        f"{stats.before_tokens:,} {arrow} {stats.after_tokens:,} tokens",
-        f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged",
-        f"{total - stats.dropped:,} of {total:,} messages kept"
-        + (f", {stats.excerpted:,} in part" if stats.excerpted else "")
-        + (f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else "")
-        + (f", an outline of {stats.outline_tokens:,} tokens" if has_outline else ""),
-        f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
-    ]
     embedding = "built-in embedding" if stats.embedding else "no embedding"
     dot = terminal.glyph(" · ", " | ")
-    yield terminal.paint(terminal.cut(dot.join(figures), terminal.width), "bold")
+    figures = figures_of(report.compaction, terminal)
+    yield terminal.paint(terminal.cut(figures, terminal.width), "bold")
     made_of = dot.join([embedding, stats.format, stats.counter])
     yield terminal.paint(terminal.cut(made_of, terminal.width), "dim")
     yield terminal.paint(terminal.fit_end(report.name, terminal.width), "dim")
@@ -131,6 +117,29 @@ def _head(report: Report) -> Iterator[str]:
         )
     for notice in notices:
         yield terminal.paint(terminal.fit(notice, terminal.width), "yellow")
+
+
+def figures_of(compaction: Compaction[Any], terminal: Terminal) -> str:
+    """Return what a compaction did in a line."""
+    stats, has_outline = compaction.stats, compaction.outline is not None
+    total = stats.dropped + len(compaction.messages) - has_outline
+    if not stats.changed:  # ignored entries stay in an unchanged result too
+        total -= stats.ignored
+    parts = (
+        f"{total - stats.dropped:,} of {total:,} messages kept",
+        f", {stats.excerpted:,} in part" if stats.excerpted else "",
+        f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else "",
+        f", an outline of {stats.outline_tokens:,} tokens" if has_outline else "",
+        f", {stats.covered_pct:.0f}% of what went in memory" if stats.covered_pct else "",
+        f", {stats.distilled:,} distilled" if stats.distilled else "",
+    )
+    figures = (
+        f"{stats.before_tokens:,} {terminal.glyph('→', '->')} {stats.after_tokens:,} tokens",
+        f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged",
+        "".join(parts),
+        f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
+    )
+    return terminal.glyph(" · ", " | ").join(figures)
 
 
 def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
@@ -168,12 +177,6 @@ def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
         styles = [style(unit) for unit in units] if style else ()
         return Column(title, [cell(unit) for unit in units], align, rank, styles)
 
-    def fate(unit: UnitReport) -> str:
-        return "keep" if unit.kept else "drop"
-
-    def green(_unit: UnitReport) -> str:
-        return "green"
-
     # A signal that is the same for every unit gets less room, or none.
     has_memory = any(unit.coverage for unit in units)
     has_odds = any(unit.odds != 1 for unit in units)
@@ -188,7 +191,7 @@ def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
         column("coverage", lambda unit: f"{unit.coverage:.2f}", 7 if has_memory else 8),
         *([column("odds", lambda unit: _figure(unit.odds), 7)] if has_odds else []),
         column("gain", lambda unit: _figure(unit.gain), 6),
-        column("", fate, 0, "<", green),
+        column("", lambda unit: "keep" if unit.kept else "drop", 0, "<", lambda _: "green"),
         column("why", lambda unit: _short(unit.reason)[0], 3, "<", _reason_style),
     ]
     dropped = {number for number, unit in enumerate(units) if not unit.kept}
@@ -263,21 +266,18 @@ def _roles(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     if len(groups) > 1:
         groups["total"] = [*units]
     kept = [[unit for unit in group if unit.kept] for group in groups.values()]
-    dropped = [[unit for unit in group if not unit.kept] for group in groups.values()]
     tokens = [sum(unit.tokens for unit in group) for group in groups.values()]
     left = [sum(unit.kept_tokens for unit in group) for group in kept]
-    shares = [some / whole if whole else 1.0 for some, whole in zip(left, tokens, strict=True)]
-    out = [whole - some for some, whole in zip(left, tokens, strict=True)]
-    bars = [terminal.bar(share, BAR_CELLS) for share in shares]
+    dropped = [len(group) - len(some) for group, some in zip(groups.values(), kept, strict=True)]
+    shares = list(zip(left, tokens, strict=True))
     yield from table(
         [
             Column("role", [*groups], "<", 0, [_ROLE_STYLES.get(role, "bold") for role in groups]),
             Column("kept units", [f"{len(some):,}" for some in kept], ">", 2),
             Column("tokens", [f"{some:,}" for some in left], ">"),
-            Column("dropped units", [f"{len(some):,}" for some in dropped], ">", 2),
-            Column("tokens", [f"{some:,}" for some in out], ">"),
-            Column("kept", [f"{share:.0%}" for share in shares], ">", 1),
-            Column("", bars, "<", 3, ["green"] * len(bars)),
+            Column("dropped units", [f"{count:,}" for count in dropped], ">", 2),
+            Column("tokens", [f"{whole - some:,}" for some, whole in shares], ">"),
+            Column("kept", [f"{some / max(whole, 1):.0%}" for some, whole in shares], ">", 1),
         ],
         terminal,
     )

@@ -44,7 +44,7 @@ class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ou
 PIPE_WIDTH = 120
 """Width in columns where there is no terminal."""
 
-_GLYPHS = "▏▎▍▌▋▊▉█░▒▓→…·×─"
+_GLYPHS = "█░▒▓→…·└"
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -101,19 +101,6 @@ class Terminal(NamedTuple):
     def glyph(self, unicode: str, ascii: str) -> str:  # noqa: A002  the two alphabets
         """Return the first, or the second where the stream cannot show it."""
         return unicode if self.unicode else ascii
-
-    def bar(self, share: float, cells: int) -> str:
-        """Return a bar with this share of its cells filled, to an eighth of a cell.
-
-        >>> Terminal().bar(0.5, 5), Terminal(unicode=False).bar(0.5, 5)
-        ('██▌  ', '##   ')
-        """
-        share = min(max(share, 0.0), 1.0)
-        if not self.unicode:
-            return ("#" * max(int(share * cells + 0.49), share > 0)).ljust(cells)
-        eighths = max(round(share * cells * 8), int(share > 0))
-        full, part = divmod(eighths, 8)
-        return ("█" * full + (_GLYPHS[part - 1] if part else "")).ljust(cells)
 
     def shade(self, share: float) -> str:
         """Return one cell, the darker the larger the share."""
