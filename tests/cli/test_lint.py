@@ -145,10 +145,6 @@ def test_every_line_fits_a_narrow_terminal(run, noisy, write):
     assert max(map(len, done.stdout.decode().splitlines())) <= 60
 
 
-def test_the_help_names_every_rule_as_the_linter_does():
-    assert {name: rule.about for name, rule in RULES.items()} == command._RULES
-
-
 def test_a_file_of_requests_shows_how_the_system_prompt_grew(run, write):
     notes = [f"- Learned in turn {n}: the harbour's gate {n} opens at dawn." for n in range(20)]
     requests = [

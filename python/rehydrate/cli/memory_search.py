@@ -296,7 +296,7 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
     names, figures, remarks = zip(*rows, strict=True)
     styles = ["dim"] * len(rows)
     columns = [Column("", names), Column("", figures, ">"), Column("", remarks, styles=styles)]
-    yield from list(table(columns, terminal))[1:]
+    yield from table(columns, terminal)
 
 
 def _share_of_limit(value: int, limit: int | None) -> str:

@@ -190,7 +190,7 @@ def table(
     rest: Column | None = None,
     dim: Container[int] = (),
 ) -> Iterator[str]:
-    """Yield a table that fits the terminal: its header, then a line for each row.
+    """Yield a table that fits the terminal: its header, if it has titles, then a line for each row.
 
     ``rest`` is the last column, of foreign texts: they are cut to the room that the others leave.
     Rows in ``dim`` are dim as a whole.
@@ -212,7 +212,8 @@ def table(
         for width, column in shown
     ]
     header, *rows = zip(*filled, strict=True)
-    yield terminal.paint(terminal.cut(GAP.join(header).rstrip(), terminal.width), "dim")
+    if any(map(str.strip, header)):
+        yield terminal.paint(terminal.cut(GAP.join(header).rstrip(), terminal.width), "dim")
     for number, row in enumerate(rows):
         line = GAP.join(row).rstrip()
         if display_width(line) > terminal.width:

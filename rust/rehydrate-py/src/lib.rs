@@ -20,6 +20,7 @@ mod outline;
 mod parting;
 mod passages;
 mod prepared;
+mod prompt_cache;
 mod questions;
 mod reading;
 mod redact;
@@ -71,6 +72,8 @@ mod _native {
     use super::passages::{describe_page, hidden_windows, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
+    #[pymodule_export]
+    use super::prompt_cache::PromptCache;
     #[pymodule_export]
     use super::questions::{memory_kind, question_share};
     #[pymodule_export]
