@@ -7,8 +7,6 @@ import json
 import pytest
 
 from rehydrate import count_tokens
-from rehydrate.cli import inspect as command
-from rehydrate.linting import RULES
 from rehydrate.prompt import CompiledPrompt, PromptIR, Provenance, Section, Segment
 
 LOG = "\n".join(f"12:00:{n % 60:02} INFO request {n} served in {n} ms" for n in range(600))

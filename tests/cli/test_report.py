@@ -90,9 +90,7 @@ def test_colour_changes_no_character(chat):
 
 def test_dropped_units_are_dim_and_kept_ones_are_not(chat):
     lines, compaction = lines_of(chat, colour=True)
-    header = next(
-        place for place, line in enumerate(lines) if re.search(r"tokens +score", line)
-    )
+    header = next(place for place, line in enumerate(lines) if re.search(r"tokens +score", line))
     rows = lines[header + 1 : header + 1 + compaction.stats.units]
     for row, unit in zip(rows, compaction.explain(), strict=True):
         assert row.startswith("\x1b[2m") is not unit.kept

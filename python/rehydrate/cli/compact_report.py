@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from rehydrate.cli.terminal import Column, Terminal, display_width, table
+from rehydrate.cli.terminal import Column, Terminal, table
 from rehydrate.compact.result import Compaction, UnitReport, block_runs
 
 Key = TypeVar("Key")
@@ -167,6 +167,7 @@ def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
 
 def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     """Yield the table; below a unit that is kept in part, what is kept of each of its texts."""
+
     def column(
         title: str,
         cell: Callable[[UnitReport], str],

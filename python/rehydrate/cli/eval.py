@@ -102,8 +102,8 @@ def _by_ratio(
     is_raised = any(row.is_raised for row in found.rows)
     names = [*(["given to each"] if is_raised else []), *found.strategies]
     columns = [Column("kept of the tokens", [terminal.fit(name, NAME_CELLS) for name in names])]
-    for rank, ratio in enumerate(found.ratios):  # the largest stay longest
-        rows = [row for row in found.rows if row.ratio == ratio]
+    for rank, size in enumerate(found.ratios):  # the largest stay longest
+        rows = [row for row in found.rows if row.ratio == size]
         fair = [value(row)[0] or 0.0 for row in rows if not row.is_over]
         best = max(fair, default=0.0) - 0.005
         cells, intervals, styles = [], [], []
@@ -115,7 +115,7 @@ def _by_ratio(
             intervals.append(str(interval or ""))
             is_best = mean is not None and mean >= best and not row.is_over
             styles.append("green bold" if is_best else "")
-        columns.append(Column(_percent(ratio), cells, "<", len(found.ratios) - rank, styles))
+        columns.append(Column(_percent(size), cells, "<", len(found.ratios) - rank, styles))
         if any(intervals):
             dim = ["dim"] * len(intervals)
             columns.append(Column("95%", intervals, "<", len(found.ratios) + 1, dim))
@@ -142,9 +142,8 @@ def _strategy_rows(rows: Sequence[Row], title: str, terminal: Terminal) -> Itera
     """Yield the strategies at one ratio, by all measures."""
     from rehydrate.retention.evaluation import columns
 
-    measures = [
-        Column(head, cells, ">", rank) for rank, (head, cells) in enumerate(columns(rows).items(), 1)
-    ]
+    shown = enumerate(columns(rows).items(), 1)
+    measures = [Column(head, cells, ">", rank) for rank, (head, cells) in shown]
     names = Column(title, [terminal.fit(row.strategy, NAME_CELLS) for row in rows])
     yield from table([names, *measures], terminal)
 

@@ -110,7 +110,7 @@ can be imported
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    remedy = "name a function (messages, query, ratio) -> messages, in a module of this folder or one that is installed"
+    remedy = "name a function (messages, query, ratio) -> messages of a module that can be imported"
     try:
         function = resolve_name(name)
     except Exception as error:  # any error of the import
