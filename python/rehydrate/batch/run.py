@@ -140,10 +140,9 @@ def run_batch(
             else:
                 yield part
 
-    setup = {"job": job, "options": dict(options)}
     try:
         advance = (lambda _: None) if watcher is None else watcher.advance
-        use = Workers(count, folder, setup, advance).run(unfinished())
+        use = Workers(count, folder, plan, advance).run(unfinished())
         summary = _Summary()
         for table in joined((folder.file(key) for key in keys), output, empty):
             summary.add(table)
