@@ -124,12 +124,9 @@ class Terminal(NamedTuple):
         """Return safe text cut to the given number of cells, with an ellipsis where it is cut."""
         if display_width(text) <= cells:
             return text
-        taken = 0
-        for index, character in enumerate(text):
-            taken += _cells(character)
-            if taken > cells - 1:
-                return text[:index].rstrip() + self.glyph("…", "~") if cells > 0 else ""
-        return text
+        from rich.cells import set_cell_size
+
+        return set_cell_size(text, cells - 1).rstrip() + self.glyph("…", "~") if cells > 0 else ""
 
     def safe(self, text: str) -> str:
         """Return foreign text without anything that moves the cursor, changes colours or reorders.
@@ -145,7 +142,7 @@ class Terminal(NamedTuple):
             plain = character if " " <= character <= "~" else _plain(character)
             if not plain:
                 continue
-            if _cells(plain) == 0:
+            if not display_width(plain):
                 marks += 1
                 # A mark needs a base character, and a tower of them covers other lines.
                 if not characters or marks > _MARKS_A_CHARACTER:
@@ -163,7 +160,11 @@ def display_width(text: str) -> int:
     >>> display_width("日本"), display_width("שלום"), display_width("a")
     (4, 4, 1)
     """
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def pad(text: str, cells: int, align: str = "<") -> str:
@@ -236,14 +237,6 @@ def size(count: int) -> str:
     from rich.filesize import decimal
 
     return decimal(count)
-
-
-def _cells(character: str) -> int:
-    if character.isascii():
-        return 1
-    from rich.cells import get_character_cell_size
-
-    return get_character_cell_size(character)
 
 
 def _plain(character: str) -> str:
