@@ -118,7 +118,7 @@ def _by_ratio(
         columns.append(Column(_percent(size), cells, "<", len(found.ratios) - rank, styles))
         if any(intervals):
             dim = ["dim"] * len(intervals)
-            columns.append(Column("95%", intervals, "<", len(found.ratios) + 1, dim))
+            columns.append(Column("95% interval", intervals, "<", len(found.ratios) + 1, dim))
     yield from table(columns, terminal)
 
 

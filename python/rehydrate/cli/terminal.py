@@ -28,7 +28,7 @@ INTERNAL = 70
 
 GAP = "  "
 """Between the columns of a table."""
-REST_CELLS = 28
+REST_CELLS = 20
 """Room that a table leaves for the texts in its last column, before columns of a rank."""
 
 

@@ -155,8 +155,8 @@ def _texts(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[Text]:
 def _runs(before: str, after: str) -> Iterator[Run]:
     """Yield the runs of a text of which lines were left out; marks stand for them."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    bare = [[line.rstrip("\r\n") for line in lines] for lines in (old, new)]
-    for change, start, end, first, last in SequenceMatcher(None, *bare).get_opcodes():
+    was, now = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
+    for change, start, end, first, last in SequenceMatcher(None, was, now).get_opcodes():
         text = "".join(old[start:end])
         if change == "equal":
             yield Run(text, text, True)
