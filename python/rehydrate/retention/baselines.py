@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import heapq
+import json
 import random
 from collections.abc import Callable, Sequence
-from itertools import accumulate, takewhile
+from itertools import accumulate, takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import formats
 from rehydrate.errors import MissingPackageError
-from rehydrate.formats.rendering import render_history
+from rehydrate.messages import Message as Parsed, PieceKind
 from rehydrate.retention.measure import Compact, Cut
-from rehydrate.retention.reading import Message, estimate_cost, is_system, steps
+from rehydrate.retention.reading import Message, estimate_cost, is_system, payload, steps
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -162,13 +163,38 @@ def to_langchain(messages: Sequence[Message]) -> Turns:
     A message's id is the indices of its source messages, such as `3` or `3,4`: an assistant turn
     that a transcript splits into lines becomes one message again.
     """
-    entries = list(messages)
-    rendered = render_history(entries, formats.detect_format(entries), "openai_chat").messages
-    made: Turns = formats.openai_to_langchain([sent.message for sent in rendered])
-    return [
-        message.model_copy(update={"id": ",".join(map(str, sent.sources))})
-        for message, sent in zip(made, rendered, strict=True)
-    ]
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+    conversation = formats.parse(list(messages))
+    are_items = conversation.format == "openai_responses"  # a turn is several items there
+    found: Turns = []
+    turn: object = None
+    for parsed in conversation.messages:
+        index = str(parsed.index)
+        text = _text(parsed, PieceKind.TEXT)
+        if parsed.role == "assistant":
+            identity = payload(messages[parsed.index]).get("id")
+            before = found[-1] if found else None
+            is_same = are_items or (turn is not None and turn == identity)
+            if is_same and isinstance(before, AIMessage):
+                text = "\n".join(filter(None, (str(before.content), text)))
+                calls = [*before.tool_calls, *_calls(parsed)]
+                found[-1] = AIMessage(text, tool_calls=calls, id=f"{before.id},{index}")
+            else:
+                found.append(AIMessage(text, tool_calls=_calls(parsed), id=index))
+            turn = identity
+        elif parsed.answers:
+            result = _text(parsed, PieceKind.TOOL_RESULT)
+            for tool_call_id in parsed.answers:
+                found.append(ToolMessage(result, tool_call_id=tool_call_id, id=index))
+                result = ""  # the text once, not for each of several calls
+            if text:
+                found.append(HumanMessage(text, id=index))
+        elif parsed.role == "system":
+            found.append(SystemMessage(text, id=index))
+        else:
+            found.append(HumanMessage(text, id=index))
+    return found
 
 
 def indices_of(message: BaseMessage) -> list[int]:
@@ -193,3 +219,25 @@ def trim(messages: Turns, max_tokens: int, counter: Any) -> Turns:
         start_on=("human", "ai"),
     )
     return kept
+
+
+def _text(parsed: Parsed, kind: PieceKind) -> str:
+    return "\n".join(piece.text for piece in parsed.pieces if piece.kind is kind)
+
+
+def _calls(parsed: Parsed) -> list[Any]:
+    """Return its tool calls; an input that is not a JSON object is under `raw`."""
+    inputs = [piece.text for piece in parsed.pieces if piece.kind is PieceKind.TOOL_INPUT]
+    calls = []
+    for tool_call_id, text in zip_longest(parsed.calls, inputs[: len(parsed.calls)], fillvalue=""):
+        name, _, raw = text.partition(" ")
+        try:
+            args = json.loads(raw)
+        except ValueError:
+            args = None
+        if not isinstance(args, dict):
+            args = {"raw": raw}
+        calls.append(
+            {"name": name or "tool", "args": args, "id": tool_call_id, "type": "tool_call"}
+        )
+    return calls
