@@ -126,7 +126,8 @@ impl PromptCache {
 mod tests {
     use super::*;
 
-    const MARKED: Rules = Rules { automatic: false, lookback: 20, lifetime: 300.0, minimum: 1_000, step: 1, has_fee: true };
+    const MARKED: Rules =
+        Rules { automatic: false, lookback: 20, lifetime: 300.0, minimum: 1_000, step: 1, has_fee: true };
 
     fn segment(digest: &str, tokens: i64, marked: bool) -> Segment<'_> {
         Segment { digest, tokens, blocks: 1, marked }
