@@ -114,6 +114,7 @@ __all__ = [
     "lines_within",
     "long_results",
     "mark",
+    "marked",
     "marks_in",
     "memory_kind",
     "merged_lines",
@@ -142,6 +143,7 @@ __all__ = [
     "transcript_branch",
     "unit_text",
     "unmarked",
+    "user_part",
     "without_calls",
     "write_outline",
 ]
@@ -529,8 +531,8 @@ class Layout:
         provider: str,
         known: int,
         last: Layout | None,
-        write: Callable[[Any, bool], tuple[Any, int]],
-        begin: Callable[[], tuple[Any, int]],
+        beginning: str,
+        write: Callable[[Any], tuple[str, int]],
         count: Callable[[list[Any]], list[int]],
     ) -> Layout: ...
     @property
@@ -550,7 +552,11 @@ class Layout:
     # How many of the history's messages are those of the last prompt.
     @property
     def kept(self) -> int: ...
-    def index_of(self, name: str, history: Any) -> int | None: ...
+    # The arguments of the provider's SDK, with marks at these breakpoints; the segments; the
+    # breakpoints that have a mark.
+    def request(
+        self, breakpoints: Sequence[str], history: Any
+    ) -> tuple[dict[str, Any], tuple[Any, ...], tuple[str, ...]]: ...
 
 # The store of one file, for any number of threads and processes, as `MemoryStore` says; it never
 # waits for anybody where it is dropped. `busy_seconds` is how long it waits for other processes.
@@ -968,6 +974,10 @@ def render_entries(
     first: int,
 ) -> tuple[list[RenderedMessage], list[RenderedMessage], dict[str, frozenset[int]]]: ...
 def own_entry(provider: str, entry: Any) -> Any: ...
+def user_part(provider: str, text: str) -> dict[str, Any]: ...
+
+# A copy with a cache mark on its last block that can have one; None where there can be none.
+def marked(provider: str, value: Any) -> Any | None: ...
 
 # A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
 def codex_line(

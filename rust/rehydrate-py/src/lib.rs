@@ -92,7 +92,7 @@ mod _native {
     #[pymodule_export]
     use super::tokens::{cache_vectors, cached_bytes, cached_vectors, clear_cache, count, counts, set_cache_limit};
     #[pymodule_export]
-    use super::writing::{langchain_to_openai, own_entry, render_entries};
+    use super::writing::{langchain_to_openai, marked, own_entry, render_entries, user_part};
 
     use super::*;
 

@@ -80,7 +80,7 @@ pub use seen_lines::SeenLines;
 pub use sent::{insertion_point, marks_in, sent_part, unmarked};
 pub use shortened::{ShortenedText, notice};
 pub use strings::{Id, Source};
-pub use thinking::entries_without_thinking;
+pub use thinking::{entries_without_thinking, is_claudes_thinking};
 use transcript::read_transcript;
 pub use transcript::{line_content, line_is_seen, line_is_users};
 

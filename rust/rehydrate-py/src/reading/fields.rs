@@ -114,6 +114,14 @@ impl<'a, 'py> Fields<'a, 'py> {
         items.try_iter()?.map(|item| item?.extract()).collect()
     }
 
+    /// A copy with another value under a key.
+    pub fn with(self, key: impl IntoPyObject<'py>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let copy = PyDict::new(self.0.py());
+        copy.update(self.0.cast()?)?;
+        copy.set_item(key, value)?;
+        Ok(copy.into_any())
+    }
+
     pub fn as_any(self) -> &'a Bound<'py, PyAny> {
         self.0
     }

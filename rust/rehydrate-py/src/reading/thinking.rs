@@ -106,14 +106,6 @@ fn is_blank_block(block: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(text.is_some_and(|text| is_blank(&text_of(&text))))
 }
 
-/// A copy of an entry with another value under a key.
-fn with<'py>(entry: Fields<'_, 'py>, key: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let copy = PyDict::new(entry.as_any().py());
-    copy.update(entry.as_any().cast()?)?;
-    copy.set_item(key, value)?;
-    Ok(copy.into_any())
-}
-
 /// A content that says that there was nothing else.
 fn thought_only<'py>(py: Python<'py>, has_type: bool) -> PyResult<Bound<'py, PyAny>> {
     let block = PyDict::new(py);
@@ -136,7 +128,7 @@ fn of_messages<'py>(entries: &[Bound<'py, PyAny>]) -> PyResult<Shown<'py>> {
             Rest::Same => Some(raw.clone()),
             _ if speaker_of(entry, index)?.role != Role::Assistant => Some(raw.clone()),
             Rest::Nothing => None,
-            Rest::Left(rest) => Some(with(entry, "content", &rest)?),
+            Rest::Left(rest) => Some(entry.with("content", &rest)?),
         });
     }
     let is_by = |index: usize, role: Role| {
@@ -155,7 +147,7 @@ fn of_messages<'py>(entries: &[Bound<'py, PyAny>]) -> PyResult<Shown<'py>> {
             && !after.map_or(Ok(false), |after| is_by(after, Role::Assistant))?
         {
             let entry = Fields::needed(&entries[index], index, String::new)?;
-            shown[index] = Some(with(entry, "content", &thought_only(entry.as_any().py(), true)?)?);
+            shown[index] = Some(entry.with("content", &thought_only(entry.as_any().py(), true)?)?);
         }
         before = if shown[index].is_some() { Some(index) } else { before };
     }
@@ -170,7 +162,7 @@ fn of_bedrocks<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bo
         Rest::Nothing => thought_only(py, false)?,
         Rest::Left(rest) => rest,
     };
-    with(entry, "content", &rest).map(Some)
+    entry.with("content", &rest).map(Some)
 }
 
 /// A content of Gemini's; a thought with a signature stays, which the API wants back.
@@ -190,7 +182,7 @@ fn of_geminis<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bou
     if kept.len() == parts.len() {
         return Ok(Some(entry.as_any().clone()));
     }
-    if kept.is_empty() { Ok(None) } else { with(entry, "parts", PyList::new(py, kept)?.as_any()).map(Some) }
+    if kept.is_empty() { Ok(None) } else { entry.with("parts", PyList::new(py, kept)?.as_any()).map(Some) }
 }
 
 /// A message of the AI SDK's. One whose parts name items of the Responses API's stays whole: the API refuses these without
@@ -213,7 +205,7 @@ fn of_ai_sdk<'py>(entry: Fields<'_, 'py>, index: usize, key: &str) -> PyResult<O
         }
     }
     match rest {
-        Rest::Left(rest) if !is_whole => with(entry, key, &rest).map(Some),
+        Rest::Left(rest) if !is_whole => entry.with(key, &rest).map(Some),
         Rest::Nothing if !is_whole => Ok(None),
         _ => Ok(Some(entry.as_any().clone())),
     }
@@ -232,7 +224,7 @@ fn of_line<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bound<
     match rest_of(message.get(interned!(py, "content"))?.as_ref(), BLOCKS)? {
         Rest::Same => Ok(Some(entry.as_any().clone())),
         Rest::Nothing => Ok(None),
-        Rest::Left(rest) => with(entry, "message", &with(message, "content", &rest)?).map(Some),
+        Rest::Left(rest) => entry.with("message", &message.with("content", &rest)?).map(Some),
     }
 }
 
@@ -332,7 +324,7 @@ fn of_rollout<'py>(entries: &[Bound<'py, PyAny>]) -> PyResult<Shown<'py>> {
             Some(now) if path.is_empty() => shown[*index] = Some(now),
             Some(now) => {
                 let line = Fields::needed(&entries[*index], *index, String::new)?;
-                shown[*index] = Some(with(line, "payload", &now)?);
+                shown[*index] = Some(line.with("payload", &now)?);
             }
         }
     }
