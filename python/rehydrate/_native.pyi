@@ -18,6 +18,7 @@ from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.context.context_store.operations import Item, Operation, Span
 from rehydrate.context.context_store.proposals import Proposal
 from rehydrate.errors import Violation
+from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.memory.items import (
     Added,
@@ -72,6 +73,7 @@ __all__ = [
     "cache_vectors",
     "cached_bytes",
     "cached_vectors",
+    "call_result",
     "cap_text",
     "capped_results",
     "chunks",
@@ -127,10 +129,12 @@ __all__ = [
     "page_end",
     "passage_excerpt",
     "question_share",
+    "read_call",
     "read_entries",
     "read_outline",
     "read_places",
     "read_time",
+    "read_tool",
     "readable_texts",
     "render_entries",
     "result_texts",
@@ -974,6 +978,19 @@ def render_entries(
     first: int,
 ) -> tuple[list[RenderedMessage], list[RenderedMessage], dict[str, frozenset[int]]]: ...
 def own_entry(provider: str, entry: Any) -> Any: ...
+
+# A tool's name, description, schema (none of one that its provider runs), definition and provider.
+def read_tool(tool: Any) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any], str] | None: ...
+
+# The format of a tool's call, its id, the tool's name and the arguments as they are.
+def read_call(call: Any) -> tuple[CallFormat, str, str, Any] | None: ...
+def call_result(
+    format: str,  # noqa: A002  the field's word
+    id: str,  # noqa: A002  the field's word
+    name: str,
+    content: str,
+    is_error: bool,
+) -> dict[str, Any]: ...
 def user_part(provider: str, text: str) -> dict[str, Any]: ...
 
 # A copy with a cache mark on its last block that can have one; None where there can be none.

@@ -92,7 +92,9 @@ mod _native {
     #[pymodule_export]
     use super::tokens::{cache_vectors, cached_bytes, cached_vectors, clear_cache, count, counts, set_cache_limit};
     #[pymodule_export]
-    use super::writing::{langchain_to_openai, marked, own_entry, render_entries, user_part};
+    use super::writing::{
+        call_result, langchain_to_openai, marked, own_entry, read_call, read_tool, render_entries, user_part,
+    };
 
     use super::*;
 

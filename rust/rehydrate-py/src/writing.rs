@@ -16,6 +16,7 @@ mod normal;
 mod requests;
 mod responses;
 mod system_apart;
+mod tools;
 
 use std::rc::Rc;
 
@@ -34,6 +35,7 @@ pub use marks::marked;
 pub use neutral::Sent;
 use neutral::{Media, Message, Part, Sources, dict, joined};
 pub use requests::{request_of, system_part, user_part};
+pub use tools::{call_result, read_call, read_tool};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]
