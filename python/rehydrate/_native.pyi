@@ -15,6 +15,8 @@ from typing import Any, Literal, Unpack, final
 
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
+from rehydrate.compact.scoring import Scoring, WeightedQuery
+from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store.operations import Item, Operation, Span
 from rehydrate.context.context_store.proposals import Proposal
 from rehydrate.errors import Violation
@@ -35,6 +37,7 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
+from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
     "ArrowColumns",
@@ -57,11 +60,13 @@ __all__ = [
     "NameIndex",
     "OnnxModel",
     "Parted",
+    "Passages",
     "Prepared",
     "RowHashes",
     "SeenLines",
     "Selection",
     "ShortenedText",
+    "TextIndex",
     "__version__",
     "after_fork",
     "as_content",
@@ -100,8 +105,9 @@ __all__ = [
     "folded_records",
     "format_of",
     "handles",
-    "hidden_windows",
+    "has_claudes_thinking",
     "input_texts",
+    "is_langchain_message",
     "is_refusal",
     "isa",
     "json_parts",
@@ -118,7 +124,6 @@ __all__ = [
     "mark",
     "marked",
     "marks_in",
-    "memory_kind",
     "merged_lines",
     "names",
     "notice",
@@ -137,6 +142,7 @@ __all__ = [
     "read_tool",
     "readable_texts",
     "render_entries",
+    "replace_texts",
     "result_texts",
     "secret_kinds",
     "secrets",
@@ -145,6 +151,7 @@ __all__ = [
     "snippets",
     "stale_thinking",
     "transcript_branch",
+    "unit_memory",
     "unit_text",
     "unmarked",
     "user_part",
@@ -322,27 +329,15 @@ class Prepared:
     def parts(self, conversation: Conversation) -> Conversation: ...
     def vectors(self) -> bytes: ...
     def rank(self, query: str) -> list[int]: ...
-    def relevances(
-        self,
-        query: str,
-        *,
-        vectors: Any,
-        places: Sequence[int] | None,
-        query_vector: Any,
-    ) -> tuple[list[float], float]: ...
+    # The relevance of each message, 0.0 for all where nothing is found, and the confidence.
+    def relevances(self, query: str, vectors: ModelVectors | None) -> tuple[list[float], float]: ...
     def select(
         self,
         *,
-        query: str | None,
-        query_weight: float,
-        asks: bool,
-        vectors: Any,
-        places: Sequence[int] | None,
-        query_vector: Any,
+        query: WeightedQuery | None,
+        vectors: ModelVectors | None,
         memory_coverage: Sequence[float] | None,
-        weights: tuple[float, float, float],
-        calibrated: bool,
-        coverage: bool,
+        scoring: Scoring,
         reply: int | None,
         target_tokens: int,
     ) -> Selection: ...
@@ -870,9 +865,21 @@ def divide(text: str) -> Division | None: ...
 # The mark for a gap in a text; the handle says where a memory has the whole of it.
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
 
-# Where the windows of a text are that hold a line which is not shown: of whole lines and about
-# `size` characters. A line of more than `max_line` becomes several, which overlap a little.
-def hidden_windows(text: str, shown: str, size: int, max_line: int) -> list[_Place]: ...
+# The windows of texts, each with what the prompt shows of it; they are analysed at the first query.
+@final
+class Passages:
+    def __new__(cls, texts: Sequence[tuple[str, str]]) -> Passages: ...
+    @property
+    def characters(self) -> int: ...
+    # The windows that match, the best first, after those that hold the query as it is written.
+    def best(self, query: str, *, min_confidence: float = 0.15) -> list[Match]: ...
+
+# Texts, each scored as a message of one conversation; they are analysed once.
+@final
+class TextIndex:
+    def __new__(cls, texts: Sequence[str]) -> TextIndex: ...
+    # The relevance of each text, 1.0 for the best.
+    def relevances(self, query: str) -> list[float]: ...
 
 # The first matches with the lines around them, as many as fit, and where they are; without visible
 # lines of `least` characters at their ends.
@@ -900,9 +907,6 @@ def describe_page(
 
 # The numbers of the lines from start to end; those of its characters in part of a line.
 def line_numbers(text: str, start: int, end: int) -> str: ...
-
-# The kind of memory that a text is: correction, preference, habit, wisdom or episode.
-def memory_kind(text: str, is_assistant: bool) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
@@ -951,11 +955,16 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
+def has_claudes_thinking(entries: Sequence[Any]) -> bool: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
 def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
 def unmarked(value: Any) -> Any: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
+def is_langchain_message(value: object) -> bool: ...
+
+# The entry with these texts or inputs at their paths; the entry itself never changes.
+def replace_texts(entry: Any, texts: Mapping[_Path, Any]) -> Any: ...
 def as_dict(value_of: Any, index: int) -> Any: ...
 def format_of(entries: Sequence[Any]) -> tuple[str, bool]: ...
 def other_format(raw: object, name: str) -> str | None: ...
@@ -1027,6 +1036,8 @@ class Draft:
     def has_pair(self) -> bool: ...
 
 # The role, the texts and the calls of each message of a unit; thinking is left out.
+# What a unit says, and the kind of memory that it is by the first bytes of its own words.
+def unit_memory(conversation: Conversation, unit: int, most_bytes: int) -> tuple[str, str]: ...
 def unit_text(conversation: Conversation, unit: int) -> str: ...
 
 # The conversation without the calls of these tools and their results, and the indices of the

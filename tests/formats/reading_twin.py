@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from rehydrate._native import transcript_branch
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import transcripts
-from rehydrate.formats._reading import as_entry, as_list, as_role, state_blocks, tool_input_text
-from rehydrate.formats.thinking import THINKING_BLOCKS, is_thinking
+from rehydrate.formats._reading import as_entry, as_list, as_role, state_blocks, type_of
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from tests.formats import bedrock_twin
 from tests.formats.blocks_twin import (
@@ -20,10 +19,19 @@ from tests.formats.blocks_twin import (
     check_no_chat_calls,
     has_only_results,
     readable_texts,
+    tool_input_text,
 )
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+
+
+def is_thinking(block: object) -> bool:
+    """Return whether a block of a content is a thought of Claude's, or Converse's reasoning."""
+    return isinstance(block, Mapping) and (
+        type_of(block) in THINKING_BLOCKS or "reasoningContent" in block
+    )
 
 
 def read_slowly(name: str, entries: Sequence[Any]) -> Conversation:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 MIN_EMBEDDED_TEXTS = 64
 """Up to this many texts, the query included, are all embedded, in the conversation's order."""
-_MIN_ROWS = 16
-"""With fewer rows, their mean says little about what they share."""
 
 
 class Vectors(NamedTuple):
@@ -47,34 +45,12 @@ class Vectors(NamedTuple):
         rows[self.positions] = self.rows
         return rows
 
-    def query_similarity(self) -> float:
-        """Return the cosine of the query and its nearest row, the mean row subtracted from both.
-
-        0.0 without a query, and with too few rows.
-        """
-        import numpy as np
-
-        rows = self.rows[self.rows.any(axis=1)].astype(np.float64)
-        if self.query is None or not self.query.any() or len(rows) < _MIN_ROWS:
-            return 0.0
-        mean = rows.mean(axis=0)
-        rows, query = rows - mean, self.query - mean
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
-        return float((rows @ query / np.maximum(lengths, 1e-9)).max())
-
 
 class Embedded(NamedTuple):
     """The vectors of a model, and what went wrong."""
 
     vectors: Vectors | None = None
     problems: tuple[str, ...] = ()
-
-
-def vector_arguments(vectors: Vectors | None) -> dict[str, Any]:
-    """Return the vectors as arguments of the engine's `select`; None: no vectors."""
-    if vectors is None:
-        return {"vectors": None, "places": None, "query_vector": None}
-    return {"vectors": vectors.rows, "places": vectors.positions, "query_vector": vectors.query}
 
 
 class Deadline(NamedTuple):

@@ -17,11 +17,12 @@ from rehydrate._native import (
     format_of,
     read_entries,
     read_places,
+    replace_texts,
     stale_thinking,
 )
 from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
 from rehydrate.formats import _foreign
-from rehydrate.formats._reading import Path, Places, as_sequence, replace_texts
+from rehydrate.formats._reading import Path, Places, as_sequence
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
 from rehydrate.formats.transcripts import (

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rehydrate import _engine, _native
 from rehydrate.compact.result import ChangedEntry
 from rehydrate.compact.scoring import Scoring, WeightedQuery
-from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
+from rehydrate.compact.signals import Embedded, model_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.counting import COUNTER, counted_sections, fence, section_tokens, text_of
@@ -209,14 +209,10 @@ class Packing:
                 deadline=None,
             )
         selection = prepared.select(
-            query=query.text if query else None,
-            query_weight=query.weight if query else 0.0,
-            asks=query.asks if query else False,
-            **vector_arguments(embedded.vectors),
+            query=query,
+            vectors=embedded.vectors,
             memory_coverage=None,
-            weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
-            calibrated=True,
-            coverage=True,
+            scoring=_PROFILE,
             reply=self._reply,
             target_tokens=pinned_tokens + budget_tokens,
         )

@@ -90,6 +90,57 @@ pub fn is_claudes_thinking(block: &Bound<'_, PyAny>) -> PyResult<bool> {
     is_thinking(block, BLOCKS)
 }
 
+/// Whether a message of these holds thinking that was signed as Claude's is.
+#[pyfunction]
+pub fn has_claudes_thinking(entries: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = entries.py();
+    for entry in entries.try_iter()? {
+        let entry = entry?;
+        // Gateways put Claude's thinking beside the content.
+        for key in [interned!(py, "content"), interned!(py, "parts"), interned!(py, "thinking_blocks")] {
+            let blocks = match Fields::of(&entry) {
+                Some(fields) => fields.get(key)?,
+                None => entry.getattr_opt(key)?,
+            };
+            for block in listed(blocks.as_ref())? {
+                if is_signed_thinking(&block)? {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn is_signed_thinking(block: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, Some(fields)) = (block.py(), Fields::of(block)) else { return Ok(false) };
+    if fields.kind()?.name() == "reasoning" {
+        // The AI SDK's.
+        for key in [interned!(py, "providerOptions"), interned!(py, "providerMetadata")] {
+            let options = fields.get(key)?.filter(|options| options.is_truthy().unwrap_or(false));
+            if let Some(options) = options {
+                let Some(names) = Fields::of(&options) else { break };
+                return Ok(names.has(interned!(py, "anthropic"))? || names.has(interned!(py, "bedrock"))?);
+            }
+        }
+    }
+    if !is_claudes_thinking(block)? {
+        return Ok(false);
+    }
+    let converses = fields.get(interned!(py, "reasoningContent"))?.filter(|of| of.is_truthy().unwrap_or(false));
+    let thought = match converses.as_ref().and_then(Fields::of) {
+        Some(of) if of.has(interned!(py, "reasoningText"))? => of.get(interned!(py, "reasoningText"))?,
+        _ => Some(converses.clone().filter(|of| Fields::of(of).is_some()).unwrap_or_else(|| block.clone())),
+    };
+    let Some(thought) = thought.as_ref().and_then(Fields::of) else { return Ok(false) };
+    for key in [interned!(py, "signature"), interned!(py, "data"), interned!(py, "redactedContent")] {
+        if thought.is_set(key)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn is_thinking(block: &Bound<'_, PyAny>, kinds: &[&str]) -> PyResult<bool> {
     let Some(fields) = Fields::of(block) else { return Ok(false) };
     Ok(kinds.contains(&fields.kind()?.name().as_ref()) || fields.has(interned!(block.py(), "reasoningContent"))?)
