@@ -142,6 +142,7 @@ __all__ = [
     "read_tool",
     "readable_texts",
     "render_entries",
+    "repeated",
     "replace_texts",
     "result_texts",
     "secret_kinds",
@@ -150,6 +151,7 @@ __all__ = [
     "set_cache_limit",
     "snippets",
     "stale_thinking",
+    "taken_back",
     "transcript_branch",
     "unit_memory",
     "unit_text",
@@ -1014,6 +1016,11 @@ def codex_lines(
 ) -> list[tuple[int, Mapping[str, Any], tuple[str, ...], bool]]: ...
 def codex_kept(turns: Sequence[bool], taken_back: Sequence[int]) -> list[bool]: ...
 def codex_turns_taken_back(entry: Mapping[str, Any]) -> int: ...
+
+# The indices of lines that the user took back, with Codex' events by which the user did; and of
+# Claude Code's that have the uuid of a line before them.
+def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
+def repeated(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
 def line_is_seen(entry: Mapping[str, Any]) -> bool: ...
 def line_content(entry: Mapping[str, Any]) -> Any: ...
 def line_is_users(entry: Mapping[str, Any]) -> bool: ...

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rehydrate._native import transcript_branch
+from rehydrate._native import line_is_seen, line_is_users, transcript_branch
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import transcripts
 from rehydrate.formats._reading import as_entry, as_list, as_role, state_blocks, type_of
@@ -257,7 +257,7 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
     for index, raw in enumerate(entries):
         entry = raw if type(raw) is dict else as_entry(raw, index)
         kind = entry.get("type")
-        if not transcripts.is_seen(entry):
+        if not line_is_seen(entry):
             if not isinstance(kind, str):
                 remedy = "pass only the lines of one transcript"
                 raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
@@ -333,7 +333,7 @@ def _read_lines(
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
             links.append((callers[source], number))
-        is_user_turn = role == "user" and transcripts.is_of_the_user(entry)
+        is_user_turn = role == "user" and line_is_users(entry)
         messages.append(_message(draft, role, is_user_turn))
     return messages, links, ignored
 
@@ -665,7 +665,7 @@ def _is_root(entry: dict[str, Any]) -> bool:
 
 
 def _is_spoken(entry: dict[str, Any]) -> bool:
-    if not transcripts.is_seen(entry):
+    if not line_is_seen(entry):
         return False
     return not is_empty(transcripts.content_of(entry))
 

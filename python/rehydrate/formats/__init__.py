@@ -17,8 +17,10 @@ from rehydrate._native import (
     format_of,
     read_entries,
     read_places,
+    repeated as repeated,
     replace_texts,
     stale_thinking,
+    taken_back as taken_back,
 )
 from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
 from rehydrate.formats import _foreign
@@ -28,8 +30,6 @@ from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_
 from rehydrate.formats.transcripts import (
     content_of as content_of,
     last_compaction as last_compaction,
-    repeated as repeated,
-    taken_back as taken_back,
 )
 from rehydrate.messages import FORMAT_NAMES, PROVIDERS, Conversation, FormatName, Provider
 

@@ -26,51 +26,11 @@ with the session's instructions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from rehydrate._native import (
-    codex_kept,
-    codex_line,
-    codex_lines,
-    codex_turns_taken_back,
-    line_content,
-    line_is_seen,
-    line_is_users,
-    transcript_branch,
-)
+from rehydrate._native import line_content
 from rehydrate.formats._reading import type_of
 from rehydrate.messages import PROVIDER_OF, Conversation
-
-is_seen, is_of_the_user = line_is_seen, line_is_users
-kept, turns_taken_back, branch_of = codex_kept, codex_turns_taken_back, transcript_branch
-
-
-class Line(NamedTuple):
-    """A line of a rollout's conversation, and its item."""
-
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    item: Mapping[str, Any]
-    path: tuple[str, ...]
-    """Where the item is in its line."""
-    is_turn: bool
-    """Whether the user wrote it, and not Codex in the user's name."""
-
-
-def spoken_lines(entries: Sequence[Any]) -> list[Line]:
-    """Return the lines of a rollout that the model saw, less what was taken back.
-
-    Raises InvalidMessageError for an entry that is no line of a rollout.
-    """
-    return list(map(Line._make, codex_lines(entries)))
-
-
-def line_of(entry: Mapping[str, Any], index: int) -> Line | None:
-    """Return a line that the model saw, on whatever branch it is; None for any other.
-
-    Raises InvalidMessageError for an entry that is no line of a rollout.
-    """
-    line = codex_line(entry, index)
-    return line and Line(*line)
 
 
 def content_of(entry: Any, format: str = "claude_code") -> Any:  # noqa: A002  the field's word
@@ -78,53 +38,6 @@ def content_of(entry: Any, format: str = "claude_code") -> Any:  # noqa: A002  t
     if format == "claude_code":
         return line_content(entry)
     return entry.get("content") if isinstance(entry, Mapping) else getattr(entry, "content", None)
-
-
-def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
-    """Return the indices of lines that the model may have seen before the user took them back, and
-    of Codex' events by which the user did: both go together. None in other formats.
-
-    >>> said = {"role": "user", "content": "Use tabs."}
-    >>> lines = [{"type": "user", "uuid": "1", "parentUuid": "0", "message": said}]
-    >>> lines += [{"type": "user", "uuid": "2", "parentUuid": "0", "message": said}]
-    >>> taken_back(lines, "claude_code")
-    frozenset({0})
-    >>> lines = [{"type": "response_item", "payload": {"type": "message", **said}}] * 2
-    >>> event = {"type": "thread_rolled_back", "num_turns": 1}
-    >>> taken_back([*lines, {"type": "event_msg", "payload": event}], "codex")
-    frozenset({1, 2})
-    """
-    if format == "codex":
-        there = {line.index for line in spoken_lines(entries)}
-        lines = enumerate(entries)
-        gone = [n for n, entry in lines if line_of(entry, n) is not None and n not in there]
-        return frozenset([*gone, *(n for n, each in enumerate(entries) if turns_taken_back(each))])
-    if format != "claude_code":
-        return frozenset()
-    numbered = [(n, entry) for n, entry in enumerate(entries) if isinstance(entry, Mapping)]
-    branch = branch_of([entry for _, entry in numbered])
-    if branch is None:
-        return frozenset()
-    on_branch = {numbered[place][0] for place in branch}
-    return frozenset([n for n, entry in numbered if is_seen(entry) and n not in on_branch])
-
-
-def repeated(entries: Sequence[Any], format: str) -> frozenset[int]:  # noqa: A002
-    """Return the indices of Claude Code's lines that have the uuid of a line before them.
-
-    >>> said = {"role": "user", "content": "Use tabs."}
-    >>> repeated([{"type": "user", "uuid": "1", "message": said}] * 2, "claude_code")
-    frozenset({1})
-    """
-    seen: set[str] = set()
-    found: list[int] = []
-    for index, entry in enumerate(entries if format == "claude_code" else ()):
-        uuid = entry.get("uuid") if isinstance(entry, Mapping) and is_seen(entry) else None
-        if isinstance(uuid, str):
-            if uuid in seen:
-                found.append(index)
-            seen.add(uuid)
-    return frozenset(found)
 
 
 def last_compaction(conversation: Conversation, entries: Sequence[Any]) -> int | None:
