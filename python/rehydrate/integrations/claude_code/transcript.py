@@ -22,7 +22,7 @@ from rehydrate._native import (
     transcript_branch,
 )
 from rehydrate._text import without_elements
-from rehydrate.formats.transcripts import content_of
+from rehydrate.formats import content_of
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.integrations.mcp_server.session_lines import (
     Agent,

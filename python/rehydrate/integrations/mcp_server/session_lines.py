@@ -27,8 +27,8 @@ from rehydrate._native import (
     transcript_branch,
 )
 from rehydrate._text import as_unicode, without_elements
+from rehydrate.formats import content_of
 from rehydrate.formats._reading import json_object
-from rehydrate.formats.transcripts import content_of
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem

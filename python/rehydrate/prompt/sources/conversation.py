@@ -18,7 +18,7 @@ from rehydrate import _engine, _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import Passages
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.signals import Deadline, Embedded, model_vectors
+from rehydrate.compact.signals import Deadline, model_vectors
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import PieceKind, Unit
@@ -232,18 +232,8 @@ def _relevances(
         return [1.0] * len(read.units), ()
     conversation = read.history.conversation
     prepared = read.prepared(embed=embedder.has_builtin)
-    embedded = Embedded()
-    if embedder.model is not None:
-        embedded = model_vectors(
-            embedder.model,
-            conversation,
-            prepared,
-            query,
-            calibrated=True,
-            embed_all=False,
-            deadline=deadline,
-        )
-    vectors, problems = embedded
+    model = embedder.model
+    vectors, problems, _ = model_vectors(model, conversation, prepared, query, deadline=deadline)
     of_messages, confidence = prepared.relevances(query, vectors)
     by_message = dict(zip(conversation.indices, of_messages, strict=True))
     best = [max([by_message[member] for member in unit.members]) for unit in read.units]
