@@ -81,8 +81,9 @@ def model_vectors(
 ) -> ExternalSignals:
     """Return the vectors of a caller's model: of the query, and of the messages that need one.
 
-    None without a model. Those messages are all messages if the signals are raw or with `embed_all`. With a calibrated query they
-    are the best of the ranking. Without a query it is the newest alone, to test the model.
+    None without a model. Those messages are all of them if the signals are raw or with `embed_all`.
+    With a calibrated query they are the best of the ranking. Without a query it is the newest
+    alone, to test the model.
     """
     if model is None:
         return ExternalSignals()
