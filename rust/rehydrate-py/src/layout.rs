@@ -269,9 +269,10 @@ impl<'py> Layers<'py> {
                 _ if is_native => parts.of_native(&section)?,
                 _ => {
                     let (text, tokens): (Bound<'py, PyString>, i64) = write.call1((&section,))?.extract()?;
-                    let (kind, value) = match is_system {
-                        true => ("system", system_part(provider, &text)?),
-                        false => ("message", user_part(provider, &text)?.into_any()),
+                    let (kind, value) = if is_system {
+                        ("system", system_part(provider, &text)?)
+                    } else {
+                        ("message", user_part(provider, &text)?.into_any())
                     };
                     let stability = stability_of(&section)?;
                     PyList::new(py, [parts.part(&id, kind, tokens, &value, &stability)?])?

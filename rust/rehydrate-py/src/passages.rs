@@ -176,7 +176,7 @@ fn literal_matches(
     if query.len()? < MIN_LITERAL_CHARS {
         return Ok(found);
     }
-    let (finder, hides_any) = (memchr::memmem::Finder::new(&*wanted), shown.is_empty()?);
+    let (finder, is_hidden) = (memchr::memmem::Finder::new(&*wanted), shown.is_empty()?);
     let (mut from, mut begin) = (0, 0); // where to search on, in bytes and in characters
     for _ in 0..MAX_LITERAL_MATCHES {
         let Some(at) = finder.find(&bytes[from..]).map(|at| from + at) else { break };
@@ -189,7 +189,7 @@ fn literal_matches(
             end = at + first_characters(&bytes[at..], after).len();
         }
         let span = (place - before, place + after);
-        if hides_any || !shown.contains(sliced(text, span.0, span.1)?.call_method0("strip")?)? {
+        if is_hidden || !shown.contains(sliced(text, span.0, span.1)?.call_method0("strip")?)? {
             found.push(span);
         }
         (from, begin) = (end, span.1);

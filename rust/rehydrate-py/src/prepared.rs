@@ -280,6 +280,7 @@ impl OwnVectors {
     }
 
     /// The cosine of the query and its nearest row, the mean row subtracted from both; None with too few rows.
+    #[expect(clippy::cast_precision_loss, reason = "no conversation has that many messages")]
     fn query_similarity(&self) -> Option<f64> {
         let (query, dim) = (self.query.as_deref()?, self.query.as_deref()?.len());
         let is_one = |row: &&[f32]| row.iter().any(|&x| x != 0.0);

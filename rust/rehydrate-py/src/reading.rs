@@ -64,7 +64,7 @@ pub use draft::{Draft, Row, kind_of, role_named};
 pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
-pub use fields::{Fields, is_list, listed, python, refusal, replace_texts, string_of, text_of, wrong_content};
+pub use fields::{Fields, is_list, listed, python, replace_texts, string_of, text_of, wrong_content};
 pub use grouping::Units;
 pub use inputs::{input_texts, is_signed, with_texts};
 pub use json::in_json;

@@ -48,10 +48,9 @@ pub fn repeated<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Boun
         let Some(fields) = Fields::of(line) else { continue };
         if line_is_seen(line)?
             && let Some(uuid) = fields.text(interned!(py, "uuid"))?
+            && !seen.insert(Id::of(uuid)?.as_bytes().to_vec())
         {
-            if !seen.insert(Id::of(uuid)?.as_bytes().to_vec()) {
-                found.push(index);
-            }
+            found.push(index);
         }
     }
     PyFrozenSet::new(py, found)

@@ -151,7 +151,7 @@ pub fn read_call<'py>(call: &Any<'py>) -> PyResult<Option<Call<'py>>> {
         Some(used) => Fields::of(used),
         None => Some(fields),
     };
-    let used = used.map(|used| Ok((used, used.has(interned!(py, "toolUseId"))?))).transpose()?;
+    let used = used.map(|used| PyResult::Ok((used, used.has(interned!(py, "toolUseId"))?))).transpose()?;
     let (named, input, arguments) = (interned!(py, "name"), interned!(py, "input"), interned!(py, "arguments"));
     let (of, id) = (fields, interned!(py, "id"));
     let (format, id, (of_name, name), (of_input, input)) = if let Some(function) = function {
