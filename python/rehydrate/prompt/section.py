@@ -260,19 +260,7 @@ class ToolDef:
         ``web_search``) has no schema. Only its own provider can get it. Raises
         InvalidArgumentError for any other shape.
         """
-        if isinstance(tool, ToolDef):
-            return tool
-        if not isinstance(tool, Mapping):
-            raise InvalidArgumentError(
-                f"a tool is of type {type(tool).__name__}; pass its definition as a dict"
-            )
-        if (found := read_tool(tool)) is not None:
-            return cls(*found)
-        raise InvalidArgumentError(
-            f"a tool has the keys {sorted(map(str, tool))}; pass one of Anthropic's (name, "
-            "input_schema), OpenAI's (type, function), Bedrock's (toolSpec), Gemini's (name, "
-            "parametersJsonSchema) or MCP's (name, inputSchema), each function by itself"
-        )
+        return tool if isinstance(tool, ToolDef) else cls(*read_tool(tool))
 
     @property
     def is_hosted(self) -> bool:

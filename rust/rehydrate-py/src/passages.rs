@@ -46,13 +46,8 @@ pub struct TextIndex(Prepared);
 
 impl TextIndex {
     fn of(texts: &[&str], embed: bool) -> Result<Self, Error> {
-        let message = |at: usize| Message {
-            pieces: at..at + 1,
-            media_tokens: 0,
-            structural: 1.0,
-            role: Role::User,
-            unit: at,
-        };
+        let message =
+            |at: usize| Message { pieces: at..at + 1, media_tokens: 0, structural: 1.0, role: Role::User, unit: at };
         let conversation = Conversation {
             pieces: texts.iter().map(|&text| Piece { text, kind: PieceKind::Text }).collect(),
             messages: (0..texts.len()).map(message).collect(),
@@ -109,11 +104,7 @@ impl Passages {
     /// The windows that match, the best first, after those that hold the query as it is written. With a confidence below
     /// `min_confidence` there are only these.
     #[pyo3(signature = (query, *, min_confidence=MIN_CONFIDENCE))]
-    fn best<'py>(
-        &self,
-        query: &Bound<'py, PyString>,
-        min_confidence: f64,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn best<'py>(&self, query: &Bound<'py, PyString>, min_confidence: f64) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let py = query.py();
         let query: Bound<'py, PyString> = query.call_method0("strip")?.cast_into()?;
         let windows = self.windows.get_or_try_init(|| self.analysed(py).map(Box::new))?;

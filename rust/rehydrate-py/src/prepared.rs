@@ -293,7 +293,8 @@ impl OwnVectors {
             mean.iter_mut().zip(*row).for_each(|(sum, &x)| *sum += f64::from(x));
         }
         mean.iter_mut().for_each(|sum| *sum /= rows.len() as f64);
-        let centred = |row: &[f32]| -> Vec<f64> { row.iter().zip(&mean).map(|(&x, mean)| f64::from(x) - mean).collect() };
+        let centred =
+            |row: &[f32]| -> Vec<f64> { row.iter().zip(&mean).map(|(&x, mean)| f64::from(x) - mean).collect() };
         let dot = |one: &[f64], other: &[f64]| -> f64 { one.iter().zip(other).map(|(a, b)| a * b).sum() };
         let query = centred(query);
         let length = dot(&query, &query).sqrt();

@@ -118,7 +118,7 @@ impl<'a, 'py> Fields<'a, 'py> {
     }
 
     /// A copy with another value under a key.
-    pub fn with(self, key: impl IntoPyObject<'py>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn with(self, key: impl IntoPyObject<'py>, value: impl IntoPyObject<'py>) -> PyResult<Bound<'py, PyAny>> {
         let copy = PyDict::new(self.0.py());
         copy.update(self.0.cast()?)?;
         copy.set_item(key, value)?;

@@ -233,7 +233,7 @@ fn of_geminis<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bou
     if kept.len() == parts.len() {
         return Ok(Some(entry.as_any().clone()));
     }
-    if kept.is_empty() { Ok(None) } else { entry.with("parts", PyList::new(py, kept)?.as_any()).map(Some) }
+    if kept.is_empty() { Ok(None) } else { entry.with("parts", PyList::new(py, kept)?).map(Some) }
 }
 
 /// A message of the AI SDK's. One whose parts name items of the Responses API's stays whole: the API refuses these without

@@ -34,7 +34,7 @@ fn of_anthropic<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
         if block.get(name)?.is_some() {
             return Ok(block.as_any().clone());
         }
-        block.with(name, &dict!(py, "type": "ephemeral"))
+        block.with(name, dict!(py, "type": "ephemeral"))
     };
     if !message.has(interned!(py, "role"))? {
         return mark(message).map(Some);
@@ -50,7 +50,9 @@ fn of_anthropic<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
             Ok(text) => dict!(py, "type": "text", "text": text).into_any(),
             Err(_) => blocks[at].clone(),
         };
-        let Some(fields) = Fields::of(&block).filter(|_| !is_claudes_thinking(&block).unwrap_or(false)) else { continue };
+        let Some(fields) = Fields::of(&block).filter(|_| !is_claudes_thinking(&block).unwrap_or(false)) else {
+            continue;
+        };
         let text = fields.get(interned!(py, "text"))?.filter(|text| text.is_truthy().unwrap_or(false));
         let is_empty = || text.map_or(Ok(true), |text| PyResult::Ok(is_blank(&text_of(&string_of(&text)?))));
         if fields.kind()?.name() == "text" && is_empty()? {
@@ -61,7 +63,7 @@ fn of_anthropic<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
             return Ok(Some(message.as_any().clone()));
         }
         blocks[at] = made;
-        return message.with(name, &PyList::new(py, blocks)?).map(Some);
+        return message.with(name, PyList::new(py, blocks)?).map(Some);
     }
     Ok(None)
 }
@@ -91,7 +93,7 @@ fn of_bedrock<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
         };
         if is_pdf && !is_claudes_thinking(&blocks[at])? {
             blocks.insert(at + 1, after.into_any());
-            return message.with(name, &PyList::new(py, blocks)?).map(Some);
+            return message.with(name, PyList::new(py, blocks)?).map(Some);
         }
     }
     Ok(None)
@@ -129,9 +131,8 @@ fn with_breakpoint<'py>(
     fit: &[&str],
 ) -> Marked<'py> {
     let py = message.as_any().py();
-    let mark = |part: Fields<'_, 'py>| {
-        part.with(interned!(py, "prompt_cache_breakpoint"), &dict!(py, "mode": "explicit"))
-    };
+    let mark =
+        |part: Fields<'_, 'py>| part.with(interned!(py, "prompt_cache_breakpoint"), dict!(py, "mode": "explicit"));
     let Some(content) = message.get(name)? else { return Ok(None) };
     if let Ok(text) = content.cast::<PyString>() {
         return on_text(message, name, text, text_type, mark);
@@ -146,7 +147,7 @@ fn with_breakpoint<'py>(
         return Ok(Some(message.as_any().clone()));
     }
     parts.push(mark(part)?);
-    message.with(name, &PyList::new(py, parts)?).map(Some)
+    message.with(name, PyList::new(py, parts)?).map(Some)
 }
 
 /// A message whose content is one text, as a block with a mark; None for a blank one.
@@ -164,5 +165,5 @@ fn on_text<'py>(
     let block: Bound<'py, PyDict> = dict!(py, "type": text_type, "text": text);
     let block = block.into_any();
     let made = Fields::of(&block).map(mark).transpose()?;
-    message.with(name, &PyList::new(py, made)?).map(Some)
+    message.with(name, PyList::new(py, made)?).map(Some)
 }

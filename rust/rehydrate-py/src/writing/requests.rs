@@ -52,19 +52,19 @@ pub fn request_of<'py>(
             if !tools.is_empty() {
                 request.set_item("toolConfig", dict!(py, "tools": flat(tools)?))?;
             }
-            set("system", &flat(system)?)?;
+            set("system", flat(system)?.as_any())?;
             request.set_item("messages", alternating(messages)?)?;
         }
         "gemini" => {
             if !system.is_empty() {
                 request.set_item("systemInstruction", dict!(py, "parts": system))?;
             }
-            set("tools", &grouped(tools)?)?;
+            set("tools", grouped(tools)?.as_any())?;
             request.set_item("contents", messages)?;
         }
         "ai_sdk" => {
             set("system", system)?;
-            set("tools", &by_name(tools)?)?;
+            set("tools", by_name(tools)?.as_any())?;
             request.set_item("messages", messages)?;
         }
         _ => {

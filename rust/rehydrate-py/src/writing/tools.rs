@@ -31,10 +31,30 @@ type Any<'py> = Bound<'py, PyAny>;
 /// Its name, its description, its schema (none for a tool that the provider runs itself), the definition, the provider.
 type Tool<'py> = (Any<'py>, Any<'py>, Any<'py>, Any<'py>, &'static str);
 
-/// A definition of a tool in any provider's shape; None where it is of none.
+/// A definition of a tool in any provider's shape; raises InvalidArgumentError for anything else.
 #[pyfunction]
-pub fn read_tool<'py>(tool: &Any<'py>) -> PyResult<Option<Tool<'py>>> {
-    let (py, Some(fields)) = (tool.py(), Fields::of(tool)) else { return Ok(None) };
+pub fn read_tool<'py>(tool: &Any<'py>) -> PyResult<Tool<'py>> {
+    let py = tool.py();
+    let Some(fields) = Fields::of(tool) else {
+        let message = format!("a tool is of type {}; pass its definition as a dict", tool.get_type().name()?);
+        return Err(raise(py, "InvalidArgumentError", (message,)));
+    };
+    if let Some(found) = found_in(fields, tool)? {
+        return Ok(found);
+    }
+    let keys = fields.keys()?.iter().map(|key| key.str()).collect::<PyResult<Vec<_>>>()?;
+    let keys = PyList::new(py, keys)?;
+    keys.sort()?;
+    let message = format!(
+        "a tool has the keys {}; pass one of Anthropic's (name, input_schema), OpenAI's (type, function), Bedrock's \
+         (toolSpec), Gemini's (name, parametersJsonSchema) or MCP's (name, inputSchema), each function by itself",
+        text_of(&keys.repr()?)
+    );
+    Err(raise(py, "InvalidArgumentError", (message,)))
+}
+
+fn found_in<'py>(fields: Fields<'_, 'py>, tool: &Any<'py>) -> PyResult<Option<Tool<'py>>> {
+    let py = tool.py();
     let parameters = interned!(py, "parameters");
     let function = fields.get(interned!(py, "function"))?;
     if let Some(function) = function.as_ref().and_then(Fields::of) {
@@ -84,7 +104,7 @@ pub fn read_tool<'py>(tool: &Any<'py>) -> PyResult<Option<Tool<'py>>> {
     let Ok(key) = key.cast::<PyString>() else { return Ok(None) };
     match text_of(key).as_ref() {
         "functionDeclarations" | "function_declarations" if is_list(inner) && inner.len()? == 1 => {
-            read_tool(&inner.get_item(0)?)
+            read_tool(&inner.get_item(0)?).map(Some)
         }
         name if GEMINI_HOSTED.contains(&name) && Fields::of(inner).is_some() => {
             hosted(key.clone().into_any(), "gemini")
@@ -133,7 +153,10 @@ pub fn read_call<'py>(call: &Any<'py>) -> PyResult<Option<Call<'py>>> {
     }
     let Some(fields) = Fields::of(&call) else { return Ok(None) };
     let set = |key| fields.get(key).map(|value| value.filter(|value| value.is_truthy().unwrap_or(false)));
-    let made = set(interned!(py, "functionCall"))?.map_or_else(|| set(interned!(py, "function_call")), |of| Ok(Some(of)))?;
+    let made = match set(interned!(py, "functionCall"))? {
+        Some(made) => Some(made),
+        None => fields.get(interned!(py, "function_call"))?,
+    };
     if let Some(made) = made.as_ref().and_then(Fields::of) {
         let empty = || PyString::new(py, "");
         // It may have no id: then its result is found by the tool's name.
@@ -148,8 +171,8 @@ pub fn read_call<'py>(call: &Any<'py>) -> PyResult<Option<Call<'py>>> {
     let (function, used) = (fields.get(interned!(py, "function"))?, fields.get(interned!(py, "toolUse"))?);
     let function = function.as_ref().and_then(Fields::of);
     let used = match used.as_ref() {
-        Some(used) => Fields::of(used),
-        None => Some(fields),
+        None if !fields.has(interned!(py, "toolUse"))? => Some(fields),
+        used => used.and_then(Fields::of),
     };
     let used = used.map(|used| PyResult::Ok((used, used.has(interned!(py, "toolUseId"))?))).transpose()?;
     let (named, input, arguments) = (interned!(py, "name"), interned!(py, "input"), interned!(py, "arguments"));
