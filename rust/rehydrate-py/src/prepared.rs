@@ -230,21 +230,45 @@ pub fn relevances(
 }
 
 /// What the next turn is about, and how much that counts.
-#[derive(FromPyObject)]
 struct Query {
     text: Text,
     weight: f64,
     asks: bool,
 }
 
+impl<'a, 'py> FromPyObject<'a, 'py> for Query {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            text: value.getattr("text")?.extract()?,
+            weight: value.getattr("weight")?.extract()?,
+            asks: value.getattr("asks")?.extract()?,
+        })
+    }
+}
+
 /// How units are scored and packed.
-#[derive(FromPyObject)]
 struct Scoring {
     recency: f64,
     semantic: f64,
     novelty: f64,
     signals: String,
     packing: String,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Scoring {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            recency: value.getattr("recency")?.extract()?,
+            semantic: value.getattr("semantic")?.extract()?,
+            novelty: value.getattr("novelty")?.extract()?,
+            signals: value.getattr("signals")?.extract()?,
+            packing: value.getattr("packing")?.extract()?,
+        })
+    }
 }
 
 /// Vectors of the caller's own model.
