@@ -312,20 +312,13 @@ class BackgroundCompactor:
         """Return what was told in these entries; only those after the last job's are read."""
         (known, told), self._told = self._told, (History(), _native.Told())
         length = len(known.entries)
-        is_more = head.is_by_row and head.format == known.format
-        if (
-            is_more
-            and head.indices[:length] == known.indices
-            and head.entries[:length] == known.entries
-        ):
-            new = head.select(range(length, len(head.entries)))
-            is_more = told.add(new.conversation.renumbered(new.indices), (), subjects)
-        else:
-            is_more = False
-        if not is_more:
+        beginning = head.format, head.indices[:length], head.entries[:length]
+        is_longer = head.is_by_row and beginning == (known.format, known.indices, known.entries)
+        if not (is_longer and _tell(told, head, length)):
             told = _native.Told()
-            told.add(head.conversation, (), subjects)
-        self._told = head, told
+            _tell(told, head, 0)
+        if head.is_by_row:
+            self._told = head, told
         return told
 
     def _valid_until(self) -> int:
@@ -432,6 +425,12 @@ class BackgroundCompactor:
             )
             with suppress(Exception):
                 self._settings.on_event(event)
+
+
+def _tell(told: _native.Told, head: History, start: int) -> bool:
+    """Add the entries from this position on; False where they belong to some of those before."""
+    new = head.select(range(start, len(head.entries)))
+    return told.add(new.conversation.renumbered(new.indices), (), subjects)
 
 
 def _texts(recent: History, head: History) -> Iterator[str]:
