@@ -43,13 +43,13 @@ from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
 from rehydrate.cost.worth import worth_compacting
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, ProviderSummary
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
     from rehydrate.context.prompt_builder import PromptBuilder
     from rehydrate.context.thread import Thread
-    from rehydrate.prompt.entries import History
 
 
 KEEP_LAST = 20
