@@ -16,7 +16,7 @@ from typing import Any, Literal, Unpack, final
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.context.context_store.operations import Item, Operation, Span
-from rehydrate.context.context_store.proposals import Proposal
+from rehydrate.context.context_store.tools import ToolUse
 from rehydrate.errors import Violation
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.memory.items import (
@@ -81,12 +81,10 @@ __all__ = [
     "codex_line",
     "codex_lines",
     "codex_turns_taken_back",
-    "command_subjects",
     "count",
     "counting_records",
     "counts",
     "describe_page",
-    "digest",
     "divide",
     "embed",
     "entries_of",
@@ -103,7 +101,6 @@ __all__ = [
     "is_refusal",
     "isa",
     "json_parts",
-    "key_of",
     "kind_of",
     "langchain_to_openai",
     "line_content",
@@ -129,9 +126,13 @@ __all__ = [
     "read_entries",
     "read_outline",
     "read_places",
-    "read_time",
+    "read_times",
     "readable_texts",
+    "redact",
+    "redact_inside",
+    "redacted_records",
     "render_entries",
+    "repaired_entries",
     "result_texts",
     "secret_kinds",
     "secrets",
@@ -488,25 +489,24 @@ class OnnxModel:
 @final
 class ContextStore:
     def __new__(cls) -> ContextStore: ...
+    @property
+    def count(self) -> int: ...
     def operations(self, start: int) -> list[Operation]: ...
-    def begin_again(self, operations: Sequence[Operation], left_out: Collection[int]) -> None: ...
-    def replay(self, operations: Sequence[Operation]) -> None: ...
-    # `subjects` says what a call's input is about.
-    def read(
-        self, messages: Iterable[Message], subjects: Callable[[str], Iterable[tuple[str, str]]]
+    def written(self, start: int) -> list[dict[str, Any]]: ...
+    def back_to(self, operations: int) -> None: ...
+    def leave_out(self, entries: Collection[int]) -> None: ...
+    def before(self, entry: int) -> ContextStore: ...
+    def replay(
+        self, written: Iterable[Mapping[str, Any]], messages: Iterable[Message]
     ) -> None: ...
-    def note_calls(
-        self, messages: Iterable[Message], subjects: Callable[[str], Iterable[tuple[str, str]]]
-    ) -> None: ...
-    # The names of why those that are not applied are refused. `shown` are the spans of the items
-    # that the model was asked about.
+    # `tools` are those that are known, by their names.
+    def read(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
+    def note_calls(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
+    # Why the proposals in an answer that are not applied are refused, and how many of its lines are
+    # none. `shown` are the spans of the items that the model was asked about.
     def propose(
-        self,
-        proposals: Iterable[Proposal],
-        shown: dict[int, Span],
-        messages: Iterable[Message],
-        most: int,
-    ) -> list[str]: ...
+        self, answer: str, shown: dict[int, Span], messages: Iterable[Message], most: int
+    ) -> tuple[list[str], int]: ...
     def items(self, heading: str | None) -> list[Item]: ...
     # `room` is for the items and for what the commands in `messages` came to, but for those whose
     # result is in a `visible` entry; with an index names take what `budget` leaves.
@@ -516,7 +516,7 @@ class ContextStore:
         room: int,
         messages: Iterable[Message],
         visible: Iterable[int],
-        subjects: Callable[[str], Iterable[tuple[str, str]]],
+        tools: dict[str, ToolUse],
         names: NameIndex | None,
     ) -> str: ...
 
@@ -703,6 +703,16 @@ def secret_kinds() -> list[str]: ...
 # Where each secret begins and ends, in characters, and its kind's place among all; without the
 # kinds that are `off`.
 def secrets(text: str, off: Sequence[int]) -> list[tuple[int, int, int]]: ...
+
+# A text without secrets, and the labels in their place: name, start and end. `known` are labels
+# that it has already.
+def redact(
+    text: str, off: Sequence[int], known: Sequence[tuple[str, int, int]]
+) -> tuple[str, list[tuple[str, int, int]]]: ...
+
+# A JSON value without secrets in its strings and keys; raises RecursionError for one that is nested
+# too deep.
+def redact_inside(value: Any, off: Sequence[int]) -> Any: ...
 
 # The lines of a history, and the runs of them in a new text.
 @final
@@ -898,15 +908,6 @@ def memory_kind(text: str, is_assistant: bool) -> str: ...
 def question_share(text: str) -> float: ...
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 
-# What a shell command is about: what is done, and with what.
-def command_subjects(command: str) -> list[tuple[str, str]]: ...
-
-# 64 bits of a text, hexadecimal, by which a span that leads elsewhere is seen.
-def digest(text: str) -> str: ...
-
-# What two sayings of one thing share: the first 200 characters of its words in one case.
-def key_of(text: str) -> str: ...
-
 # The numbers of the records of a thread that count, each of kind, time and body; with `entries`,
 # those of a thread that ends after so many. Raises UnreadableIRError for what none of ours says.
 def counting_records(
@@ -916,6 +917,15 @@ def counting_records(
 # What the records that count add up to, as JSON; ``"sent": true`` means the last state.
 def folded_records(rows: Sequence[tuple[int, float, str]]) -> str: ...
 
+# The bodies of a thread's records that have one of these texts, without it, each by its number; and
+# the texts of its entries that have one, as they were and without it, each with its time.
+# `texts_of` gives the texts of an entry as JSON.
+def redacted_records(
+    rows: Sequence[tuple[int, float, str]],
+    texts: Sequence[str],
+    texts_of: Callable[[str], list[str]],
+) -> tuple[list[tuple[int, str]], list[tuple[float, str, str]]]: ...
+
 # Of lines, each with its entry, those that fit into so many tokens; the others become one line of
 # handles.
 def lines_within(room: int, lines: Sequence[tuple[int, str]]) -> list[str]: ...
@@ -923,16 +933,15 @@ def lines_within(room: int, lines: Sequence[tuple[int, str]]) -> list[str]: ...
 # Whether what a writer of summaries returned is the text of an error or a refusal.
 def is_refusal(text: str) -> bool: ...
 
-# What a text means as of a time of a zone's clock, in microseconds since the year 1 began:
-# "clock" or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a
-# text that is not a time, the reason in two parts, of which the first is to be quoted.
-def read_time(
+# What a range of times means as of a time of a zone's clock: "one", "between" or "outside", and its
+# ends. Of a text that is none, the reason. An end is "clock" or "moments" (of UTC) and both its
+# ends, "since_clock" and a time of the clock, "since" and how long ago, or "around" with how long
+# ago and how long; all in microseconds, times since the year 1 began. Then its text.
+_Time = tuple[Literal["clock", "moments", "since_clock", "since", "around"], int, int, str]
+
+def read_times(
     text: str, now: int
-) -> (
-    tuple[Literal["clock", "moments"], int, int]
-    | tuple[Literal["since", "around"], int, str]
-    | tuple[str, str]
-): ...
+) -> str | tuple[Literal["one", "between", "outside"], _Time | None, _Time | None]: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
@@ -958,6 +967,10 @@ def entry_inputs(
     format: str,  # noqa: A002  the field's word
     entry: Any,
 ) -> list[tuple[str | None, Any, Any, tuple[_Path, ...], bool] | None]: ...
+
+# The entries of a model's reply with their calls repaired, the very objects where nothing changes.
+# `calls` are the ids of the calls in their order, as they are and as they will be.
+def repaired_entries(entries: Sequence[Any], calls: Sequence[tuple[str, str]]) -> list[Any]: ...
 def entry_is_signed(format: str, entry: Any) -> bool: ...  # noqa: A002
 
 # The system blocks, the messages, and what was left out, with the indices of its entries.

@@ -10,8 +10,6 @@ named, with both ends, in a given time zone, or an error that says how to write 
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
@@ -208,20 +206,6 @@ class Answered(NamedTuple):
         return self.call.result(self.content, is_error=self.is_error)
 
 
-MAX_CHARACTERS = 200
-"""Longer than any text that means a time."""
-
-_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-_SLASHED = r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{4}[/.]\d{1,2}[/.]\d{1,2}"
-_OUTSIDE = (r"after (.+?) (?:and )?(?<!day )before (.+)", r"after (.+)()", r"()before (.+)")
-_FROM_TO = (
-    r"between (.+?) and (.+)",
-    r"(?:from |since )?(.*?) ?(?:\.{2,3}|/| - |(?:^| )(?:to|until|till|through) ) ?(.*)",
-    r"(?:from|since) (.+)()",
-)
-
-
 def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRange:
     """Return the range from `after` (inclusive) to `before` (exclusive), in UTC.
 
@@ -235,7 +219,9 @@ def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRa
     """
     clock = WallClock.of(now, timezone)
     try:
-        return _range(clock, _normal(text))
+        if not isinstance(text, str):
+            raise UnreadableError(f"it is of type {type(text).__name__}, not text")
+        return _checked(clock.read(text), clock.zone)
     except UnreadableError as error:
         why = str(error)
     except (OverflowError, ValueError):  # of datetime's arithmetic
@@ -274,41 +260,6 @@ def describe(span: TimeRange, timezone: tzinfo | str) -> str:
     else:
         text = "all times"
     return f"{text} ({zone})"
-
-
-def _normal(text: str) -> str:
-    """Return one spelling: small letters, plain dashes and blanks, without filler words."""
-    if not isinstance(text, str):
-        raise UnreadableError(f"it is of type {type(text).__name__}, not text")
-    if len(text) > MAX_CHARACTERS:
-        raise UnreadableError(
-            f"it is {len(text):,} characters long, {MAX_CHARACTERS} at most can be a time"
-        )
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    plain = re.sub(r",(?!\d)|['\"`]|\b(?:the|on|of|in|within|during)\b", " ", plain)
-    plain = re.sub(r"(?<=[a-z])\.(?!\.)", " ", plain)
-    plain = re.sub(r"(?<![\w-])(\d+) ?([hdw])\b", lambda m: f"{m[1]} {_UNITS[m[2]]}", plain)
-    plain = re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", plain)
-    return " ".join(plain.split())
-
-
-def _range(clock: WallClock, text: str) -> TimeRange:
-    """Read a range, or else one time."""
-    if not text:
-        raise UnreadableError("it is empty")
-    if re.search(_SLASHED, text):
-        raise UnreadableError(
-            "dates with slashes or dots are not read here; write the date as 2026-02-17"
-        )
-    for pattern in (*_OUTSIDE, *_FROM_TO):
-        if found := re.fullmatch(pattern, text):
-            first, last = (clock.read(end) if end else TimeRange() for end in found.groups())
-            if first == last == TimeRange():
-                raise UnreadableError("it names no time")
-            if pattern in _OUTSIDE:
-                return _checked(TimeRange(first.before, last.after), clock.zone)
-            return _checked(TimeRange(first.after, last.before), clock.zone)
-    return clock.read(text)
 
 
 def _checked(span: TimeRange, zone: tzinfo) -> TimeRange:

@@ -14,5 +14,5 @@ pub use commands::{Command, commands_of};
 pub use items::{Item, Items, Operation, OperationKind, Span, Status};
 pub use markdown::{Markdown, within};
 pub use proposals::{Proposal, Refusal};
-pub use raw::{Raw, digest, key_of};
+pub use raw::{Raw, byte_of, digest, key_of, stripped};
 pub use reading::{About, ContextStore, Said, SaidPiece};

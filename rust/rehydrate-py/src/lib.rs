@@ -41,7 +41,7 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
-    use super::context_store::{ContextStore, digest, key_of, lines_within};
+    use super::context_store::{ContextStore, lines_within};
     #[pymodule_export]
     use super::decision::Decision;
     #[pymodule_export]
@@ -57,7 +57,7 @@ mod _native {
     #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
-    use super::notes::{chunks, command_subjects, is_refusal};
+    use super::notes::{chunks, is_refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
@@ -80,19 +80,19 @@ mod _native {
         without_calls,
     };
     #[pymodule_export]
-    use super::redact::{secret_kinds, secrets};
+    use super::redact::{redact, redact_inside, secret_kinds, secrets};
     #[pymodule_export]
     use super::store::LocalStore;
     #[pymodule_export]
     use super::store::threads::LocalThreads;
     #[pymodule_export]
-    use super::thread_log::{counting_records, folded_records};
+    use super::thread_log::{counting_records, folded_records, redacted_records};
     #[pymodule_export]
-    use super::times::read_time;
+    use super::times::read_times;
     #[pymodule_export]
     use super::tokens::{cache_vectors, cached_bytes, cached_vectors, clear_cache, count, counts, set_cache_limit};
     #[pymodule_export]
-    use super::writing::{langchain_to_openai, own_entry, render_entries};
+    use super::writing::{langchain_to_openai, own_entry, render_entries, repaired_entries};
 
     use super::*;
 

@@ -12,6 +12,7 @@ mod gemini;
 mod histories;
 mod neutral;
 mod normal;
+mod repaired;
 mod responses;
 mod system_apart;
 
@@ -29,6 +30,7 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
 pub use neutral::Sent;
+pub use repaired::repaired_entries;
 use neutral::{Media, Message, Part, Sources, dict, joined};
 
 /// What was left out or changed, and the indices of its entries.
