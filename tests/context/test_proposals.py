@@ -289,9 +289,7 @@ def test_what_is_settled_is_resolved_by_who_may():
         assistant("Both are done."),
     )
     error, goal = noted.id_of("ValueError: no port"), noted.id_of(GOAL)
-    assert noted.propose({"op": "resolve", "item": error, "entry": 1}).refused == {
-        EARLIER: 1
-    }
+    assert noted.propose({"op": "resolve", "item": error, "entry": 1}).refused == {EARLIER: 1}
     assert not noted.propose({"op": "resolve", "item": error, "entry": 4}).refused
     for entry in (4, 5):
         applied = noted.propose({"op": "resolve", "item": goal, "entry": entry})

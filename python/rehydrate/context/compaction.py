@@ -9,7 +9,7 @@ compaction takes over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -293,7 +293,7 @@ class BackgroundCompactor:
             plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
             sources = [message.text for message in head.messages]
-            job.summary = summarised(self._write_summary, request, store.items(), sources)
+            job.summary = summarised(self._write_summary, request, store, sources)
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from rehydrate import _native
@@ -12,10 +12,6 @@ from rehydrate.prompt.request import TimeRange
 
 TICK = timedelta(microseconds=1)
 """The resolution of `datetime`: a range that includes a moment ends one tick after it."""
-
-
-class NoSuchTimeError(Exception):
-    """A time that no clock of the zone ever showed."""
 
 
 class UnreadableError(Exception):
@@ -45,27 +41,6 @@ class WallClock:
             )
         return cls(now.astimezone(zone), zone)
 
-    @property
-    def name(self) -> str:
-        """The zone's name."""
-        return str(self.zone)
-
-    @property
-    def today(self) -> date:
-        """The current date in the zone."""
-        return self.now.date()
-
-    def between(self, first: datetime, end: datetime) -> TimeRange:
-        """Return the range from one clock time to another, which it excludes.
-
-        A clock time that occurs twice gives the longer range. One that the clock skips means the
-        moment of the skip. Raises NoSuchTimeError where the whole range is skipped.
-        """
-        after, before = self._instant(first), self._instant(end, last=True)
-        if before <= after:
-            raise NoSuchTimeError(f"the clocks of {self.name} skipped it")
-        return TimeRange(after, before)
-
     def read(self, text: str) -> TimeRange:
         """Return the time or the range that is named: a day is from midnight to midnight, a minute
         60 s. Days and longer units count by the calendar, shorter ones by elapsed time.
@@ -86,15 +61,18 @@ class WallClock:
     def _meant(self, what: str, first: int, last: int, text: str) -> TimeRange:
         """Return the range of one time, by what the engine says of it."""
         now = self.now.astimezone(UTC)
-        if what in ("clock", "moments"):
+        if what == "clock":
+            # A clock time that occurs twice gives the longer range, one that is skipped the moment
+            # of the skip.
             start, end = (datetime.min + each * TICK for each in (first, last))
-            if what == "moments":
-                return TimeRange(start.replace(tzinfo=UTC), end.replace(tzinfo=UTC))
-            try:
-                return self.between(start, end)
-            except NoSuchTimeError as error:
+            after, before = self._instant(start), self._instant(end, last=True)
+            if before <= after:
                 shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
-                raise UnreadableError(f"{shown} never was: {error}") from None
+                raise UnreadableError(f"{shown} never was: the clocks of {self.zone} skipped it")
+            return TimeRange(after, before)
+        if what == "moments":
+            start, end = (datetime.min.replace(tzinfo=UTC) + each * TICK for each in (first, last))
+            return TimeRange(start, end)
         if what == "since_clock":
             wall = datetime.min + first * TICK
             return TimeRange(self._instant(wall, last=bool(self.now.fold)), now + TICK)

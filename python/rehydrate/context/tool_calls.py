@@ -20,82 +20,67 @@ from rehydrate.context.time_words import WEEKDAYS, UnreadableError, WallClock, z
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.request import ContextRequest, ContextStrategy, TimeRange
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import Section, ToolDef
 
-REQUEST_CONTEXT = "request_context"
-FETCH_WHOLE = "fetch_whole"
-
-
-class Definition(NamedTuple):
-    """A tool's name, what it does, and its arguments as JSON Schema."""
-
-    name: str
-    description: str
-    properties: dict[str, dict[str, Any]]
-    required: tuple[str, ...]
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The arguments' JSON Schema."""
-        return {
-            "type": "object",
-            "properties": self.properties,
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
-
-
-REQUEST = Definition(
-    REQUEST_CONTEXT,
+REQUEST = ToolDef(
+    "request_context",
     "Bring back what is missing from this conversation: earlier messages that are no longer shown, "
     "memories of other conversations, documents. Call it when the user refers to something you "
     "cannot see, or when a fact, decision or result from before would help. You get the actual "
     "messages, word for word, with their times; what you see already is not repeated.",
     {
-        "query": {
-            "type": "string",
-            "description": "What is missing, in a sentence or a few words: what was it about?",
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "What is missing, in a sentence or a few words: what was it about?",
+            },
+            "scope": {
+                "type": "string",
+                "enum": ["temporal", "semantic", "knowledge"],
+                "description": "Where to look: temporal, what was said at a time (with "
+                "time_range); semantic, what was said about something; knowledge, documents. Leave "
+                "it out to look everywhere.",
+            },
+            "time_range": {
+                "type": "string",
+                "description": "When it was said: 2026-02-17, 2026-02-01..2026-02-17, yesterday, "
+                "last tuesday, past 3 days.",
+            },
         },
-        "scope": {
-            "type": "string",
-            "enum": ["temporal", "semantic", "knowledge"],
-            "description": "Where to look: temporal, what was said at a time (with time_range); "
-            "semantic, what was said about something; knowledge, documents. Leave it out to look "
-            "everywhere.",
-        },
-        "time_range": {
-            "type": "string",
-            "description": "When it was said: 2026-02-17, 2026-02-01..2026-02-17, yesterday, "
-            "last tuesday, past 3 days.",
-        },
+        "required": ["query"],
+        "additionalProperties": False,
     },
-    ("query",),
 )
 
-FETCH = Definition(
-    FETCH_WHOLE,
+FETCH = ToolDef(
+    "fetch_whole",
     "Read what is shown in part, word for word: all of it, some lines, or what matches a query. "
     'Pass the handle that stands with it: orig_... in "kept whole as", rest_... where more was '
     'found, whole="mem_..." at a passage, #12 in an outline. Of something long send a query or '
     "lines.",
     {
-        "handle": {"type": "string", "description": "The handle, as it stands there."},
-        "query": {
-            "type": "string",
-            "description": "What to look for in it: brings the best matches with their line "
-            "numbers and says how many lines there are.",
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "description": "The handle, as it stands there."},
+            "query": {
+                "type": "string",
+                "description": "What to look for in it: brings the best matches with their line "
+                "numbers and says how many lines there are.",
+            },
+            "lines": {
+                "type": "string",
+                "description": "Which lines to read, counted from 1: 3400-3500.",
+            },
+            "offset": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Where to go on, in characters, if a part was given before.",
+            },
         },
-        "lines": {
-            "type": "string",
-            "description": "Which lines to read, counted from 1: 3400-3500.",
-        },
-        "offset": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "Where to go on, in characters, if a part was given before.",
-        },
+        "required": ["handle"],
+        "additionalProperties": False,
     },
-    ("handle",),
 )
 
 
@@ -168,12 +153,13 @@ class ContextQuery(NamedTuple):
         return replace(usual, query=self.query, strategy=strategy, time_range=span)
 
 
-def read_given(arguments: Mapping[str, Any], tool: Definition) -> dict[str, Any]:
+def read_given(arguments: Mapping[str, Any], tool: ToolDef) -> dict[str, Any]:
     """Return the arguments that are neither None nor ""; raises InvalidArgumentError for one that
     the tool has not."""
     given = {name: value for name, value in arguments.items() if value not in (None, "")}
-    if unknown := sorted(map(str, given.keys() - tool.properties.keys())):
-        names = ", ".join(tool.properties)
+    known = tool.schema["properties"]
+    if unknown := sorted(map(str, given.keys() - known.keys())):
+        names = ", ".join(known)
         raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
     return given
 
@@ -227,11 +213,11 @@ def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRa
     except (OverflowError, ValueError):  # of datetime's arithmetic
         why = "it lies outside the years 1 to 9999"
     given = repr(text if len(text) <= 60 else f"{text[:57]}...") if isinstance(text, str) else ""
-    today = clock.today
+    today = clock.now.date()
     week = f"{today - timedelta(min(7, today.toordinal() - 1))}..{today}"
     raise InvalidArgumentError(
         f"time_range {given}{' ' if given else ''}cannot be used: {why}. Today is "
-        f"{WEEKDAYS[today.weekday()].title()}, {today} ({clock.name}). Send for example "
+        f"{WEEKDAYS[today.weekday()].title()}, {today} ({clock.zone}). Send for example "
         f"'{today}', '{week}', 'last tuesday' or 'past 3 days', or leave time_range out"
     )
 

@@ -143,6 +143,16 @@ impl ContextStore {
         Ok((refused.into_iter().map(|why| why.words(most)).collect(), unreadable))
     }
 
+    /// Lines of what must not be lost and is not in a text, as many as fit into so many tokens; the others become one line of
+    /// handles.
+    fn missing<'py>(&self, text: &Bound<'py, PyString>, room: i64) -> PyResult<Vec<Bound<'py, PyString>>> {
+        let py = text.py();
+        let (text, counter) = (bytes_of(text)?, counter(py)?);
+        let text: &[u8] = &text;
+        let lines = detached(py, || Ok(self.core().missing(text, room, counter)))?;
+        lines.iter().map(|line| string_of(py, line)).collect()
+    }
+
     /// All items, or those of a heading that hold.
     fn items<'py>(&self, py: Python<'py>, heading: Option<&str>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let heading = heading.map(values::heading).transpose()?;
@@ -188,17 +198,41 @@ impl ContextStore {
     }
 }
 
-/// Of lines, each with its entry, those that fit into so many tokens; the others become one line of handles.
+/// The names, paths and numbers in a summary that its source does not have, each once.
 #[pyfunction]
-pub fn lines_within<'py>(
-    py: Python<'py>,
-    room: i64,
-    lines: Vec<(i64, Bound<'py, PyString>)>,
+pub fn invented<'py>(
+    summary: &Bound<'py, PyString>,
+    source: &Bound<'py, PyString>,
 ) -> PyResult<Vec<Bound<'py, PyString>>> {
-    let lines = lines.iter().map(|(entry, line)| Ok((*entry, bytes_of(line)?.into()))).collect::<PyResult<Vec<_>>>()?;
-    let counter = counter(py)?;
-    let shown = detached(py, || Ok(core::within(room, &lines, counter)))?;
-    shown.iter().map(|line| string_of(py, line)).collect()
+    let py = summary.py();
+    let (summary, source) = (bytes_of(summary)?, bytes_of(source)?);
+    let (summary, source): (&[u8], &[u8]) = (&summary, &source);
+    detached(py, || Ok(core::invented(summary, source)))?.iter().map(|name| string_of(py, name)).collect()
+}
+
+/// The texts of messages as a model reads them: each with who said it, and `numbered` with the number of its entry before.
+#[pyfunction]
+pub fn transcript_lines<'py>(messages: &Bound<'py, PyAny>, numbered: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
+    let mut lines = Vec::new();
+    for message in messages.try_iter()? {
+        let message = message?;
+        let number = if numbered { format!("#{} ", message.get_item(0)?) } else { String::new() };
+        for piece in message.get_item(2)?.try_iter()? {
+            let (text, kind): (Bound<'py, PyString>, Bound<'py, PyAny>) = piece?.extract()?;
+            let text = bytes_of(&text)?;
+            let (who, said) = match kind_of(kind.extract()?)? {
+                PieceKind::Text => (message.get_item(1)?.cast_into::<PyString>()?, core::quoted(&text)),
+                PieceKind::ToolInput => (PyString::new(messages.py(), "call"), core::quoted(&core::shortened(&text))),
+                PieceKind::ToolResult => {
+                    (PyString::new(messages.py(), "result"), core::quoted(&core::shortened(&text)))
+                }
+                PieceKind::Thinking => continue,
+            };
+            let line = [number.as_bytes(), &bytes_of(&who)?, b": ", &said].concat();
+            lines.push(string_of(messages.py(), &line)?);
+        }
+    }
+    Ok(lines)
 }
 
 fn counter(py: Python<'_>) -> PyResult<Counter> {
@@ -257,7 +291,8 @@ impl Message {
     fn text_at(&self, span: &Span) -> Option<&[u8]> {
         let (text, ..) = self.pieces.get(usize::try_from(span.piece).ok()?)?;
         let text = text.as_bytes();
-        let [start, end] = [span.start, span.end].map(|place| byte_of(text, usize::try_from(place).unwrap_or_default()));
+        let [start, end] =
+            [span.start, span.end].map(|place| byte_of(text, usize::try_from(place).unwrap_or_default()));
         let text = text.get(start..end)?;
         (core::digest(text) == span.digest).then_some(text)
     }

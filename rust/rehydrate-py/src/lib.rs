@@ -41,7 +41,9 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
-    use super::context_store::{ContextStore, lines_within};
+    use super::context_store::{ContextStore, invented, transcript_lines};
+    #[pymodule_export]
+    use super::convert::is_short;
     #[pymodule_export]
     use super::decision::Decision;
     #[pymodule_export]

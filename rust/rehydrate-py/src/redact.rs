@@ -94,7 +94,11 @@ fn inside<'py>(value: &Bound<'py, PyAny>, off: &[usize], depth: usize) -> PyResu
 }
 
 /// The value of a name without its secrets: {"password": "..."} is an assignment too.
-fn assigned<'py>(name: &Bound<'py, PyString>, value: &Bound<'py, PyString>, off: &[usize]) -> PyResult<Bound<'py, PyString>> {
+fn assigned<'py>(
+    name: &Bound<'py, PyString>,
+    value: &Bound<'py, PyString>,
+    off: &[usize],
+) -> PyResult<Bound<'py, PyString>> {
     let (named, text) = (bytes_of(name)?, bytes_of(value)?);
     let quote = [b'"', b'\'', b'`'].into_iter().find(|mark| !text.contains(mark));
     let quote = quote.as_slice();

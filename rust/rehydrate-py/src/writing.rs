@@ -30,8 +30,8 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
 pub use neutral::Sent;
-pub use repaired::repaired_entries;
 use neutral::{Media, Message, Part, Sources, dict, joined};
+pub use repaired::repaired_entries;
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]

@@ -29,10 +29,6 @@ class Heading(StrEnum):
     """What the user laid down: it holds until it is contradicted."""
 
 
-PERMANENT = frozenset({Heading.DECISIONS, Heading.FILES, Heading.PREFERENCES})
-"""What is under these never goes: where room is short, the oldest become one line."""
-
-
 class Status(StrEnum):
     """What became of an item."""
 
@@ -118,20 +114,11 @@ class Item:
         return " ".join(self.text.split())
 
 
-class OperationKind(StrEnum):
-    """What an operation does."""
-
-    ADD = "add"
-    SUPERSEDE = "supersede"
-    RESOLVE = "resolve"
-    PROMOTE = "promote"
-    FADE = "fade"
-
-
 class Operation(NamedTuple):
     """One step of the store's log."""
 
-    kind: OperationKind
+    kind: str
+    """add, supersede, resolve, promote, fade."""
     item: int
     """The id of the item."""
     entry: int

@@ -123,6 +123,11 @@ class ContextStore:
         then._state, then.seen = self._state.before(entry), entry
         return then
 
+    def missing(self, text: str, max_tokens: int) -> list[str]:
+        """Return lines of what must not be lost and is not in a text, the strongest first; what has
+        no room becomes one line with handles."""
+        return self._state.missing(text, max_tokens)
+
     def items(self, heading: str | None = None) -> list[Item]:
         """Return all items, or those of a heading that hold."""
         if heading is not None:

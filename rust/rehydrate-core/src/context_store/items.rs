@@ -152,7 +152,7 @@ impl Item {
     }
 }
 
-fn changes(used: &[u8]) -> bool {
+pub(super) fn changes(used: &[u8]) -> bool {
     CHANGES.contains(&used)
 }
 

@@ -92,7 +92,7 @@ impl Source {
 }
 
 /// What is under these never goes: where room is short, the oldest become one line.
-fn is_permanent(heading: Heading) -> bool {
+pub(super) fn is_permanent(heading: Heading) -> bool {
     matches!(heading, Heading::Decisions | Heading::Files | Heading::Preferences)
 }
 

@@ -232,7 +232,8 @@ mod tests {
 
     #[test]
     fn a_patch_is_about_the_files_that_it_changes() {
-        let patch = "*** Begin Patch\n*** Add File: a.py \n+x\n *** Add File: no\n*** Delete File: b c\n*** Update File: d";
+        let patch =
+            "*** Begin Patch\n*** Add File: a.py \n+x\n *** Add File: no\n*** Delete File: b c\n*** Update File: d";
         let found = patch_subjects(&code_points(patch));
         let found: Vec<_> = found.iter().map(|one| (one.used, lossy(&one.text))).collect();
         let expected = [(Use::Created, "a.py"), (Use::Deleted, "b c"), (Use::Edited, "d")];

@@ -239,10 +239,16 @@ mod tests {
 
     #[test]
     fn texts_go_from_values_and_keys_and_are_found_where_json_escapes_them() {
-        let found = without(&[(1, r#"{"entry": "a \"key\" \u00e9", "tokens": 1}"#), (3, r#"{"waiting": {"k\"e": [1]}}"#)], "\"");
+        let found = without(
+            &[(1, r#"{"entry": "a \"key\" \u00e9", "tokens": 1}"#), (3, r#"{"waiting": {"k\"e": [1]}}"#)],
+            "\"",
+        );
         assert_eq!(found.bodies[0], (1, r#"{"entry": "a [redacted]key[redacted] é", "tokens": 1}"#.into()));
         assert_eq!(found.bodies[1], (2, r#"{"waiting": {"k[redacted]e": [1]}}"#.into()));
-        assert_eq!(found.texts, [(1.5, "a \"key\" é".as_bytes().into(), "a [redacted]key[redacted] é".as_bytes().into())]);
+        assert_eq!(
+            found.texts,
+            [(1.5, "a \"key\" é".as_bytes().into(), "a [redacted]key[redacted] é".as_bytes().into())]
+        );
         assert_eq!(without(&[(1, r#"{"entry": "a", "tokens": 1}"#)], "x"), Redacted::default());
     }
 

@@ -92,9 +92,7 @@ impl Forms {
                     (RangeKind::Between, regex(r"^between (.+?) and (.+)$")),
                     (
                         RangeKind::Between,
-                        regex(
-                            r"^(?:from |since )?(.*?) ?(?:\.{2,3}|/| - |(?:^| )(?:to|until|till|through) ) ?(.*)$",
-                        ),
+                        regex(r"^(?:from |since )?(.*?) ?(?:\.{2,3}|/| - |(?:^| )(?:to|until|till|through) ) ?(.*)$"),
                     ),
                     (RangeKind::Between, regex(r"^(?:from|since) (.+)()$")),
                 ],

@@ -53,7 +53,8 @@ fn proposal(value: &Bound<'_, PyAny>) -> PyResult<Option<Proposal>> {
     let number = |name: &str| fields.get_item(name)?.map_or(Ok(None), |value| number_in(&value));
     let Some(op) = text("op")? else { return Ok(None) };
     let Some(kind) = OperationKind::ALL.into_iter().find(|kind| op == kind.name()) else { return Ok(None) };
-    let mut proposal = Proposal { kind, item: 0, entry: -1, heading: b"".as_slice().into(), quote: b"".as_slice().into() };
+    let mut proposal =
+        Proposal { kind, item: 0, entry: -1, heading: b"".as_slice().into(), quote: b"".as_slice().into() };
     if kind != Add {
         let Some(item) = number("item")? else { return Ok(None) };
         proposal.item = item;

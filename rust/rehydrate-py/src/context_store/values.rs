@@ -111,7 +111,6 @@ pub struct Make<'py> {
     operation: NamedTuple<'py>,
     headings: Vec<Bound<'py, PyAny>>,
     statuses: Vec<Bound<'py, PyAny>>,
-    kinds: Vec<Bound<'py, PyAny>>,
 }
 
 impl<'py> Make<'py> {
@@ -125,7 +124,6 @@ impl<'py> Make<'py> {
             operation: NamedTuple::of(py, MODULE, "Operation")?,
             headings: members("Heading")?,
             statuses: members("Status")?,
-            kinds: members("OperationKind")?,
         })
     }
 
@@ -164,7 +162,7 @@ impl<'py> Make<'py> {
             None => self.py.None().into_bound(self.py),
         };
         self.operation.make([
-            self.kinds[operation.kind as usize].clone(),
+            PyString::new(self.py, operation.kind.name()).into_any(),
             self.number(operation.item),
             self.number(operation.entry),
             added,

@@ -68,7 +68,11 @@ impl<'py> Calls<'py> {
             let made_id = value(&made, id)?.filter(|id| id.is_truthy().unwrap_or_default());
             if let Some(new) = self.take(made_id.as_ref())? {
                 let now = repaired(&made, id, &new, Some(arguments))?;
-                return if now.is(&made) { Ok(Some(block.clone())) } else { with(fields, vec![(inner, now)]).map(Some) };
+                return if now.is(&made) {
+                    Ok(Some(block.clone()))
+                } else {
+                    with(fields, vec![(inner, now)]).map(Some)
+                };
             }
         }
         if let Some(new) = self.take(value(fields, "toolCallId")?.as_ref())? {
