@@ -129,9 +129,9 @@ __all__ = [
     "read_places",
     "read_times",
     "readable_texts",
-    "redact",
     "redact_inside",
     "redacted_records",
+    "redacted_text",
     "render_entries",
     "repaired_entries",
     "result_texts",
@@ -709,7 +709,7 @@ def secrets(text: str, off: Sequence[int]) -> list[tuple[int, int, int]]: ...
 
 # A text without secrets, and the labels in their place: name, start and end. `known` are labels
 # that it has already.
-def redact(
+def redacted_text(
     text: str, off: Sequence[int], known: Sequence[tuple[str, int, int]]
 ) -> tuple[str, list[tuple[str, int, int]]]: ...
 

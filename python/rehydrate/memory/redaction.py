@@ -49,7 +49,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
     def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
         """Return the text without secrets. `known` are redactions that it has already."""
-        redacted, labels = _native.redact(text, self._off, list(known))
+        redacted, labels = _native.redacted_text(text, self._off, list(known))
         return Redacted(redacted, tuple([Redaction(*label) for label in labels]))
 
     def item(self, item: MemoryItem) -> MemoryItem:

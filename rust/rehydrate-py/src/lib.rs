@@ -82,7 +82,7 @@ mod _native {
         without_calls,
     };
     #[pymodule_export]
-    use super::redact::{redact, redact_inside, secret_kinds, secrets};
+    use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
     #[pymodule_export]
     use super::store::LocalStore;
     #[pymodule_export]

@@ -36,7 +36,7 @@ pub fn secrets(py: Python<'_>, text: Places, off: Vec<usize>) -> PyResult<Vec<(u
 /// A text without secrets but those of the kinds that are `off`, and the labels in their place: name, start and end.
 /// `known` are labels that it has already.
 #[pyfunction]
-pub fn redact<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Vec<Given>) -> PyResult<Redacted<'py>> {
+pub fn redacted_text<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Vec<Given>) -> PyResult<Redacted<'py>> {
     let py = text.py();
     let secrets = found(py, text.extract::<Places>()?.as_str(), &off)?;
     if secrets.is_empty() && known.is_empty() {
@@ -115,7 +115,7 @@ fn assigned<'py>(
 }
 
 fn without<'py>(text: &Bound<'py, PyString>, off: &[usize]) -> PyResult<Bound<'py, PyString>> {
-    Ok(redact(text.clone(), off.to_vec(), Vec::new())?.0)
+    Ok(redacted_text(text.clone(), off.to_vec(), Vec::new())?.0)
 }
 
 /// The secrets of a text, without the kinds that are `off`.

@@ -40,7 +40,7 @@ pub fn redacted_records<'py>(
     let rows: Vec<_> = rows_of(&rows).collect();
     let texts_of = |entry: &str| {
         let texts: Vec<Bound<'py, PyString>> = texts_of.call1((entry,))?.extract()?;
-        texts.iter().map(raw).collect()
+        Ok::<_, Problem>(texts.iter().map(raw).collect::<PyResult<_>>()?)
     };
     let Redacted { bodies, texts } = core::redacted(&rows, &texts, texts_of).map_err(|problem| problem.raised(py))?;
     let kept = texts.iter().map(|(time, was, now)| Ok((*time, string_of(py, was)?, string_of(py, now)?)));

@@ -47,7 +47,7 @@ pub fn redacted<E: From<Unreadable>>(
             Kind::Operations => {
                 let mut operations = Vec::new();
                 for operation in Spans(record.field("operations")).list().unwrap_or_default() {
-                    let operation = Operation::read(operation);
+                    let operation = Operation::read(operation)?;
                     let Some(&at) = operation.entry.and_then(|entry| entries.get(entry)) else {
                         operations.push(operation.body.to_owned());
                         continue;
@@ -157,9 +157,16 @@ struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    fn read(body: &'a str) -> Self {
-        let span = member(body, "span").and_then(|span| Spans(span).list());
-        Self { body, entry: span.and_then(|span| span.first()?.parse().ok()) }
+    fn read(body: &'a str) -> Result<Self, Unreadable> {
+        let Some(span) = member(body, "span") else { return Ok(Self { body, entry: None }) };
+        let span = Spans(span).list().filter(|span| span.len() == 5);
+        match span.and_then(|span| span[0].parse().ok()) {
+            Some(entry) if member(body, "key").is_some() => Ok(Self { body, entry: Some(entry) }),
+            _ => {
+                let problem = "says what no thread does (a span that is none)".to_owned();
+                Err(super::unreadable(problem, "operations", false))
+            }
+        }
     }
 
     /// It with its span where its text is now, and with its key.

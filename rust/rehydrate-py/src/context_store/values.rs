@@ -51,7 +51,8 @@ fn added(
     place: &Bound<'_, PyAny>,
     text_of: impl FnOnce(&Span) -> Raw,
 ) -> PyResult<Arc<Item>> {
-    let span = span(&PyTuple::new(fields.py(), place.try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?;
+    let place = PyTuple::new(fields.py(), place.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
+    let span = span(&place)?;
     let use_of = |used: Bound<'_, PyAny>| Ok((raw(&used.get_item(0)?)?, used.get_item(1)?.extract()?));
     Ok(Arc::new(Item {
         id,

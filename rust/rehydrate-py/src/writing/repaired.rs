@@ -27,7 +27,7 @@ impl<'py> Calls<'py> {
     /// The new id of the next call, where this is its id.
     fn take(&mut self, id: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyString>>> {
         let (Some(id), Some((known, new))) = (id, self.calls.get(self.next)) else { return Ok(None) };
-        if !known.eq(id)? {
+        if !known.as_any().eq(id)? {
             return Ok(None);
         }
         self.next += 1;
