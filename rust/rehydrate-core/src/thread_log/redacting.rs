@@ -2,6 +2,8 @@
 //!
 //! The operations of the context store hold no texts, but spans of entries, which move with what goes before them, and keys,
 //! which are texts in small letters.
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 use super::spans::{Spans, decoded, encoded};
@@ -52,12 +54,13 @@ pub fn redacted<E: From<Unreadable>>(
                         operations.push(operation.body.to_owned());
                         continue;
                     };
-                    if !known.contains_key(&at) {
-                        let now = after[at].as_deref().unwrap_or(rows[at].body);
-                        let both = [texts_of(entry_of(rows[at].body)?)?, texts_of(entry_of(now)?)?];
-                        known.insert(at, both);
-                    }
-                    let [was, now] = &known[&at];
+                    let [was, now] = match known.entry(at) {
+                        Entry::Occupied(both) => both.into_mut(),
+                        Entry::Vacant(place) => {
+                            let now = after[at].as_deref().unwrap_or(rows[at].body);
+                            place.insert([texts_of(entry_of(rows[at].body)?)?, texts_of(entry_of(now)?)?])
+                        }
+                    };
                     operations.push(operation.moved(was, now, texts));
                 }
                 let written = format!("[{}]", operations.join(", "));
