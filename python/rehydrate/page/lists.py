@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from rehydrate import formats
-from rehydrate.compact.result import Stats, UnitReport
+from rehydrate.compact.api import compact_context
+from rehydrate.compact.result import UnitReport
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, Piece, Provider, Unit
 from rehydrate.page.comparison import Row, Run, ShownMessage, Text, page_of
@@ -63,28 +65,16 @@ def lists_side_by_side(
     whole = {message.index: message.pieces for message in conversation.messages}
     changed = [at for at, (message, _) in kept.items() if message.pieces != whole.get(at)]
     lost = len(before) - len(kept)
-    stats = Stats(
-        before_tokens,
-        after_tokens,
-        target_tokens,
-        lost,
-        round(100 * (before_tokens - after_tokens) / max(before_tokens, 1), 1),
-        round(100 * lost / max(len(before), 1), 1),
-        len(every),
-        pinned_tokens=0,
-        over_budget=False,
+    stats = compact_context([], embedder=None).stats._replace(
+        before_tokens=before_tokens,
+        after_tokens=after_tokens,
+        target_tokens=target_tokens,
+        dropped=lost,
+        dropped_pct=round(100 * (before_tokens - after_tokens) / max(before_tokens, 1), 1),
+        dropped_messages_pct=round(100 * lost / max(len(before), 1), 1),
+        units=len(every),
         changed=bool(lost or changed or added),
-        covered_pct=0.0,
         excerpted=len(changed),
-        stripped=0,
-        stripped_tokens=0,
-        outline_tokens=0,
-        embedding=False,
-        query_share=0.0,
-        distilled=0,
-        distilled_kinds={},
-        ignored=0,
-        degraded=(),
         counter=COUNTER,
         format=format,
         elapsed_ms=0.0,
@@ -164,30 +154,11 @@ def _texts(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[Text]:
 
 def _runs(before: str, after: str) -> Iterator[Run]:
     """Yield the runs of a text of which lines were left out; marks stand for them."""
-    if before == after:
-        yield Run(before, after, True)
-        return
-    lines = before.splitlines(keepends=True)
-    bare = [line.rstrip("\r\n") for line in lines]
-    begun = at = 0  # the kept run goes on from there to here
-    marks = ""
-    for line in after.splitlines(keepends=True):
-        try:
-            found = bare.index(line.rstrip("\r\n"), at)
-        except ValueError:
-            marks += line
-            continue
-        if marks or found > at:
-            yield from _kept(lines[begun:at])
-            yield Run("".join(lines[at:found]), marks, False)
-            begun, marks = found, ""
-        at = found + 1
-    yield from _kept(lines[begun:at])
-    if marks or at < len(lines):
-        yield Run("".join(lines[at:]), marks, False)
-
-
-def _kept(lines: Sequence[str]) -> Iterator[Run]:
-    text = "".join(lines)
-    if text:
-        yield Run(text, text, True)
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    was, now = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
+    for change, start, end, first, last in SequenceMatcher(None, was, now).get_opcodes():
+        text = "".join(old[start:end])
+        if change == "equal":
+            yield Run(text, text, True)
+        else:
+            yield Run(text, "".join(new[first:last]), False)

@@ -43,7 +43,7 @@ pub fn redacted_text<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Ve
         return Ok((text, Vec::new()));
     }
     let points = text.extract::<CodePoints>()?.0;
-    let place = |place: i64| usize::try_from(place).unwrap_or(usize::MAX);
+    let place = |place: i64| usize::try_from(place).unwrap_or(usize::MAX).min(points.len());
     let known = known.into_iter().map(|(name, start, end)| Label { start: place(start), end: place(end), name });
     let known: Vec<Label> = known.filter(|label| label.is_in(&points)).collect();
     if secrets.is_empty() && known.is_empty() {

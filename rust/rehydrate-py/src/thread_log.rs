@@ -10,6 +10,9 @@ use crate::errors::{detached, raise};
 /// Kind, time in seconds since 1970, and body of a record.
 type Given = (i64, f64, PyBackedStr);
 
+/// The body of a record, by its number.
+type Body = (usize, String);
+
 /// The time of an entry, a text of it as it was, and as it is.
 type Kept<'py> = (f64, Bound<'py, PyString>, Bound<'py, PyString>);
 
@@ -34,7 +37,7 @@ pub fn redacted_records<'py>(
     rows: Vec<Given>,
     texts: Vec<Bound<'py, PyString>>,
     texts_of: &Bound<'py, PyAny>,
-) -> PyResult<(Vec<(usize, String)>, Vec<Kept<'py>>)> {
+) -> PyResult<(Vec<Body>, Vec<Kept<'py>>)> {
     let raw = |text: &Bound<'py, PyString>| Ok(bytes_of(text)?.into());
     let texts = texts.iter().map(raw).collect::<PyResult<Vec<_>>>()?;
     let rows: Vec<_> = rows_of(&rows).collect();

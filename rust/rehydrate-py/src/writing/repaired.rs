@@ -65,7 +65,7 @@ impl<'py> Calls<'py> {
         for (inner, id, arguments) in [("functionCall", "id", "args"), ("toolUse", "toolUseId", "input")] {
             let made = value(fields, inner)?.and_then(|made| made.cast_into::<PyMapping>().ok());
             let Some(made) = made else { continue };
-            let made_id = value(&made, id)?.filter(|id| id.is_truthy().unwrap_or_default());
+            let made_id = value(&made, id)?.filter(|id| inner == "toolUse" || id.is_truthy().unwrap_or_default());
             if let Some(new) = self.take(made_id.as_ref())? {
                 let now = repaired(&made, id, &new, Some(arguments))?;
                 return if now.is(&made) {
