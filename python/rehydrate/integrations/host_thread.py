@@ -16,16 +16,16 @@ from operator import eq
 from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
+from rehydrate._native import user_part
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.entry_id import EntryId
-from rehydrate.formats.rendering import RENDERERS
+from rehydrate.prompt.compiler import BEGINNING
 from rehydrate.prompt.counting import fenced, text_of, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt
-from rehydrate.prompt.laying_out import BEGINNING
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
 
@@ -320,5 +320,4 @@ def user_message(text: str, format: str) -> Any:  # noqa: A002  the field's word
         from langchain_core.messages import HumanMessage
 
         return HumanMessage(text)
-    provider: Any = format if format in RENDERERS else "openai_chat"
-    return RENDERERS[provider].user(text)
+    return user_part(format, text)
