@@ -10,7 +10,6 @@ from rehydrate.agent.model import Reply, Stop, check_compiled_for
 from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
-    SdkStream,
     malformed_as_provider_errors,
     unreadable_answer,
 )
@@ -29,6 +28,9 @@ _STOPS: Mapping[str, Stop] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
     "pause_turn": "pause",
+    # Of pause_after_compaction: the next request goes on from the block. Read on 2026-11-27 in
+    # anthropic's lib/tools/_beta_runner.py.
+    "compaction": "pause",
 }
 _THINKING = ("thinking", "redacted_thinking")
 _REMOVED = frozenset({"temperature", "top_p", "top_k"})
@@ -182,7 +184,13 @@ class AnthropicModel(SdkModel):
             return ProviderSummary((message,), str(blocks[0]["content"]))
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        return SdkStream(self._provider, await resource.create(**arguments, stream=True))
+        stream = await resource.create(**arguments, stream=True)
+
+        async def advance() -> dict[str, Any]:
+            event: dict[str, Any] = (await anext(stream)).to_dict(mode="json", warnings=False)
+            return event
+
+        return EventStream(self._provider, advance, stream.close)
 
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         return isinstance(body.get("content"), list)

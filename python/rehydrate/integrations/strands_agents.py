@@ -9,7 +9,7 @@ RehydrateWarning    something failed, and the messages were sent as they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
@@ -27,7 +27,7 @@ from rehydrate.integrations.adapter import (
     passing_through,
     shows_adapter_options,
 )
-from rehydrate.integrations.host_thread import HostReport, RehydrateWarning, Shown
+from rehydrate.integrations.host_thread import HostReport, RehydrateWarning
 from rehydrate.messages import Provider
 
 try:
@@ -94,10 +94,10 @@ class RehydratePlugin(Adapter, Plugin):
             config = agent.model.get_config()
             model = config.get("model_id") if isinstance(config, Mapping) else None
             scope = AgentScope(str(agent.agent_id), str(model or ""))
-            prompted, _ = await self._prompted(call.messages, scope, self._sent(call))
+            prompted, shown = await self._prompted(call.messages, scope, self._sent(call))
             self._prompted_of[agent] = prompted
-            messages = [_without_marks(each, call.messages) for each in prompted.shown]
-            return call.replace(messages=messages)
+            own = {id(block) for each in call.messages for block in each["content"]}
+            return call.replace(messages=[_without_marks(each, own) for each in shown])
         return call
 
     def _sent(self, call: InvokeModelContext) -> Iterator[str]:
@@ -127,11 +127,9 @@ def _tool(
     return run
 
 
-def _without_marks(shown: Shown, given: Sequence[Any]) -> Any:
-    """Return a message without cache points that the host did not set: that is its model's."""
-    content = shown.message["content"]
-    own = given[shown.index]["content"] if shown.index is not None else ()
-    if any("cachePoint" in block for block in own):
-        return shown.message
-    kept = [block for block in content if "cachePoint" not in block]
-    return shown.message if len(kept) == len(content) else {**shown.message, "content": kept}
+def _without_marks(message: Any, own: Container[int]) -> Any:
+    """Return a message without cache points that are not the host's ``own``, by their ids: those
+    are its model's."""
+    content = message["content"]
+    kept = [block for block in content if "cachePoint" not in block or id(block) in own]
+    return message if len(kept) == len(content) else {**message, "content": kept}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 from rehydrate import formats
@@ -154,11 +153,30 @@ def _texts(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[Text]:
 
 def _runs(before: str, after: str) -> Iterator[Run]:
     """Yield the runs of a text of which lines were left out; marks stand for them."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    was, now = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
-    for change, start, end, first, last in SequenceMatcher(None, was, now).get_opcodes():
-        text = "".join(old[start:end])
-        if change == "equal":
-            yield Run(text, text, True)
-        else:
-            yield Run(text, "".join(new[first:last]), False)
+    if before == after:
+        yield Run(before, after, True)
+        return
+    lines = before.splitlines(keepends=True)
+    bare = [line.rstrip("\r\n") for line in lines]
+    begun = at = 0  # the kept run goes on from there to here
+    marks = ""
+    for line in after.splitlines(keepends=True):
+        try:
+            found = bare.index(line.rstrip("\r\n"), at)
+        except ValueError:
+            marks += line
+            continue
+        if marks or found > at:
+            yield from _kept(lines[begun:at])
+            yield Run("".join(lines[at:found]), marks, False)
+            begun, marks = found, ""
+        at = found + 1
+    yield from _kept(lines[begun:at])
+    if marks or at < len(lines):
+        yield Run("".join(lines[at:]), marks, False)
+
+
+def _kept(lines: Sequence[str]) -> Iterator[Run]:
+    text = "".join(lines)
+    if text:
+        yield Run(text, text, True)
