@@ -20,7 +20,7 @@ from rehydrate._check import check_choice, check_methods, check_share, check_tim
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.context_store.tools import subjects
+from rehydrate.context.context_store.tools import TOOLS
 from rehydrate.context.records import reading
 from rehydrate.context.summaries import (
     Summary,
@@ -262,11 +262,11 @@ class BackgroundCompactor:
         job = _SummaryJob(until, state.compactions, tokens)
         job.after = summarised_until(state.ir)
         job.valid_until = self._valid_until()
-        operations, _ = thread.store.mark()
+        store = thread.store.as_of(until)
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
         request = SummaryRequest((), head.format, "", _previous(state.ir), max(size, 1), prompt)
         try:
-            run_in_thread(lambda: self._write(job, head, thread.store, operations, request))
+            run_in_thread(lambda: self._write(job, head, store, request))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
         self._job = self._written_last = job
@@ -286,19 +286,16 @@ class BackgroundCompactor:
         job: _SummaryJob,
         head: History,
         store: ContextStore,
-        operations: int,
         request: SummaryRequest,
     ) -> None:
         """Write the summary; it raises nothing."""
         try:
-            then = store.as_of(job.until, operations)
-            markdown = then.render_with(self._told_in(head), request.max_tokens)
+            markdown = store.render_with(self._told_in(head), request.max_tokens)
             # What an earlier summary is of, that summary tells.
-            new = [n for n, index in enumerate(head.indices) if index >= job.after]
-            recent = head.select(new)
-            plain_entries = formats.FORMATS[head.format].without_thinking(recent.entries)
+            new = head.select([n for n, index in enumerate(head.indices) if index >= job.after])
+            plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
-            job.summary = summarised(self._write_summary, request, then, _texts(recent, head))
+            job.summary = summarised(self._write_summary, request, store, _texts(new, head))
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")
@@ -430,12 +427,12 @@ class BackgroundCompactor:
 def _tell(told: _native.Told, head: History, start: int) -> bool:
     """Add the entries from this position on; False where they belong to some of those before."""
     new = head.select(range(start, len(head.entries)))
-    return told.add(new.conversation.renumbered(new.indices), (), subjects)
+    return told.add(new.conversation.renumbered(new.indices), (), TOOLS)
 
 
-def _texts(recent: History, head: History) -> Iterator[str]:
+def _texts(new: History, head: History) -> Iterator[str]:
     """Yield the texts that a summary may be of; the older ones are read where somebody asks."""
-    for history in (recent, head):
+    for history in (new, head):
         yield from (message.text for message in history.messages)
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rehydrate import _native, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
-from rehydrate.context.context_store.operations import CHANGES, PERMANENT, Item
 from rehydrate.context.context_store.store import SUMMARY, WORD_FOR_WORD, ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
@@ -275,14 +272,6 @@ LEAST_CHARACTERS = 40
 """A shorter text is not a summary of a conversation that was worth one."""
 MAX_MARKED = 20
 
-_NAME = re.compile(
-    r"""(?<![\w/]) (?: (?<![.~@-]) [\w.~@-]* (?:/[\w.@-]+)+ /?   # paths
-    | (?<!-) [A-Za-z_][\w-]* (?:\.\w+)+               # files, dotted names
-    | [A-Za-z]+_\w+ | [a-z]+[A-Z]\w+                   # identifiers
-    | \d[\d.,:]*\d | \d{2,} )""",
-    re.VERBOSE,
-)
-
 
 def refusal(summary: object) -> str:
     """Return why a text is not a summary; "" where it may be one.
@@ -308,22 +297,15 @@ def verified(
     """Return the summary with invented names marked and with what must not be lost; what was added
     to it so; and the names, paths and numbers in it that its source does not have.
 
-    ``sources`` are the texts that it is of, read until all names are found. What the context store
-    has and the summary has not is appended in at most ``max_tokens``, the strongest first; the rest
-    becomes one line with handles.
+    ``sources`` are the texts that it is of. What it does not hold of the context store is appended
+    in at most ``max_tokens``, the strongest first; the rest becomes one line with handles.
     """
-    names = [match[0].rstrip(".,:") for match in _NAME.finditer(summary)]
-    invented = [name for name in dict.fromkeys(names) if name]
+    invented = tuple(_native.invented(summary, ""))
     for source in sources:
-        invented = [name for name in invented if name not in source]
         if not invented:
             break
-    flat_summary = " ".join(summary.split())
-    lasting = sorted(
-        [item for heading in PERMANENT for item in store.items(heading)], key=attrgetter("id")
-    )
-    must_stay = [item for item in lasting if item.kind != "file" or item.is_changed]
-    missing = [item for item in must_stay if item.flat not in flat_summary]
+        invented = tuple([name for name in invented if name not in source])
+    missing = store.missing(summary, max_tokens)
     parts = []
     if invented:
         names = ", ".join(invented[:MAX_MARKED])
@@ -331,16 +313,8 @@ def verified(
         rest = f" and {more} more" if more > 0 else ""
         parts.append(f"[Not found in the conversation, do not rely on: {names}{rest}]")
     if missing:
-        parts.append(WORD_FOR_WORD)
-        strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
-        lines = [(item.span.entry, _line(item)) for item in strongest]
-        parts += _native.lines_within(max_tokens, lines)
-    return "\n".join([summary.strip(), *parts]), "\n".join(parts), tuple(invented)
-
-
-def _line(item: Item) -> str:
-    uses = "".join(f" {use} #{entry}" for use, entry in item.uses if use in CHANGES)
-    return f"- {item.kind}: {item.flat}{uses or f' ({item.span.handle})'}"
+        parts += [WORD_FOR_WORD, *missing]
+    return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
 
 
 LONGEST = 4

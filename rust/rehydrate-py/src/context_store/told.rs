@@ -1,5 +1,6 @@
 //! What a thread tells beside the items of its store, for Python: the commands that were run, and the names in its texts.
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use rehydrate_core::context_store::{Commands, Said};
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -29,20 +30,20 @@ impl Told {
         Self::default()
     }
 
-    /// Add the messages that follow, of which those at the `visible` indices are visible anyway; `subjects` says what a call's
-    /// input is about. False, and nothing is added, where one of their units has earlier messages too.
+    /// Add the messages that follow, of which those at the `visible` indices are visible anyway; `tools` are those
+    /// that are known. False, and nothing is added, where one of their units has earlier messages too.
     fn add(
         &mut self,
         py: Python<'_>,
         conversation: &Conversation,
         visible: &Bound<'_, PyAny>,
-        subjects: &Bound<'_, PyAny>,
+        tools: &Bound<'_, PyDict>,
     ) -> PyResult<bool> {
         let of = &conversation.columns;
         if !self.is_followed_by(of) {
             return Ok(false);
         }
-        let mut messages = Message::all(conversation.messages(py)?.as_any(), Some(subjects))?;
+        let mut messages = Message::all(conversation.messages(py)?.as_any(), Some(tools))?;
         detached(py, || {
             let messages: Vec<Said<'_>> = messages.iter_mut().map(Message::said).collect();
             self.commands.read(&messages);
