@@ -181,6 +181,22 @@ def test_a_writer_gets_what_came_since_the_summary_before():
         assert SUMMARY in now[0] and not set(before[1:]).intersection(now[1:])
 
 
+def test_what_a_summary_reads_does_not_grow_with_the_thread(monkeypatch):
+    counts, read, main = [], formats.read, threading.current_thread()
+
+    def counted(entries, *rest):
+        if threading.current_thread() is not main:
+            counts.append(len(entries))
+        return read(entries, *rest)
+
+    monkeypatch.setattr(formats, "read", counted)
+    context, told = begun()
+    work(context, 150)
+    # Each of the first entries is read once more where a job failed to go on from the last.
+    assert told.kinds().count("ready") > 8
+    assert sum(counts) <= len(context.history) and max(counts[3:]) < len(context.history) / 4
+
+
 def test_a_model_that_is_cut_off_is_refused():
     from rehydrate.agent import Reply
 

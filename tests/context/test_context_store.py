@@ -6,9 +6,10 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import count_tokens, formats
+from rehydrate import _native, count_tokens, formats
 from rehydrate.context import Context, ContextStore, Threads
 from rehydrate.context.context_store.store import SUMMARY
+from rehydrate.context.context_store.tools import TOOLS
 from tests import strategies
 
 ROUNDS = 5
@@ -342,3 +343,29 @@ def test_whatever_looks_like_a_summary_is_read_without_an_error(lines):
         text = first + "\n".join(lines)
         for item in store_of(user(text)).items():
             assert text[item.span.start : item.span.end] == item.text
+
+
+def test_what_is_told_bit_by_bit_is_what_is_told_at_once():
+    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "make all_of_it"}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "ValueError: no port_8080"}
+    said = [
+        {"role": "user", "content": "Always build src/rows.py, with the pottery."},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": "The pottery of src/other.py has password=hunter_22."},
+    ] * 3
+    store = ContextStore()
+    store.update(formats.parse(said, "anthropic").messages)
+    at_once = store.render(500, conversation=formats.parse(said, "anthropic"))
+    assert "make all_of_it" in at_once and "src/other.py" in at_once and "hunter" not in at_once
+    bit_by_bit = _native.Told()
+    for start in (0, 4, 7):
+        end = {0: 4, 4: 7, 7: 12}[start]
+        part = formats.parse(said[start:end], "anthropic").renumbered(list(range(start, end)))
+        assert bit_by_bit.add(part, (), TOOLS)
+        store.render_with(bit_by_bit, 500)  # it changes nothing
+    assert store.render_with(bit_by_bit, 500) == at_once
+    # An answer to what another part asked makes one unit of both.
+    late = formats.parse(said[:2], "anthropic"), formats.parse(said[2:3], "anthropic")
+    told = _native.Told()
+    assert [told.add(part, (), TOOLS) for part in late] == [True, False]
