@@ -157,7 +157,7 @@ def test_a_wrong_argument_is_named_with_its_remedy(options, message):
 @pytest.mark.parametrize("price", [CLAUDE, replace(CLAUDE, automatic=True)])
 @pytest.mark.parametrize("tokens", [2**53 + 1, 2**63 - 1, 2**63])
 def test_a_prompt_of_more_tokens_than_are_ever_billed_is_refused(tokens, price):
-    with pytest.raises(InvalidArgumentError, match="a prompt has .* tokens; pass one of up to"):
+    with pytest.raises(InvalidArgumentError, match="tokens; pass one of up to"):
         simulate([row("ab", marks="b", tokens=tokens)], price=price)
 
 
