@@ -50,7 +50,6 @@ use crate::interned::interned;
 pub use bedrock::KEYS as BEDROCK_KEYS;
 pub use blocks::input_text;
 use blocks::{At, Body};
-pub use branch::transcript_branch;
 pub use call_inputs::{entry_inputs, entry_is_signed};
 pub use chat::function_id;
 pub use codex::{codex_items, codex_kept, codex_line, codex_lines, codex_turns_taken_back};
@@ -82,7 +81,7 @@ pub use shortened::{ShortenedText, notice};
 pub use strings::{Id, Source};
 pub use thinking::entries_without_thinking;
 use transcript::read_transcript;
-pub use transcript::{line_content, line_is_seen, line_is_users};
+pub use transcript::{line_content, line_is_seen, line_is_users, transcript_branch};
 
 /// Reads one entry into an empty body.
 type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py>>;
