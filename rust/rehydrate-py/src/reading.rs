@@ -78,10 +78,10 @@ pub use said::{unit_text, without_calls};
 pub use seen_lines::SeenLines;
 pub use sent::{insertion_point, marks_in, sent_part, unmarked};
 pub use shortened::{ShortenedText, notice};
-pub use strings::{Id, Source};
+pub use strings::{Id, Numbers, Source};
 pub use thinking::entries_without_thinking;
 use transcript::read_transcript;
-pub use transcript::{line_content, line_is_seen, line_is_users, transcript_branch};
+pub use transcript::{line_content, line_is_seen, line_is_users, part_key, transcript_branch};
 
 /// Reads one entry into an empty body.
 type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py>>;

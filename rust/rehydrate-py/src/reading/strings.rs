@@ -87,7 +87,7 @@ impl Id {
     }
 }
 
-/// Numbers of ids, as they come.
+/// Numbers of ids from 0 up, as they come.
 #[derive(Default)]
 pub struct Numbers {
     of: FxHashMap<Vec<u8>, usize>,
@@ -108,7 +108,7 @@ impl Numbers {
     /// The number of something without an id.
     pub fn new_one(&mut self) -> usize {
         self.count += 1;
-        self.count
+        self.count - 1
     }
 }
 

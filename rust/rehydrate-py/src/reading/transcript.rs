@@ -29,6 +29,8 @@ pub struct Line<'py> {
     pub content: Bound<'py, PyAny>,
     /// The id of the assistant's message; its lines have the same.
     pub message: Option<Bound<'py, PyString>>,
+    /// The part of that message that it is in, where its calls were parted.
+    part: usize,
     /// The id of the call whose tool added it.
     pub source: Option<Bound<'py, PyString>>,
 }
@@ -43,14 +45,23 @@ impl<'py> Line<'py> {
         if is_empty(&content)? {
             return Ok(None);
         }
-        let message = if kind == Kind::Assistant { around.text(interned!(py, "id"))? } else { None };
+        let (mut message, mut part) = (None, 0);
+        if kind == Kind::Assistant {
+            message = around.text(interned!(py, "id"))?;
+            part = of.get(part_key(py))?.and_then(|part| part.extract().ok()).unwrap_or(0);
+        }
         let source = of.text(interned!(py, "sourceToolUseID"))?;
-        Ok(Some(Self { index, node, kind, entry: entry.clone(), content, message, source }))
+        Ok(Some(Self { index, node, kind, entry: entry.clone(), content, message, part, source }))
     }
 
     pub fn is_assistant(&self) -> bool {
         self.kind == Kind::Assistant
     }
+}
+
+/// Where a line of a message whose calls were parted has the number of its part.
+pub fn part_key(py: Python<'_>) -> &Bound<'_, PyString> {
+    interned!(py, "rehydrate_part")
 }
 
 /// Who wrote a line.
@@ -80,7 +91,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
         let mut is_user_turn = false;
         let speaker = if line.kind == Kind::Assistant {
             if let Some(id) = line.message {
-                let first = *first_lines.entry(messages.of(id)?).or_insert(number);
+                let first = *first_lines.entry((messages.of(id)?, line.part)).or_insert(number);
                 if first != number {
                     links.push((first, number));
                 }
