@@ -34,7 +34,7 @@ async def _run_hook(name: str, background: BackgroundCompaction | None = None) -
     async def send(request: dict[str, Any]) -> Any:
         return await hook.async_pre_call_hook(None, None, request, "acompletion")
 
-    return (await _run(name, send))._replace(thread=hook._conversations.threads.last)
+    return (await _run(name, send))._replace(thread=hook._threads.last)
 
 
 async def _compressed(request: dict[str, Any]) -> dict[str, Any]:
