@@ -14,23 +14,15 @@ from rehydrate._check import check_path
 from rehydrate.errors import InvalidArgumentError
 
 
-def new_draft(target: Path) -> Path:
-    """Make an empty file next to the target, for its owner only, that a rename puts in its place.
-
-    Nobody can have put a link under its name, which writing would follow.
-    """
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    return draft
-
-
 @contextmanager
 def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
     """Give a draft to write, which takes the place of `path` when it is whole and on the disk.
 
-    With `keeps_mode` it gets the mode of the file that was there.
+    It is for its owner only; with `keeps_mode` it gets the mode of the file that was there.
     """
-    draft = new_draft(path)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    # Nobody can have put a link under this name, which writing would follow.
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
         yield draft
         with draft.open("rb+") as file:

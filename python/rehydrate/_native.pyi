@@ -50,6 +50,7 @@ __all__ = [
     "Echoes",
     "Excerpts",
     "ItemIndex",
+    "JsonStream",
     "Layout",
     "LocalStore",
     "LocalThreads",
@@ -57,6 +58,7 @@ __all__ = [
     "OnnxModel",
     "Parted",
     "Prepared",
+    "PromptCache",
     "RowHashes",
     "SeenLines",
     "Selection",
@@ -690,6 +692,34 @@ class ItemIndex:
         centred: bool = False,
         allowed: Sequence[int] | None = None,
     ) -> list[list[tuple[int, float]]]: ...
+
+# JSON values in a stream of bytes: (kind, bytes) of a "value", a "word" or a "line" of what is
+# broken, or ("broken", why). After a word that is no JSON, `skip_line` is called.
+@final
+class JsonStream:
+    def __new__(cls, max_bytes: int) -> JsonStream: ...
+    @property
+    def has_headers(self) -> bool: ...
+    def feed(self, data: bytes) -> None: ...
+    def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
+    def skip_line(self) -> None: ...
+
+# What of each prompt a provider's cache reads and writes: segments are (digest, tokens, blocks,
+# whether a mark is at the end).
+@final
+class PromptCache:
+    def __new__(
+        cls,
+        automatic: bool,
+        lookback: int,
+        lifetime: float,
+        minimum: int,
+        step: int,
+        has_fee: bool,
+    ) -> PromptCache: ...
+    def send(
+        self, segments: Sequence[tuple[str, int, int, bool]], after: float
+    ) -> tuple[int, int]: ...
 
 # The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...

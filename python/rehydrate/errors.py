@@ -45,45 +45,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-__all__ = [
-    "BudgetExceededError",
-    "ContextOverflowError",
-    "EmbedderError",
-    "FileError",
-    "InternalError",
-    "InvalidArgumentError",
-    "InvalidConversationError",
-    "InvalidMessageError",
-    "MissingNamespaceError",
-    "MissingPackageError",
-    "ModelError",
-    "NewerStoreError",
-    "NotAStoreError",
-    "OriginalGoneError",
-    "OriginalsFullError",
-    "OtherNamespaceError",
-    "ProviderError",
-    "ProviderUnavailableError",
-    "PurgeIncompleteError",
-    "RateLimitError",
-    "RehydrateError",
-    "RequestRefusedError",
-    "StoreBusyError",
-    "StoreClosedError",
-    "StoreConflictError",
-    "StoreCorruptError",
-    "StoreError",
-    "StoreFullError",
-    "StoreReadOnlyError",
-    "UnknownBlockError",
-    "UnknownFormatError",
-    "UnknownHandleError",
-    "UnknownThreadError",
-    "UnreadableIRError",
-    "UnreadableSessionError",
-    "Violation",
-]
-
 
 class Violation(NamedTuple):
     """One provider rule that one message breaks.
@@ -543,3 +504,10 @@ def _with_article(noun: str) -> str:
     if noun == "NoneType":
         return "None"
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+__all__ = [
+    name
+    for name, each in [*globals().items()]
+    if each is Violation or (isinstance(each, type) and issubclass(each, RehydrateError))
+]

@@ -7,8 +7,6 @@ import json
 import pytest
 
 from rehydrate import count_tokens
-from rehydrate.cli import inspect as command
-from rehydrate.linting import RULES
 from rehydrate.prompt import CompiledPrompt, PromptIR, Provenance, Section, Segment
 
 LOG = "\n".join(f"12:00:{n % 60:02} INFO request {n} served in {n} ms" for n in range(600))
@@ -143,10 +141,6 @@ def test_every_line_fits_a_narrow_terminal(run, noisy, write):
     write("session.jsonl", noisy)
     done = run("lint", "session.jsonl", env={"COLUMNS": "60"})
     assert max(map(len, done.stdout.decode().splitlines())) <= 60
-
-
-def test_the_help_names_every_rule_as_the_linter_does():
-    assert {name: rule.about for name, rule in RULES.items()} == command._RULES
 
 
 def test_a_file_of_requests_shows_how_the_system_prompt_grew(run, write):

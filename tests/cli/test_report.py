@@ -90,9 +90,7 @@ def test_colour_changes_no_character(chat):
 
 def test_dropped_units_are_dim_and_kept_ones_are_not(chat):
     lines, compaction = lines_of(chat, colour=True)
-    header = next(
-        place for place, line in enumerate(lines) if re.search(r"tokens +(log )?score", line)
-    )
+    header = next(place for place, line in enumerate(lines) if re.search(r"tokens +score", line))
     rows = lines[header + 1 : header + 1 + compaction.stats.units]
     for row, unit in zip(rows, compaction.explain(), strict=True):
         assert row.startswith("\x1b[2m") is not unit.kept
@@ -153,8 +151,9 @@ def test_the_head_says_before_and_after_and_what_it_was_made_of(chat):
     stats = compaction.stats
     head = lines[0]
     assert head.startswith(f"{stats.before_tokens:,} → {stats.after_tokens:,} tokens")
-    for part in (f"-{stats.dropped_pct}%", "ms", "built-in embedding", "plain", "o200k_base"):
-        assert part in head
+    assert f"-{stats.dropped_pct}%" in head and head.endswith("ms")
+    for part in ("built-in embedding", "plain", "o200k_base"):
+        assert part in lines[1]
 
 
 def test_the_map_is_dark_where_tokens_are_kept(chat):
@@ -181,13 +180,6 @@ def test_the_next_steps_name_excerpts_and_the_page(chat):
         assert any(option in line for line in steps)
 
 
-def test_scores_of_one_magnitude_have_linear_bars_and_many_magnitudes_logarithmic_ones():
-    shares = report_module.bar_shares
-    assert shares([0.4, 0.8, 0]) == (False, [0.5, 1.0, 0])
-    assert shares([0.0001, 0.0001, 0.01, 1.0, 1e-9, 0]) == (True, [0, 0, 0.5, 1.0, 0, 0])
-    assert shares([0.0]) == (False, [0])
-
-
 @pytest.mark.parametrize(
     ("value", "figure"),
     [
@@ -208,7 +200,7 @@ def test_every_reason_that_compaction_gives_has_a_short_form():
     root = Path(__file__).parents[2]
     source = (root / "rust/rehydrate-py/src/decision/reasons.rs").read_text(encoding="utf-8")
     for beginning, short, _ in report_module._REASONS:
-        assert len(short) <= report_module.SHORT_CELLS
+        assert len(short) <= 14
         known = beginning.strip() in source or beginning in (
             *("last user turn", "open tool loop", "pinned by the caller", "system"),
             "reply that the user",

@@ -203,8 +203,14 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_in_child)
 
 
-_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-COMPUTING = WorkerPool(max(2, min(_cores, 8)))
+def usable_cores() -> int:
+    """Return the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+COMPUTING = WorkerPool(max(2, min(usable_cores(), 8)))
 """For prompts, compactions and the like. At least two, so that a long task does not block all."""
 STORING = WorkerPool(32)
 """For calls of a memory: they wait for a disk, or for the network of a user's own store."""

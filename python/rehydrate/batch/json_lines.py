@@ -6,7 +6,6 @@ The messages are kept letter for letter.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rehydrate import _native
+from rehydrate._concurrency.workers import usable_cores
 from rehydrate._document import Part, parts_of, skip_blank
 from rehydrate._text import as_json, as_unicode
 from rehydrate.errors import InvalidArgumentError
@@ -166,13 +166,6 @@ def usable_threads(threads: int | None, rows: _native.ArrowRows, column: str) ->
     if sum(sample) < len(sample) * _SHORT_CHARS:
         return 1
     return min(usable_cores(), MAX_THREADS)
-
-
-def usable_cores() -> int:
-    """Return the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def spread(rows: int, work: Callable[[int, int], list[T]], threads: int) -> list[T]:

@@ -18,9 +18,9 @@ except ImportError:
 
 from rehydrate import __version__
 from rehydrate._check import check_whole
+from rehydrate._concurrency.workers import usable_cores
 from rehydrate._text import plain
 from rehydrate.batch.inputs import PARTS, Source, found_in, id_type, row_count, rows_of
-from rehydrate.batch.json_lines import usable_cores
 from rehydrate.batch.parts import Part, PartFolder, joined
 from rehydrate.batch.worker import JobPlan
 from rehydrate.batch.workers import Workers, WorkerUse
@@ -140,10 +140,9 @@ def run_batch(
             else:
                 yield part
 
-    setup = {"job": job, "options": dict(options)}
     try:
         advance = (lambda _: None) if watcher is None else watcher.advance
-        use = Workers(count, folder, setup, advance).run(unfinished())
+        use = Workers(count, folder, plan, advance).run(unfinished())
         summary = _Summary()
         for table in joined((folder.file(key) for key in keys), output, empty):
             summary.add(table)

@@ -59,8 +59,7 @@ def main() -> None:
         try:
             rows = pa.ipc.open_stream(payload).read_all()
             del payload
-            problem = message.get("problem")
-            found = plan.results(rows) if problem is None else plan.failed(rows, problem)
+            found = plan.results(rows)
             del rows
             write_part(Path(message["path"]), found)
             _answer(answers, {"cpu_seconds": time.process_time(), "peak_bytes": peak_bytes()})

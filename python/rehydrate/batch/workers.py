@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rehydrate._text import plural
-from rehydrate.batch.parts import Part, PartFolder
+from rehydrate.batch.parts import Part, PartFolder, write_part
+from rehydrate.batch.worker import JobPlan
 from rehydrate.errors import FileError, InternalError
 
 CACHE_BYTES = 64 << 20
@@ -53,16 +54,16 @@ class Workers:
         self,
         count: int,
         folder: PartFolder,
-        setup: dict[str, Any],
+        plan: JobPlan,
         advance: Callable[[int], object],
     ) -> None:
-        """Take the number of processes, the folder for the parts, and the job with its options.
+        """Take the number of processes, the folder for the parts, and the job.
 
         `advance` is called with the rows of each part when it is finished.
         """
         self._count = count
         self._folder = folder
-        self._setup = {**setup, "cache_bytes": CACHE_BYTES}
+        self._plan = plan
         self._advance = advance
         self._lock = threading.Lock()
         self._taking = threading.Lock()
@@ -165,32 +166,20 @@ class Workers:
         self._folder.join(part, halves)
 
     def _lose(self, part: Part, problem: str) -> None:
-        """Make the part of one row without computing: an error."""
+        """Make the part of one row without a worker: an error."""
         with self._lock:
-            lost = self._lost_in_a_row + 1
+            self._lost_in_a_row += 1
+            lost = self._lost_in_a_row
         if lost > _MOST_LOST_IN_A_ROW:
             raise FileError(
                 self._folder.path,
                 f"{_MOST_LOST_IN_A_ROW} rows one after the other ended their worker process",
                 "is there memory enough? Pass fewer --workers; the same command goes on",
             )
-        for attempt in range(_STARTS):
-            try:
-                self._send(part, problem=problem)
-                self._receive()
-                break
-            except _EndedError as error:  # with nothing to compute
-                self._count_end()
-                if attempt == _STARTS - 1:
-                    raise InternalError(
-                        f"a worker process ends whatever it is to do ({error})"
-                    ) from None
-        with self._lock:
-            self._lost_in_a_row = lost
+        write_part(self._folder.file(part.key), self._plan.failed(part.table, problem))
 
-    def _send(self, part: Part, *, problem: str | None = None) -> None:
-        message = {"path": str(self._folder.file(part.key)), "problem": problem}
-        self._process().send(message, part.table)
+    def _send(self, part: Part) -> None:
+        self._process().send({"path": str(self._folder.file(part.key))}, part.table)
 
     def _receive(self) -> None:
         """Wait for this thread's worker; raises _EndedError if the process ends."""
@@ -230,7 +219,8 @@ class Workers:
                     return process
                 self._processes[me] = process = _Process()
             try:
-                process.send(self._setup)
+                setup = {"job": self._plan.job, "options": dict(self._plan.options)}
+                process.send({**setup, "cache_bytes": CACHE_BYTES})
                 process.receive()
             except _EndedError as error:
                 del self._processes[me]

@@ -19,7 +19,7 @@ from rehydrate.cli.options import (
     option,
     whole_number,
 )
-from rehydrate.cli.terminal import Failure, Progress, Terminal, answer
+from rehydrate.cli.terminal import Failure, Progress, Terminal, answer, size
 from rehydrate.compact.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _lines(report: BatchReport, name: str, terminal: Terminal) -> Iterator[str]:
     """Yield what was done, in lines."""
     yield terminal.paint(
         f"{plural(report.rows, 'row')} of {terminal.safe(name)} in "
-        f"{terminal.safe(str(report.output))}, {_size(report.output_bytes)}",
+        f"{terminal.safe(str(report.output))}, {size(report.output_bytes)}",
         "bold",
     )
     sums, means = report.sums, report.means
@@ -185,11 +185,4 @@ def _lines(report: BatchReport, name: str, terminal: Terminal) -> Iterator[str]:
         f"{report.cores:.2f} cores by {plural(report.workers, 'worker')}"
     )
     if report.use.peak_bytes:
-        yield f"  memory     {_size(report.use.peak_bytes)} at most in a worker"
-
-
-def _size(size: int) -> str:
-    for unit, shift in (("GB", 30), ("MB", 20), ("KB", 10)):
-        if size >= 1 << shift:
-            return f"{size / (1 << shift):,.1f} {unit}"
-    return f"{size} bytes"
+        yield f"  memory     {size(report.use.peak_bytes)} at most in a worker"

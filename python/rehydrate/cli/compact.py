@@ -110,7 +110,9 @@ def run(options: argparse.Namespace) -> int:
         report = Report(_title(document), compaction, has_query, terminal, options.top)
         show(report.lines(), terminal)
     elif sys.stderr.isatty():
-        _print_summary(compaction)
+        from rehydrate.cli.compact_report import figures_of
+
+        say(f"{figures_of(compaction, Terminal.of(sys.stderr))}; --explain says why")
     if (is_shown or sys.stderr.isatty()) and (before := _tokens_before(document, compaction)):
         say(before)
     if options.html:
@@ -199,17 +201,3 @@ def _tokens_before(document: Document, compaction: Compaction[Any]) -> str:
     before = sum(unit.tokens for unit in units if unit.messages and unit.messages[-1] < compacted)
     line = document.line_of(compacted)
     return f"{before:,} of the tokens are before the last compaction (line {line:,})"
-
-
-def _print_summary(compaction: Compaction[Any]) -> None:
-    stats = compaction.stats
-    parts = (
-        f"{stats.stripped_tokens:,} tokens of thinking left out, " if stats.stripped else "",
-        f"{stats.covered_pct:.0f}% of it in memory, " if stats.covered_pct else "",
-        f"{stats.distilled:,} distilled, " if stats.distilled else "",
-    )
-    say(
-        f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
-        f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
-        f"{''.join(parts)}{stats.elapsed_ms:.0f} ms; --explain says why"
-    )

@@ -6,26 +6,17 @@ of the text is last on the line, so that its content cannot move another column.
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from rehydrate.cli.terminal import GAP, Terminal, aligned, display_width, pad
+from rehydrate.cli.terminal import Column, Terminal, table
 from rehydrate.compact.result import Compaction, UnitReport, block_runs
 
 Key = TypeVar("Key")
 
-BAR_CELLS = 8
-ROLE_BAR_CELLS = 20
 ROLE_CELLS = 12
-SHORT_CELLS = 14
-SMALLEST_BAR = 4
-DECADES = 4
 NARROWEST_MAP = 10
-PREVIEW_CELLS = 28
-"""Minimum width of a preview; less important columns are shown only beyond it."""
 
 # Reasons in a few words: the start of the long one, the short one, the long one without figures.
 _REASONS = (
@@ -106,24 +97,12 @@ def _top_units(units: Sequence[UnitReport], limit: int | None) -> Sequence[UnitR
 
 def _head(report: Report) -> Iterator[str]:
     terminal, stats = report.terminal, report.compaction.stats
-    has_outline = report.compaction.outline is not None
-    total = stats.dropped + len(report.compaction.messages) - has_outline
-    if not stats.changed:  # ignored entries stay in an unchanged result too
-        total -= stats.ignored
-    arrow = terminal.glyph("→", "->")
-    figures = [
-        terminal.paint(f"{stats.before_tokens:,} {arrow} {stats.after_tokens:,} tokens", "bold"),
-        terminal.paint(
-            f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged", "bold", "green"
-        ),
-        f"{total - stats.dropped:,} of {total:,} messages kept"
-        + (f", {stats.excerpted:,} in part" if stats.excerpted else "")
-        + (f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else "")
-        + (f", an outline of {stats.outline_tokens:,} tokens" if has_outline else ""),
-        f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
-    ]
     embedding = "built-in embedding" if stats.embedding else "no embedding"
-    yield from _flow(figures, [embedding, stats.format, stats.counter], terminal)
+    dot = terminal.glyph(" · ", " | ")
+    figures = figures_of(report.compaction, terminal)
+    yield terminal.paint(terminal.cut(figures, terminal.width), "bold")
+    made_of = dot.join([embedding, stats.format, stats.counter])
+    yield terminal.paint(terminal.cut(made_of, terminal.width), "dim")
     yield terminal.paint(terminal.fit_end(report.name, terminal.width), "dim")
     units = report.compaction.explain().units
     if stats.before_tokens:
@@ -140,21 +119,27 @@ def _head(report: Report) -> Iterator[str]:
         yield terminal.paint(terminal.fit(notice, terminal.width), "yellow")
 
 
-def _flow(figures: Sequence[str], made_of: Sequence[str], terminal: Terminal) -> Iterator[str]:
-    """Yield figures and their sources on one line, or on two where there is no room."""
-    dot = terminal.glyph(" · ", " | ")
-
-    def fits(line: str) -> bool:  # without its colours
-        return display_width(terminal.safe(line)) <= terminal.width
-
-    while len(figures) > 1 and not fits(dot.join(figures)):
-        figures = figures[:-1]
-    line, second = dot.join(figures), dot.join(made_of)
-    if fits(line + dot + second):
-        yield line + terminal.paint(dot + second, "dim")
-        return
-    yield line
-    yield terminal.paint(terminal.fit(second, terminal.width), "dim")
+def figures_of(compaction: Compaction[Any], terminal: Terminal) -> str:
+    """Return what a compaction did in a line."""
+    stats, has_outline = compaction.stats, compaction.outline is not None
+    total = stats.dropped + len(compaction.messages) - has_outline
+    if not stats.changed:  # ignored entries stay in an unchanged result too
+        total -= stats.ignored
+    parts = (
+        f"{total - stats.dropped:,} of {total:,} messages kept",
+        f", {stats.excerpted:,} in part" if stats.excerpted else "",
+        f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else "",
+        f", an outline of {stats.outline_tokens:,} tokens" if has_outline else "",
+        f", {stats.covered_pct:.0f}% of what went in memory" if stats.covered_pct else "",
+        f", {stats.distilled:,} distilled" if stats.distilled else "",
+    )
+    figures = (
+        f"{stats.before_tokens:,} {terminal.glyph('→', '->')} {stats.after_tokens:,} tokens",
+        f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged",
+        "".join(parts),
+        f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
+    )
+    return terminal.glyph(" · ", " | ").join(figures)
 
 
 def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
@@ -180,48 +165,52 @@ def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
 # The table
 
 
-class _Column(NamedTuple):
-    """One column; `rank` 0 is always shown, and higher ranks are dropped first."""
-
-    rank: int
-    title: str
-    cell: Callable[[UnitReport], str]
-    align: str = ">"
-    style: Callable[[UnitReport], str] | None = None
-    """Style of a kept unit's cell; the line of a dropped unit is dim as a whole."""
-
-
-_PREVIEW_RANK = 5
-_LAST_RANK = 11
-_NEVER = _LAST_RANK + 1
-
-
 def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
-    columns = _columns(units, terminal)
-    header, *rows = aligned(
-        [[c.title for c in columns], *[[c.cell(unit) for c in columns] for unit in units]],
-        "".join([c.align for c in columns]),
-    )
-    cells = list(map(display_width, header))
-    preview = terminal.width - sum(cells) - len(GAP) * len(cells)
-    if preview < len("preview"):
-        preview = 0
-    titles = GAP.join([*header, "preview"] if preview else header)
-    yield terminal.paint(terminal.cut(titles, terminal.width).rstrip(), "dim")
-    for unit, row in zip(units, rows, strict=True):
-        values = row
-        text = [terminal.fit(unit.preview, preview)] if preview else []
-        if not preview:
-            values = [terminal.cut(GAP.join(values), terminal.width)]
-        elif unit.kept:
-            values = [
-                terminal.paint(value, column.style(unit)) if column.style else value
-                for value, column in zip(values, columns, strict=True)
-            ]
-        line = GAP.join([*values, *text]).rstrip()
-        yield line if unit.kept else terminal.paint(line, "dim")
+    """Yield the table; below a unit that is kept in part, what is kept of each of its texts."""
+
+    def column(
+        title: str,
+        cell: Callable[[UnitReport], str],
+        rank: int,
+        align: str = ">",
+        style: Callable[[UnitReport], str] | None = None,
+    ) -> Column:
+        styles = [style(unit) for unit in units] if style else ()
+        return Column(title, [cell(unit) for unit in units], align, rank, styles)
+
+    # A signal that is the same for every unit gets less room, or none.
+    has_memory = any(unit.coverage for unit in units)
+    has_odds = any(unit.odds != 1 for unit in units)
+    columns = [
+        column("#", lambda unit: str(unit.messages[0]), 0),
+        column("messages", lambda unit: str(len(unit.messages)), 9),
+        column("role", lambda unit: terminal.fit(unit.role, ROLE_CELLS), 2, "<", _role_style),
+        column("tokens", lambda unit: f"{unit.tokens:,}", 0),
+        column("score", lambda unit: _figure(unit.score), 1),
+        column("recency", lambda unit: f"{unit.recency:.2f}", 7),
+        column("semantic", lambda unit: f"{unit.semantic:.2f}", 7),
+        column("coverage", lambda unit: f"{unit.coverage:.2f}", 7 if has_memory else 8),
+        *([column("odds", lambda unit: _figure(unit.odds), 7)] if has_odds else []),
+        column("gain", lambda unit: _figure(unit.gain), 6),
+        column("", lambda unit: "keep" if unit.kept else "drop", 0, "<", lambda _: "green"),
+        column("why", lambda unit: _short(unit.reason)[0], 3, "<", _reason_style),
+    ]
+    dropped = {number for number, unit in enumerate(units) if not unit.kept}
+    preview = Column("preview", [unit.preview for unit in units])
+    header, *lines = table(columns, terminal, preview, dropped)
+    yield header
+    for unit, line in zip(units, lines, strict=True):
+        yield line
         if unit.kept_tokens < unit.tokens and unit.kept:
             yield from _excerpt(unit, terminal)
+
+
+def _role_style(unit: UnitReport) -> str:
+    return _ROLE_STYLES.get(unit.role, "bold")
+
+
+def _reason_style(unit: UnitReport) -> str:
+    return "bold" if unit.reason in _PINS else "green"
 
 
 def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
@@ -239,83 +228,6 @@ def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
             f"{blocks[0].measure} {spans} of {blocks[-1].last}"
         )
         yield terminal.paint(terminal.cut(line, terminal.width), "dim")
-
-
-def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
-    """Return as many columns as fit, the most important first."""
-    for rank in range(_LAST_RANK, 0, -1):
-        columns = _columns_to(rank, units, terminal)
-        taken = len(GAP) * (len(columns) - 1) + sum(
-            max(len(column.title), *(display_width(column.cell(unit)) for unit in units))
-            for column in columns
-        )
-        if rank > _PREVIEW_RANK:
-            taken += len(GAP) + PREVIEW_CELLS
-        elif rank == _PREVIEW_RANK:
-            taken += len(GAP) + PREVIEW_CELLS // 2
-        if taken <= terminal.width:
-            return columns
-    return _columns_to(0, units, terminal)
-
-
-def bar_shares(scores: Sequence[float]) -> tuple[bool, list[float]]:
-    """Return whether bars show the logarithm of scores, and how full each is.
-
-    With a query, scores can spread over many orders of magnitude: half the bars would be nearly
-    empty. Then a bar shows the logarithm, and is empty DECADES powers of ten below the best.
-
-    >>> bar_shares([0.4, 0.6, 0.8])
-    (False, [0.5, 0.7499999999999999, 1.0])
-    """
-    best = max(scores)
-    is_logarithmic = statistics.median(scores) < best / BAR_CELLS
-    shares = [score / best if score > 0 else 0.0 for score in scores]
-    if is_logarithmic:
-        shares = [max(1 + math.log10(share) / DECADES, 0.0) if share else 0.0 for share in shares]
-    return is_logarithmic, shares
-
-
-def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
-    """Return all columns up to this rank; the last ranks add no column, but write words in full."""
-    is_logarithmic, shares = bar_shares([unit.score for unit in units])
-    share_of = dict(zip(map(id, units), shares, strict=True))
-    long_reasons, long_titles = rank >= _LAST_RANK - 1, rank >= _LAST_RANK
-    recency, semantic, coverage = (
-        ("recency", "semantic", "coverage") if long_titles else ("rec", "sem", "cov")
-    )
-
-    # A signal that is the same for every unit gets less room, or none.
-    has_memory = any(unit.coverage for unit in units)
-    has_odds = any(unit.odds != 1 for unit in units)
-
-    def bar(unit: UnitReport) -> str:
-        return terminal.bar(share_of[id(unit)], BAR_CELLS)
-
-    def reason(unit: UnitReport) -> str:
-        return unit.reason if long_reasons else _short(unit.reason)[0]
-
-    def role_style(unit: UnitReport) -> str:
-        return _ROLE_STYLES.get(unit.role, "bold")
-
-    def reason_style(unit: UnitReport) -> str:
-        return "bold" if unit.reason in _PINS else "green"
-
-    columns = [
-        _Column(0, "#", lambda unit: str(unit.messages[0])),
-        _Column(9, "messages", lambda unit: str(len(unit.messages))),
-        _Column(2, "role", lambda unit: terminal.fit(unit.role, ROLE_CELLS), "<", role_style),
-        _Column(0, "tokens", lambda unit: f"{unit.tokens:,}"),
-        _Column(1, "log score" if is_logarithmic else "score", bar, "<", lambda _: "green"),
-        _Column(4, "", lambda unit: _figure(unit.score)),
-        _Column(7, recency, lambda unit: f"{unit.recency:.2f}"),
-        _Column(7, semantic, lambda unit: f"{unit.semantic:.2f}"),
-        _Column(7 if has_memory else 8, coverage, lambda unit: f"{unit.coverage:.2f}"),
-        _Column(7 if has_odds else _NEVER, "odds", lambda unit: _figure(unit.odds)),
-        _Column(6, "gain", lambda unit: _figure(unit.gain)),
-        _Column(0, "", lambda unit: "keep" if unit.kept else "drop", "<", lambda _: "green"),
-        _Column(3, "why", reason, "<", reason_style),
-    ]
-    return [column for column in columns if column.rank <= rank]
 
 
 def _figure(value: float) -> str:
@@ -354,46 +266,40 @@ def _roles(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     groups = _grouped(units, lambda unit: terminal.fit(unit.role, ROLE_CELLS))
     if len(groups) > 1:
         groups["total"] = [*units]
-    cells = max(map(display_width, [*groups, "role"]))
-    header = (
-        f"{pad('role', cells)}  {'kept units':>10} {'tokens':>9}  "
-        f"{'dropped units':>13} {'tokens':>9}  {'kept':>4}"
+    kept = [[unit for unit in group if unit.kept] for group in groups.values()]
+    tokens = [sum(unit.tokens for unit in group) for group in groups.values()]
+    left = [sum(unit.kept_tokens for unit in group) for group in kept]
+    dropped = [len(group) - len(some) for group, some in zip(groups.values(), kept, strict=True)]
+    shares = list(zip(left, tokens, strict=True))
+    yield from table(
+        [
+            Column("role", [*groups], "<", 0, [_ROLE_STYLES.get(role, "bold") for role in groups]),
+            Column("kept units", [f"{len(some):,}" for some in kept], ">", 2),
+            Column("tokens", [f"{some:,}" for some in left], ">"),
+            Column("dropped units", [f"{count:,}" for count in dropped], ">", 2),
+            Column("tokens", [f"{whole - some:,}" for some, whole in shares], ">"),
+            Column("kept", [f"{some / max(whole, 1):.0%}" for some, whole in shares], ">", 1),
+        ],
+        terminal,
     )
-    yield terminal.paint(terminal.cut(header, terminal.width), "dim")
-    bar_cells = min(ROLE_BAR_CELLS, terminal.width - len(header) - 1)
-    for role, group in groups.items():
-        kept = [unit.kept_tokens for unit in group if unit.kept]
-        tokens = sum(unit.tokens for unit in group)
-        share = sum(kept) / tokens if tokens else 1.0
-        figures = (
-            f"{len(kept):>10,} {sum(kept):>9,}  "
-            f"{len(group) - len(kept):>13,} {tokens - sum(kept):>9,}  {share:>4.0%}"
-        )
-        name = pad(role, cells)
-        if bar_cells < SMALLEST_BAR:
-            yield terminal.cut(f"{name}  {figures}", terminal.width)
-            continue
-        bar = terminal.bar(share, bar_cells).rstrip()
-        style = _ROLE_STYLES.get(role, "bold")
-        yield f"{terminal.paint(name, style)}  {figures} {terminal.paint(bar, 'green')}".rstrip()
 
 
 def _reasons(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     """Yield how often each reason decided, with the full text of the short ones in the table."""
-    header = f"{'':<4}  {'units':>5}  {'tokens':>9}  why"
-    yield terminal.paint(terminal.cut(header, terminal.width), "dim")
-    for word in ("keep", "drop"):
-        decided = [unit for unit in units if unit.kept is (word == "keep")]
-        sums = [
-            (sum(unit.tokens for unit in group), len(group), *reason)
-            for reason, group in _grouped(decided, lambda unit: _short(unit.reason)).items()
-        ]
-        for tokens, count, short, sentence in sorted(sums, key=lambda each: -each[0]):
-            line = f"{word}  {count:>5,}  {tokens:>9,}  {pad(short, SHORT_CELLS)}"
-            if sentence != short:
-                line += GAP + sentence
-            line = terminal.cut(line.rstrip(), terminal.width)
-            yield line if word == "keep" else terminal.paint(line, "dim")
+    groups = _grouped(units, lambda unit: (not unit.kept, *_short(unit.reason)))
+    tokens = {reason: sum(unit.tokens for unit in group) for reason, group in groups.items()}
+    ranked = sorted(groups, key=lambda reason: (reason[0], -tokens[reason]))
+    yield from table(
+        [
+            Column("", ["drop" if is_out else "keep" for is_out, *_ in ranked]),
+            Column("units", [f"{len(groups[reason]):,}" for reason in ranked], ">", 1),
+            Column("tokens", [f"{tokens[reason]:,}" for reason in ranked], ">"),
+            Column("why", [short for _, short, _ in ranked]),
+        ],
+        terminal,
+        Column("", [sentence if sentence != short else "" for _, short, sentence in ranked]),
+        {number for number, reason in enumerate(ranked) if reason[0]},
+    )
 
 
 def _next_steps(report: Report) -> Iterator[str]:

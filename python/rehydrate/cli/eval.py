@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +22,14 @@ from rehydrate.cli.options import (
     whole_number,
 )
 from rehydrate.cli.terminal import (
-    GAP,
+    Column,
     Failure,
     Progress,
     Terminal,
-    aligned,
     answer,
     display_width,
-    pad,
     say,
+    table,
     write,
 )
 from rehydrate.compact.options import MIN_RATIO
@@ -39,43 +37,26 @@ from rehydrate.compact.options import MIN_RATIO
 if TYPE_CHECKING:
     from rehydrate.retention import (
         Evaluation,
-        Interval,
         Loss,
         Recommendation,
         Sample,
         Sessions,
         Strategy,
     )
-    from rehydrate.retention.evaluation import Row
+    from rehydrate.retention.evaluation import Measured, Row
     from rehydrate.retention.judging import Judgement
 
 
 NAME_CELLS = 28
-NARROWEST_NAME = 10
 SHOWN_LOSSES = 3
 
 
 def report(found: Evaluation, terminal: Terminal, *, has_page: bool = False) -> Iterator[str]:
     """Yield the whole report."""
     yield from _head(found, terminal)
-    at = plural(found.cuts_with_lines, "cut")
-    kept = "the share still there"
-    for count, title, names in (
-        (found.cuts, f"of the names used later, {kept}", ("used_later", "used_later_interval")),
-        (
-            found.cuts_with_lines,
-            f"of the lines typed again later, {kept}, at {at}",
-            ("lines", "lines_interval"),
-        ),
-        (
-            found.questions,
-            f"of the messages that answer the questions, {kept}",
-            ("answers", "answers_interval"),
-        ),
-    ):
-        if count:
-            yield ""
-            yield from _by_ratio(found, terminal, title, attrgetter(*names))
+    for title, value in found.measures():
+        yield ""
+        yield from _by_ratio(found, terminal, title, value)
     yield from _over_size(found, terminal)
     advice = found.recommendation
     if advice:
@@ -114,52 +95,31 @@ def _by_ratio(
     found: Evaluation,
     terminal: Terminal,
     title: str,
-    value: Callable[[Row], tuple[float | None, Interval | None]],
+    value: Callable[[Row], Measured],
 ) -> Iterator[str]:
     """Yield a row for each strategy, a column for each ratio; with intervals where they fit."""
-    groups = {
-        name: [row for row in found.rows if row.strategy == name] for name in found.strategies
-    }
-    names = _name_cells(found.strategies)
-    has_intervals = any(value(row)[1] for row in found.rows)
-    for shows_intervals in (True, False) if has_intervals else (False,):
-        cells = 16 if shows_intervals else 5
-        if names + (cells + len(GAP)) * len(found.ratios) <= terminal.width:
-            break
-    ratios = found.ratios
-    if names + (cells + len(GAP)) * len(ratios) > terminal.width:
-        names = NARROWEST_NAME
-        ratios = ratios[-max(1, (terminal.width - names) // (cells + len(GAP))) :]
-    about = f"{title}{' (95% interval by session)' if shows_intervals else ''}"
-    yield terminal.cut(about, terminal.width)
-
-    def header(name: str, shares: Iterable[float]) -> str:
-        columns = [pad(_percent(share), cells) for share in shares]
-        line = GAP.join([pad(terminal.fit(name, names), names), *columns]).rstrip()
-        return terminal.paint(terminal.cut(line, terminal.width), "dim")
-
-    yield header("kept of the tokens", ratios)
-    given = {row.ratio: row for row in found.rows}
-    if any(given[ratio].is_raised for ratio in ratios):
-        yield header("given to each", [given[ratio].asked for ratio in ratios])
-    best = {
-        ratio: max(
-            (value(row)[0] or 0.0 for row in found.rows if row.ratio == ratio and not row.is_over),
-            default=0.0,
-        )
-        for ratio in found.ratios
-    }
-    for name, rows in groups.items():
-        line = [pad(terminal.fit(name, names), names)]
-        for row in (row for row in rows if row.ratio in ratios):
+    yield terminal.cut(title, terminal.width)
+    is_raised = any(row.is_raised for row in found.rows)
+    names = [*(["given to each"] if is_raised else []), *found.strategies]
+    columns = [Column("kept of the tokens", [terminal.fit(name, NAME_CELLS) for name in names])]
+    for rank, size in enumerate(found.ratios):  # the largest stay longest
+        rows = [row for row in found.rows if row.ratio == size]
+        fair = [value(row)[0] or 0.0 for row in rows if not row.is_over]
+        best = max(fair, default=0.0) - 0.005
+        cells, intervals, styles = [], [], []
+        if is_raised:
+            cells, intervals, styles = [_percent(rows[0].asked)], [""], ["dim"]
+        for row in rows:
             mean, interval = value(row)
-            text = "-" if mean is None else f"{mean:.2f}{'*' if row.is_over else ''}"
-            is_best = mean is not None and mean >= best[row.ratio] - 0.005 and not row.is_over
-            after = f" {interval}" if interval and shows_intervals else ""
-            shown = terminal.paint(text, "green", "bold") if is_best else text
-            blanks = " " * (cells - len(text) - len(after))
-            line.append(shown + terminal.paint(after, "dim") + blanks)
-        yield GAP.join(line).rstrip()
+            cells.append("-" if mean is None else f"{mean:.2f}{'*' if row.is_over else ''}")
+            intervals.append(str(interval or ""))
+            is_best = mean is not None and mean >= best and not row.is_over
+            styles.append("green bold" if is_best else "")
+        columns.append(Column(_percent(size), cells, "<", len(found.ratios) - rank, styles))
+        if any(intervals):
+            dim = ["dim"] * len(intervals)
+            columns.append(Column("95% interval", intervals, "<", len(found.ratios) + 1, dim))
+    yield from table(columns, terminal)
 
 
 def _over_size(found: Evaluation, terminal: Terminal) -> Iterator[str]:
@@ -180,38 +140,12 @@ def _over_size(found: Evaluation, terminal: Terminal) -> Iterator[str]:
 
 def _strategy_rows(rows: Sequence[Row], title: str, terminal: Terminal) -> Iterator[str]:
     """Yield the strategies at one ratio, by all measures."""
+    from rehydrate.retention.evaluation import columns
 
-    def share(value: float | None) -> str:
-        return "-" if value is None else f"{value:.2f}"
-
-    columns: list[tuple[str, Callable[[Row], str]]] = [
-        ("used later", lambda row: share(row.used_later)),
-        ("typed again", lambda row: share(row.lines)),
-        ("answers", lambda row: share(row.answers)),
-        ("laid down", lambda row: share(row.laid_down)),
-        ("last turn", lambda row: share(row.last_turn)),
-        ("size", lambda row: _percent(row.cost_ratio)),
-        ("rules broken", lambda row: f"{row.violations:,}"),
-        ("time", lambda row: f"{row.milliseconds:.1f} ms" if row.milliseconds else ""),
-    ]
-    columns = [each for each in columns if any(each[1](row) not in ("", "-") for row in rows)]
-    names = _name_cells([row.strategy for row in rows])
-    heads, *values = aligned(
-        [[head for head, _ in columns], *[[cell(row) for _, cell in columns] for row in rows]],
-        ">" * len(columns),
-    )
-    sizes = list(map(len, heads))
-    if display_width(title) + sum(sizes) + len(GAP) * len(sizes) <= terminal.width:
-        names = max(names, display_width(title))
-    else:  # a line of its own
-        yield terminal.cut(title, terminal.width)
-        title = ""
-    while columns and names + sum(sizes) + len(GAP) * len(sizes) > terminal.width:
-        columns, sizes = columns[:-1], sizes[:-1]
-    yield pad(title, names) + GAP + terminal.paint(GAP.join(heads[: len(sizes)]), "dim")
-    for row, cells in zip(rows, values, strict=True):
-        name = pad(terminal.fit(row.strategy, names), names)
-        yield GAP.join([name, *cells[: len(sizes)]]).rstrip()
+    shown = enumerate(columns(rows).items(), 1)
+    measures = [Column(head, cells, ">", rank) for rank, (head, cells) in shown]
+    names = Column(title, [terminal.fit(row.strategy, NAME_CELLS) for row in rows])
+    yield from table([names, *measures], terminal)
 
 
 def _advice(advice: Recommendation, terminal: Terminal) -> Iterator[str]:
@@ -236,10 +170,6 @@ def _losses(losses: Iterable[Loss], terminal: Terminal) -> Iterator[str]:
 def _wrapped(text: str, terminal: Terminal, *styles: str, indent: str = "") -> Iterator[str]:
     for line in wrap(terminal.safe(text), max(terminal.width - len(indent), 20)):
         yield terminal.paint(indent + line, *styles)
-
-
-def _name_cells(names: Iterable[str]) -> int:
-    return min(NAME_CELLS, max(map(display_width, ("kept of the tokens", *names))))
 
 
 def _percent(share: float) -> str:

@@ -24,14 +24,22 @@ from rehydrate.cli.options import (
     text_of,
     tokens,
 )
-from rehydrate.cli.terminal import Failure, Terminal, answer, pad, say, show, write
+from rehydrate.cli.terminal import Column, Failure, Terminal, answer, pad, say, show, table, write
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats import detect_format
+from rehydrate.linting.linter import RULES, lint_subject
+from rehydrate.linting.subject import (
+    Finding,
+    Subject,
+    is_request,
+    system_in,
+    system_texts,
+    tools_in,
+)
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
-    from rehydrate.linting.subject import Finding, Subject
     from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget
 
@@ -40,28 +48,12 @@ _LEFT_ALONE = ("query", "memory", "namespace", "knowledge", "soft", "hard", "pro
 _OF_A_BODY = frozenset({"system", "instructions", "tools", "model", "toolConfig", "modelId"})
 FOUND = 1
 SHOWN_PLACES = 5
-PLACE_CELLS = 16
-TOKEN_CELLS = 10
-NARROWEST_MESSAGE = 24
+PLACE_CELLS = 24
+NARROWEST = 16
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 _GRAVE = ("info", "warning", "error", "never")
 _HISTORY = re.compile(r"history\[(\d+)\]")
-# Listed here and not read from the linter: declaring a command must not load it. A test compares.
-_RULES = {
-    "base64": "binary data as text",
-    "echo": "content that stands earlier already",
-    "raw_log": "logs in full",
-    "search_dump": "searches that return whole files",
-    "unused_result": "tool results never used again",
-    "whole_file": "long files in full",
-    "heavy_tools": "heavy tool schemas",
-    "thinking": "thinking of turns that are over",
-    "growth": "tokens a turn, and when the budget is crossed",
-    "growing_system": "a system prompt that grows",
-    "unstable_prefix": "dates, times and ids that break the cache",
-    "breakpoints": "cache marks too many, too early or missing",
-}
 
 _INSPECT_EXAMPLES = """\
 FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
@@ -81,7 +73,7 @@ prompt, the bodies of a session's requests, one a line, or a PromptIR or compile
 Exit code: 0 without findings of the --fail-on severity or a graver one, else 1.
 
 rules:
-{"".join(f"  {name:<17}{about}{chr(10)}" for name, about in _RULES.items())}
+{"".join(f"  {name:<17}{rule.about}{chr(10)}" for name, rule in RULES.items())}
 examples:
   rehydrate lint request.json --model claude-sonnet-4-5 --fail-on error
   rehydrate lint session.jsonl --rule echo --rule raw_log --all
@@ -110,7 +102,7 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(commands, "lint", "find what a session spends tokens on to no use", run_lint),
         *(file, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
-        option("--rule NAME", "only this rule; repeatable", _RULES, [], action="append"),
+        option("--rule NAME", "only this rule; repeatable", RULES, [], action="append"),
         option("--soft N", "soft budget in tokens (default: 50k)", tokens),
         *(hard, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),
         option("--all", "every place, not the worst of a rule"),
@@ -186,7 +178,6 @@ def _next_prompt(
 
 
 def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namespace) -> PromptIR:
-    from rehydrate.linting.subject import system_in, system_texts, tools_in
     from rehydrate.prompt.hydration import hydrate
     from rehydrate.prompt.request import ContextRequest
 
@@ -264,9 +255,6 @@ class _Source(NamedTuple):
 
 def run_lint(options: argparse.Namespace) -> int:
     """Read, lint and print; return the exit code."""
-    from rehydrate.linting.linter import lint_subject
-    from rehydrate.linting.subject import Subject
-
     source = _source(*text_of(options.file))
     budget = None if options.soft is None and options.hard is None else _budget(options)
     with naming_lines(source.document):
@@ -304,8 +292,6 @@ def _source(name: str, text: str) -> _Source:
 
 def _requests(text: str) -> list[Any]:
     """Return the bodies of a session's requests, one a line; none if any line is something else."""
-    from rehydrate.linting.subject import is_request
-
     lines = [line for line in text.splitlines() if line.strip()]
     bodies: list[Any] = []
     for line in lines if len(lines) > 1 else ():
@@ -328,7 +314,7 @@ def _lines(
 ) -> Iterator[str]:
     figures = f": {subject.whole_tokens:,} tokens, {plural(subject.steps, 'request')}; "
     figures += plural(len(findings), "finding") if findings else "nothing found"
-    name = terminal.fit_end(source.name, max(terminal.width - len(figures), PLACE_CELLS))
+    name = terminal.fit_end(source.name, max(terminal.width - len(figures), NARROWEST))
     yield f"{name}{figures}"
     if subject.tokens_before:
         yield (
@@ -350,20 +336,21 @@ def _rule_lines(
     tokens = sum(finding.tokens for finding in found)
     places = [plural(len(found), "place")] if len(found) > 1 else []
     figures = ", ".join([*places, f"{tokens:,} tokens"] if tokens else places)
-    rest = f": {_RULES[rule]}" + (f"  {figures}" if figures else "")
+    rest = f": {RULES[rule].about}" + (f"  {figures}" if figures else "")
     yield (
         terminal.paint(pad(severity, 8), _STYLES[severity])
         + terminal.paint(rule, "bold")
         + terminal.fit(rest, terminal.width - 8 - len(rule))
     )
     shown = found if every else found[:SHOWN_PLACES]
-    room = max(terminal.width - 2 - PLACE_CELLS - TOKEN_CELLS - 4, NARROWEST_MESSAGE)
-    for finding in shown:
-        place = terminal.fit(source.shown(finding.place) or "all of it", PLACE_CELLS)
-        cost = f"{finding.tokens:,}" if finding.tokens else ""
-        words = _HISTORY.sub(lambda found: source.shown(found[0]), finding.message)
-        row = f"  {pad(place, PLACE_CELLS)}{pad(cost, TOKEN_CELLS, '>')}  "
-        yield row + terminal.fit(words, room)
+    places = [source.shown(finding.place) or "all of it" for finding in shown]
+    columns = [
+        Column("", [terminal.fit(place, PLACE_CELLS) for place in places]),
+        Column("", [f"{finding.tokens:,}" if finding.tokens else "" for finding in shown], ">"),
+    ]
+    words = [_HISTORY.sub(lambda place: source.shown(place[0]), each.message) for each in shown]
+    room = terminal._replace(width=terminal.width - 2)
+    yield from (f"  {line}" for line in table(columns, room, Column("", words)))
     if len(found) > len(shown):
         left = sum(finding.tokens for finding in found[len(shown) :])
         yield f"  {len(found) - len(shown):,} more, {left:,} tokens (--all)"
@@ -371,4 +358,4 @@ def _rule_lines(
     # Without the place of a single finding.
     remedies = [re.sub(r"a reference to \S+", "a reference", each.remedy) for each in shown]
     for remedy in dict.fromkeys(remedies):
-        yield f"  {arrow} {terminal.fit(remedy, max(terminal.width - 4, NARROWEST_MESSAGE))}"
+        yield f"  {arrow} {terminal.fit(remedy, max(terminal.width - 4, NARROWEST))}"

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._text import plain, plural
 from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
-from rehydrate.cli.terminal import (
-    GAP,
-    Failure,
-    Terminal,
-    aligned,
-    answer,
-    display_width,
-    say,
-    table,
-    write,
-)
+from rehydrate.cli.terminal import Column, Failure, Terminal, answer, say, size, table, write
 from rehydrate.memory.items import FUSIONS
 
 if TYPE_CHECKING:
@@ -44,7 +34,6 @@ _PLAIN = {
 _WORD = re.compile(r"\w+")
 # What begins a line of its own in Markdown: headings, lists, quotes, tables, code.
 _OWN_LINE = re.compile(r"[ \t]*([-*+>|#`~]|\d+[.)]\s)|\t|    ")
-MIN_PREVIEW_CELLS = 20
 SOURCE_CELLS = 28
 KIND_CELLS = 12
 
@@ -274,34 +263,16 @@ def _pattern(query: str) -> re.Pattern[str] | None:
 
 
 def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
-    rows = [
-        (
-            item.handle,
-            _day(item),
-            item.tier,
-            terminal.fit(item.kind, KIND_CELLS),
-            terminal.fit_end(item.source, SOURCE_CELLS),
-        )
-        for item in items
+    sources = [terminal.fit_end(item.source, SOURCE_CELLS) for item in items]
+    columns = [
+        Column("handle", [item.handle for item in items], styles=["cyan"] * len(items)),
+        Column("said on", list(map(_day, items)), rank=2),
+        Column("tier", [item.tier for item in items]),
+        Column("kind", [terminal.fit(item.kind, KIND_CELLS) for item in items], rank=3),
+        Column("source", sources, rank=1),
     ]
-    header, *filled = aligned([("handle", "said on", "tier", "kind", "source"), *rows])
-    widths = list(map(display_width, header))
-    # In a narrow terminal, columns that --json has too are dropped first: kind, day, source.
-    columns = [0, 1, 2, 3, 4]
-    for least in (3, 1, 4):
-        if sum(widths[at] + 2 for at in columns) + MIN_PREVIEW_CELLS <= terminal.width:
-            break
-        columns.remove(least)
-    left = terminal.width - sum(widths[at] + 2 for at in columns)
-
-    def line(row: Sequence[str], preview: str) -> str:
-        return GAP.join([*[row[at] for at in columns], preview]).rstrip()
-
-    yield terminal.paint(line(header, "text"), "dim")
-    for item, row in zip(items, filled, strict=True):
-        preview = terminal.fit(item.text[: 8 * terminal.width], max(left, MIN_PREVIEW_CELLS))
-        plain = line(row, preview)
-        yield terminal.paint(item.handle, "cyan") + plain[len(item.handle) :]
+    texts = [item.text[: 8 * terminal.width] for item in items]
+    yield from table(columns, terminal, Column("text", texts))
 
 
 def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
@@ -313,18 +284,19 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
         ("  warm", f"{stats.warm:,}", "loaded by name"),
         ("  cold", f"{stats.cold:,}", "only searched for"),
         ("links", f"{stats.links:,}", ""),
-        ("held", _bytes(stats.held_bytes), _share_of_limit(stats.held_bytes, limits.max_bytes)),
-        ("index", _bytes(stats.index_bytes), pending if stats.pending else ""),
-        ("file", _bytes(stats.store_bytes), "of all namespaces"),
+        ("held", size(stats.held_bytes), _share_of_limit(stats.held_bytes, limits.max_bytes)),
+        ("index", size(stats.index_bytes), pending if stats.pending else ""),
+        ("file", size(stats.store_bytes), "of all namespaces"),
         ("made cold", f"{stats.demoted:,}", "by the limits"),
         ("dropped", f"{stats.dropped:,}", "by the limits"),
     ]  # fmt: skip
     if stats.vector_space:
         rows.insert(5, ("vectors", f"{stats.vectors:,}", f"of {terminal.safe(stats.vector_space)}"))
     yield terminal.paint(f"namespace {terminal.safe(stats.namespace)}", "bold")
-    figures = table([row[:2] for row in rows], "<>")
-    for figure, (_, _, remark) in zip(figures, rows, strict=True):
-        yield f"{figure}  {terminal.paint(remark, 'dim')}".rstrip()
+    names, figures, remarks = zip(*rows, strict=True)
+    styles = ["dim"] * len(rows)
+    columns = [Column("", names), Column("", figures, ">"), Column("", remarks, styles=styles)]
+    yield from table(columns, terminal)
 
 
 def _share_of_limit(value: int, limit: int | None) -> str:
@@ -333,16 +305,6 @@ def _share_of_limit(value: int, limit: int | None) -> str:
     share = value / limit
     few = 0 < share < 0.001
     return "under 0.1% of the limit" if few else f"{share:.1%} of the limit"
-
-
-def _bytes(count: int) -> str:
-    if count < 1_000:
-        return f"{count} B"
-    for unit in ("kB", "MB", "GB"):
-        count_ = count / {"kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
-        if count_ < 1_000 or unit == "GB":
-            break
-    return f"{count_:.1f} {unit}"
 
 
 def _safe_line(line: str, terminal: Terminal) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -146,21 +145,27 @@ def opened(
 
     namespace = None if whole else namespace_of(options)
     path = store_path(options)
-    kind = _kind_of_path(path) if isinstance(path, Path) else "server"
-    if kind == "folder":
-        raise Failure(f"{path} is a folder; name a file in it: --store {Path(path, 'memory.db')}")
-    if kind == "nothing" and to != "create":
-        raise Failure(
-            f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
-            "sync, or name another file with --store"
-        )
+    is_file = isinstance(path, Path)
+    if isinstance(path, Path):
+        try:
+            is_folder, is_missing = path.is_dir(), not path.exists()
+        except OSError:
+            is_folder = is_missing = False  # opening it reports the error
+        if is_folder:
+            remedy = f"name a file in it: --store {path / 'memory.db'}"
+            raise Failure(f"{path} is a folder; {remedy}")
+        if is_missing and to != "create":
+            raise Failure(
+                f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
+                "sync, or name another file with --store"
+            )
     arguments: dict[str, Any] = {"namespace": namespace}
     if getattr(options, "embedder", None):
-        arguments["embedder"] = _model(options.embedder)
+        arguments["embedder"] = options.embedder
     if getattr(options, "no_redact", False):
         arguments["redact"] = False
     # If the file is writable, a search also counts its hits and maintains the index.
-    read_only = to == "read" and kind != "server" and not os.access(path, os.W_OK)
+    read_only = to == "read" and is_file and not os.access(path, os.W_OK)
     try:
         memory = Memory.open(path, **arguments, read_only=read_only)
     except StoreReadOnlyError:
@@ -191,33 +196,6 @@ def read_text() -> str:
         ) from None
     except OSError as error:
         raise Failure(f"standard input cannot be read: {error.strerror}") from None
-
-
-def _model(name: str) -> str:
-    """Return a converted model's folder by its name; a folder or `org/name` as it is."""
-    from rehydrate.embedding.model_files import find_model
-
-    if "/" in name or os.sep in name or name in {"auto", "builtin"}:
-        return name
-    folder = find_model(name)
-    if folder is None:
-        raise Failure(
-            f"there is no model {name!r}; rehydrate model list shows those that are here, and a "
-            "folder or org/name will do too"
-        )
-    return str(folder)
-
-
-def _kind_of_path(path: Path) -> Literal["nothing", "file", "folder"]:
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return "nothing"
-    except ValueError as error:
-        raise Failure(f"--store {str(path)!r} is no path: {error}") from None
-    except OSError:
-        return "file"  # opening it reports the error
-    return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
 _AGO = re.compile(r"(\d{1,6})([hdw])")

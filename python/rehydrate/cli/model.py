@@ -18,7 +18,7 @@ from rehydrate.cli.options import (
     read,
     whole,
 )
-from rehydrate.cli.terminal import Failure, Terminal, answer, say, table
+from rehydrate.cli.terminal import Column, Failure, Terminal, answer, say, size, table
 
 
 def _threads(text: str) -> tuple[int, ...]:
@@ -121,15 +121,17 @@ def _hub(environ: Mapping[str, str]) -> Iterator[Listed]:
             )
 
 
-def _table(models: list[Listed], terminal: Terminal) -> list[str]:
-    rows = [("name", "dim", "tokens", "precision", "MB", "sha256", "path")]
-    for model in models:
-        name, path = terminal.safe(model.name), terminal.safe(model.path)
-        dim, tokens = str(model.dim or "?"), str(model.max_tokens or "?")
-        digest = model.sha256.get("int8") or model.sha256.get("fp32") or ""
-        size = f"{model.bytes / 1e6:.1f}"
-        rows.append((name, dim, tokens, "+".join(model.precisions), size, digest[:12], path))
-    return table(rows, "<>><><<")
+def _table(models: list[Listed], terminal: Terminal) -> Iterator[str]:
+    digests = [model.sha256.get("int8") or model.sha256.get("fp32") or "" for model in models]
+    columns = [
+        Column("name", [terminal.safe(model.name) for model in models]),
+        Column("dim", [str(model.dim or "?") for model in models], ">", 2),
+        Column("tokens", [str(model.max_tokens or "?") for model in models], ">", 3),
+        Column("precision", ["+".join(model.precisions) for model in models]),
+        Column("size", [size(model.bytes) for model in models], ">", 1),
+        Column("sha256", [digest[:12] for digest in digests], rank=4),
+    ]
+    yield from table(columns, terminal, Column("path", [model.path for model in models]))
 
 
 SAMPLES = 32
@@ -276,15 +278,11 @@ def _uncached(texts: list[str], number: int) -> list[str]:
 def _speeds(rows: list[Timed], texts: int, terminal: Terminal) -> Iterator[str]:
     yield f"{texts:,} texts"
     yield ""
-    cells = [("model", "precision", "threads", "texts/s", "ready ms")]
-    cells += [
-        (
-            terminal.safe(row.model),
-            row.precision,
-            str(row.threads),
-            f"{row.texts_per_second:,.0f}",
-            f"{row.ready_ms:,.0f}",
-        )
-        for row in rows
+    columns = [
+        Column("model", [terminal.safe(row.model) for row in rows]),
+        Column("precision", [row.precision for row in rows]),
+        Column("threads", [str(row.threads) for row in rows], ">"),
+        Column("texts/s", [f"{row.texts_per_second:,.0f}" for row in rows], ">"),
+        Column("ready ms", [f"{row.ready_ms:,.0f}" for row in rows], ">"),
     ]
-    yield from table(cells, "<<>>>")
+    yield from table(columns, terminal)

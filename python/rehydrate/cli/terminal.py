@@ -8,7 +8,7 @@ import re
 import sys
 import unicodedata
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -28,6 +28,8 @@ INTERNAL = 70
 
 GAP = "  "
 """Between the columns of a table."""
+REST_CELLS = 20
+"""Room that a table leaves for the texts in its last column, before columns of a rank."""
 
 
 class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ours
@@ -42,7 +44,7 @@ class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ou
 PIPE_WIDTH = 120
 """Width in columns where there is no terminal."""
 
-_GLYPHS = "▏▎▍▌▋▊▉█░▒▓→…·×─"
+_GLYPHS = "█░▒▓→…·└"
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -100,19 +102,6 @@ class Terminal(NamedTuple):
         """Return the first, or the second where the stream cannot show it."""
         return unicode if self.unicode else ascii
 
-    def bar(self, share: float, cells: int) -> str:
-        """Return a bar with this share of its cells filled, to an eighth of a cell.
-
-        >>> Terminal().bar(0.5, 5), Terminal(unicode=False).bar(0.5, 5)
-        ('██▌  ', '##   ')
-        """
-        share = min(max(share, 0.0), 1.0)
-        if not self.unicode:
-            return ("#" * max(int(share * cells + 0.49), share > 0)).ljust(cells)
-        eighths = max(round(share * cells * 8), int(share > 0))
-        full, part = divmod(eighths, 8)
-        return ("█" * full + (_GLYPHS[part - 1] if part else "")).ljust(cells)
-
     def shade(self, share: float) -> str:
         """Return one cell, the darker the larger the share."""
         steps = self.glyph("·░▒▓█", ".:+*#")
@@ -135,12 +124,9 @@ class Terminal(NamedTuple):
         """Return safe text cut to the given number of cells, with an ellipsis where it is cut."""
         if display_width(text) <= cells:
             return text
-        taken = 0
-        for index, character in enumerate(text):
-            taken += _cells(character)
-            if taken > cells - 1:
-                return text[:index].rstrip() + self.glyph("…", "~") if cells > 0 else ""
-        return text
+        from rich.cells import set_cell_size
+
+        return set_cell_size(text, cells - 1).rstrip() + self.glyph("…", "~") if cells > 0 else ""
 
     def safe(self, text: str) -> str:
         """Return foreign text without anything that moves the cursor, changes colours or reorders.
@@ -156,7 +142,7 @@ class Terminal(NamedTuple):
             plain = character if " " <= character <= "~" else _plain(character)
             if not plain:
                 continue
-            if _cells(plain) == 0:
+            if not display_width(plain):
                 marks += 1
                 # A mark needs a base character, and a tower of them covers other lines.
                 if not characters or marks > _MARKS_A_CHARACTER:
@@ -174,7 +160,11 @@ def display_width(text: str) -> int:
     >>> display_width("日本"), display_width("שלום"), display_width("a")
     (4, 4, 1)
     """
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def pad(text: str, cells: int, align: str = "<") -> str:
@@ -183,30 +173,70 @@ def pad(text: str, cells: int, align: str = "<") -> str:
     return blanks + text if align == ">" else text + blanks
 
 
-def aligned(rows: Sequence[Sequence[str]], align: str = "") -> list[list[str]]:
-    """Return the cells of a table, each filled to the width of its column.
+class Column(NamedTuple):
+    """A column of a table."""
 
-    ``align`` has "<" or ">" for each column; a column without one is aligned to the left.
+    title: str
+    cells: Sequence[str]
+    align: str = "<"
+    rank: int = 0
+    """Columns of the highest rank are left out first where there is no room; 0 is always shown."""
+    styles: Sequence[str] = ()
+    """Of each cell, such as ``"green bold"``."""
 
-    >>> [GAP.join(row) for row in aligned([("berth", "boats"), ("4", "12")], "<>")]
+
+def table(
+    columns: Sequence[Column],
+    terminal: Terminal,
+    rest: Column | None = None,
+    dim: Container[int] = (),
+) -> Iterator[str]:
+    """Yield a table that fits the terminal: its header, if it has titles, then a line for each row.
+
+    ``rest`` is the last column, of foreign texts: they are cut to the room that the others leave.
+    Rows in ``dim`` are dim as a whole.
+
+    >>> list(table([Column("berth", ["4"]), Column("boats", ["12"], ">")], Terminal()))
     ['berth  boats', '4         12']
     """
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    to = align.ljust(len(widths), "<")
-    return [[pad(*cell) for cell in zip(row, widths, to, strict=True)] for row in rows]
+    least = REST_CELLS if rest is not None else -len(GAP)
+    shown = [(max(map(display_width, (each.title, *each.cells))), each) for each in columns]
+    while (room := terminal.width - sum(width + len(GAP) for width, _ in shown)) < least and (
+        most := max(column.rank for _, column in shown)
+    ):
+        shown = [each for each in shown if each[1].rank < most]
+    if rest is not None and room >= len(rest.title):
+        texts = [terminal.fit(text, room) for text in rest.cells]
+        shown.append((0, rest._replace(cells=texts)))
+    filled = [
+        [pad(text, width, column.align) for text in (column.title, *column.cells)]
+        for width, column in shown
+    ]
+    header, *rows = zip(*filled, strict=True)
+    if any(map(str.strip, header)):
+        yield terminal.paint(terminal.cut(GAP.join(header).rstrip(), terminal.width), "dim")
+    for number, row in enumerate(rows):
+        line = GAP.join(row).rstrip()
+        if display_width(line) > terminal.width:
+            line = terminal.cut(line, terminal.width)
+        elif number not in dim:
+            painted = [
+                terminal.paint(cell, *(column.styles[number].split() if column.styles else ()))
+                for cell, (_, column) in zip(row, shown, strict=True)
+            ]
+            line = GAP.join(painted).rstrip()
+        yield terminal.paint(line, "dim") if number in dim else line
 
 
-def table(rows: Sequence[Sequence[str]], align: str = "") -> list[str]:
-    """Return a table in lines, with its columns aligned."""
-    return [GAP.join(row).rstrip() for row in aligned(rows, align)]
+def size(count: int) -> str:
+    """Return a number of bytes in a unit that suits it.
 
+    >>> size(20), size(4_200_000)
+    ('20 bytes', '4.2 MB')
+    """
+    from rich.filesize import decimal
 
-def _cells(character: str) -> int:
-    if character.isascii():
-        return 1
-    from rich.cells import get_character_cell_size
-
-    return get_character_cell_size(character)
+    return decimal(count)
 
 
 def _plain(character: str) -> str:

@@ -21,7 +21,18 @@ from rehydrate.cli.options import (
     tokens,
     whole,
 )
-from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, pad, say, table, write
+from rehydrate.cli.terminal import (
+    Column,
+    Failure,
+    Terminal,
+    answer,
+    confirmed,
+    pad,
+    say,
+    size,
+    table,
+    write,
+)
 from rehydrate.errors import UnknownThreadError
 
 if TYPE_CHECKING:
@@ -242,16 +253,11 @@ def _thread(options: argparse.Namespace) -> str:
 
 
 def _table(found: list[StoredThreadInfo], terminal: Terminal) -> Iterator[str]:
-    rows = [
-        (
-            terminal.fit(one.name, 40),
-            f"{one.changed:%Y-%m-%d %H:%M}",
-            f"{one.created:%Y-%m-%d %H:%M}",
-            f"{one.records:,}",
-            f"{one.bytes / 1e3:,.1f} kB",
-        )
-        for one in found
+    columns = [
+        Column("thread", [terminal.fit(one.name, 40) for one in found]),
+        Column("changed (UTC)", [f"{one.changed:%Y-%m-%d %H:%M}" for one in found]),
+        Column("created (UTC)", [f"{one.created:%Y-%m-%d %H:%M}" for one in found], rank=1),
+        Column("records", [f"{one.records:,}" for one in found], ">"),
+        Column("size", [size(one.bytes) for one in found], ">"),
     ]
-    header, *lines = table([("thread", "changed (UTC)", "created (UTC)", "records", "size"), *rows])
-    yield terminal.paint(header, "dim")
-    yield from lines
+    yield from table(columns, terminal)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
-from rehydrate import formats
+from rehydrate import _native, formats
 from rehydrate._check import check_list, check_type, check_whole, shown
 from rehydrate.cost.prefix import MAX_BREAKPOINTS, segments_of
 from rehydrate.cost.prices import (
@@ -212,14 +211,6 @@ class Shortened:
         return cleared
 
 
-class _Prefix(NamedTuple):
-    """A prompt up to the end of one of its segments."""
-
-    node: int
-    tokens: int
-    blocks: int
-
-
 class PromptCache:
     """A provider's cache of the prompts that it was sent."""
 
@@ -228,77 +219,29 @@ class PromptCache:
 
         With ``is_explicit`` it keeps and finds only what ends at a breakpoint, as OpenAI's may.
         """
-        self._price = price
-        self._is_automatic = price.automatic and not is_explicit
-        self._lookback = 1 if is_explicit else LOOKBACK_BLOCKS
         self._ttl = ttl
-        self._minimum = minimum
-        self._now = 0.0
-        # A prefix is the prefix before it and a digest. Prefixes are numbered as they come: equal
-        # prefixes have equal numbers, and nothing is hashed twice.
-        self._nodes: dict[tuple[int, str], int] = {}
-        self._expires: dict[int, float] = {}
+        self._is_automatic = price.automatic and not is_explicit
+        self._cache = _native.PromptCache(
+            self._is_automatic,
+            1 if is_explicit else LOOKBACK_BLOCKS,
+            TTL_SECONDS[ttl],
+            minimum,
+            price.step_tokens,
+            price.write_share(ttl) != 1.0,
+        )
 
     def send(self, segments: Sequence[Segment], after: float) -> Usage:
         """Return the usage of a prompt sent `after` seconds; the cache keeps it from now on."""
-        self._now += after
-        prefixes: list[_Prefix] = []
-        prefix = _Prefix(-1, 0, 0)
-        for segment in segments:
-            node = self._nodes.setdefault((prefix.node, segment.digest), len(self._nodes))
-            prefix = _Prefix(node, prefix.tokens + segment.tokens, prefix.blocks + segment.blocks)
-            prefixes.append(prefix)
-        if self._is_automatic:
-            read, written = self._send_automatic(prefixes)
-        else:
-            read, written = self._send_marked(prefixes, segments)
-        by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
-        return Usage(read, *by_ttl, prefix.tokens - read - written)
-
-    def _send_marked(self, prefixes: list[_Prefix], segments: Sequence[Segment]) -> tuple[int, int]:
-        """Return the tokens that were read and written."""
-        marked = [index for index, segment in enumerate(segments) if segment.breakpoint]
-        if len(marked) > MAX_BREAKPOINTS:
+        marks = sum(segment.breakpoint for segment in segments)
+        if marks > MAX_BREAKPOINTS and not self._is_automatic:
             raise InvalidArgumentError(
-                f"a prompt has {len(marked)} breakpoints and providers take {MAX_BREAKPOINTS}; "
+                f"a prompt has {marks} breakpoints and providers take {MAX_BREAKPOINTS}; "
                 f"leave out all but {MAX_BREAKPOINTS}, the last ones first of all"
             )
-        marked = [index for index in marked if prefixes[index].tokens >= self._minimum]
-        found = max([self._found_from(prefixes, index) for index in marked], default=-1)
-        self._keep([prefixes[index] for index in {*marked, found} if index >= 0])
-        read = prefixes[found].tokens if found >= 0 else 0
-        return read, max(prefixes[marked[-1]].tokens - read, 0) if marked else 0
-
-    def _found_from(self, prefixes: list[_Prefix], index: int) -> int:
-        """Return the end of the longest cached prefix within reach of a breakpoint; -1 for none."""
-        oldest = prefixes[index].blocks - self._lookback
-        while index >= 0 and prefixes[index].blocks > oldest:
-            if self._has(prefixes[index]):
-                return index
-            index -= 1
-        return -1
-
-    def _send_automatic(self, prefixes: list[_Prefix]) -> tuple[int, int]:
-        """Return the tokens that were read and written."""
-        shared = [prefix.tokens for prefix in takewhile(self._has, prefixes)]
-        read = self._kept_of(shared[-1] if shared else 0)
-        # Tokens past the last step are not cached, so their writing is never billed.
-        total = self._kept_of(prefixes[-1].tokens if prefixes else 0)
-        has_fee = self._price.write_share(self._ttl) != 1.0
-        self._keep(prefixes)
-        return read, max(total - read, 0) if has_fee else 0
-
-    def _kept_of(self, tokens: int) -> int:
-        whole = tokens - tokens % self._price.step_tokens
-        return whole if whole >= self._minimum else 0
-
-    def _has(self, prefix: _Prefix) -> bool:
-        return self._expires.get(prefix.node, -1.0) >= self._now
-
-    def _keep(self, prefixes: Iterable[_Prefix]) -> None:
-        expires = self._now + TTL_SECONDS[self._ttl]
-        for prefix in prefixes:
-            self._expires[prefix.node] = expires
+        parts = [(each.digest, each.tokens, each.blocks, each.breakpoint) for each in segments]
+        read, written = self._cache.send(parts, after)
+        by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
+        return Usage(read, *by_ttl, tokens_of(segments) - read - written)
 
 
 def _each(name: str, value: Any, length: int) -> Sequence[float]:

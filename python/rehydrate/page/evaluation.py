@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
-from rehydrate._text import plural
 from rehydrate.page.html import colours, render
 from rehydrate.retention import Evaluation, Interval
-from rehydrate.retention.evaluation import SUMMARY, Row
+from rehydrate.retention.evaluation import SUMMARY, Row, columns
 
 MAX_SKIPPED = 40
 MAX_SESSIONS = 24
@@ -24,23 +23,13 @@ _NAMES = {
     "outline": "compact_context, outline",
     SUMMARY: "the agent's own summary",
 }
-_OF_ANSWERS = "of the messages that answer the questions, the share still there"
-
-Value = tuple[float | None, Interval | None]
-
-
-def _used_later(row: Row) -> Value:
-    return row.used_later, row.used_later_interval
-
-
-def _answers(row: Row) -> Value:
-    return row.answers, row.answers_interval
 
 
 def _kept(row: Row) -> tuple[float, Interval | None]:
     """Return the deciding measure: later use, or answers where no session was cut."""
-    share, interval = _answers(row) if row.used_later is None else _used_later(row)
-    return share or 0.0, interval
+    if row.used_later is None:
+        return row.answers or 0.0, row.answers_interval
+    return row.used_later, row.used_later_interval
 
 
 def _share(value: float | None) -> str:
@@ -117,38 +106,6 @@ def _by_session(found: Evaluation) -> list[tuple[str, list[tuple[str, float]], f
     return sorted(every, key=lambda each: each[2])
 
 
-def _measures(found: Evaluation, measure: str) -> Iterator[tuple[str, Callable[[Row], Value]]]:
-    """Yield the title and the value of each table by ratio."""
-    if found.cuts:
-        yield measure, _used_later
-    if found.cuts_with_lines:
-        label = (
-            "of the lines typed again later, the share still there verbatim, "
-            f"at {plural(found.cuts_with_lines, 'cut')}"
-        )
-        yield label, lambda row: (row.lines, row.lines_interval)
-    if found.questions:
-        yield _OF_ANSWERS, _answers
-
-
-def _columns(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the title and the cells of each measure that is known of any row."""
-    columns: dict[str, Callable[[Row], str]] = {
-        "used later": lambda row: _share(row.used_later),
-        "typed again": lambda row: _share(row.lines),
-        "answers": lambda row: _share(row.answers),
-        "laid down by users": lambda row: _share(row.laid_down),
-        "last user turn": lambda row: _share(row.last_turn),
-        "of the tokens": lambda row: f"{row.cost_ratio:.1%}",
-        "rules broken": lambda row: f"{row.violations:,}",
-        "time": lambda row: f"{row.milliseconds:.1f} ms",
-    }
-    for title, cell in columns.items():
-        cells = [cell(row) for row in rows]
-        if any(each != "–" for each in cells):
-            yield title, cells
-
-
 def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
     """Return an evaluation as one HTML page: no script, nothing loaded, all escaped.
 
@@ -160,7 +117,7 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
     (True, True)
     """
     advice = found.recommendation
-    measure = "of the names used later, the share still there" if found.cuts else _OF_ANSWERS
+    measures = list(found.measures())
     at_ratio = [row for row in found.rows if advice and row.ratio == advice.ratio]
     given = {row.ratio: row for row in found.rows}
     return render(
@@ -173,15 +130,15 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
         colours=colours([*([advice.strategy] if advice else []), *found.strategies, SUMMARY]),
         names=_NAMES,
         own=SUMMARY,
-        measure=measure,
+        measure=measures[0][0] if measures else "",
         plot=Plot(found),
         kept=_kept,
         share=_share,
         by_session=_by_session(found),
         max_sessions=MAX_SESSIONS,
-        measures=list(_measures(found, measure)) if found.rows else [],
+        measures=measures if found.rows else [],
         sizes=[f"{row.asked:.1%} at {ratio:.0%}" for ratio, row in given.items() if row.is_raised],
         at_ratio=at_ratio,
-        columns=list(_columns(at_ratio)),
+        columns=list(columns(at_ratio).items()),
         max_skipped=MAX_SKIPPED,
     )

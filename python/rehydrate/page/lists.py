@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rehydrate import formats
-from rehydrate.compact.result import Stats, UnitReport
+from rehydrate.compact.api import compact_context
+from rehydrate.compact.result import UnitReport
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, Piece, Provider, Unit
 from rehydrate.page.comparison import Row, Run, ShownMessage, Text, page_of
@@ -63,28 +64,16 @@ def lists_side_by_side(
     whole = {message.index: message.pieces for message in conversation.messages}
     changed = [at for at, (message, _) in kept.items() if message.pieces != whole.get(at)]
     lost = len(before) - len(kept)
-    stats = Stats(
-        before_tokens,
-        after_tokens,
-        target_tokens,
-        lost,
-        round(100 * (before_tokens - after_tokens) / max(before_tokens, 1), 1),
-        round(100 * lost / max(len(before), 1), 1),
-        len(every),
-        pinned_tokens=0,
-        over_budget=False,
+    stats = compact_context([], embedder=None).stats._replace(
+        before_tokens=before_tokens,
+        after_tokens=after_tokens,
+        target_tokens=target_tokens,
+        dropped=lost,
+        dropped_pct=round(100 * (before_tokens - after_tokens) / max(before_tokens, 1), 1),
+        dropped_messages_pct=round(100 * lost / max(len(before), 1), 1),
+        units=len(every),
         changed=bool(lost or changed or added),
-        covered_pct=0.0,
         excerpted=len(changed),
-        stripped=0,
-        stripped_tokens=0,
-        outline_tokens=0,
-        embedding=False,
-        query_share=0.0,
-        distilled=0,
-        distilled_kinds={},
-        ignored=0,
-        degraded=(),
         counter=COUNTER,
         format=format,
         elapsed_ms=0.0,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from statistics import fmean, median
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from rehydrate._text import plain, plural
 from rehydrate.errors import InvalidArgumentError
@@ -82,6 +83,30 @@ class Row:
         return self.cost_ratio > self.asked * SIZE_TOLERANCE
 
 
+Measured: TypeAlias = tuple[float | None, Interval | None]
+"""A share and its interval."""
+
+
+def columns(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Return the measures that are known of any of these rows, by title: the cells of a table."""
+    cells: dict[str, Callable[[Row], str]] = {
+        "used later": lambda row: _share(row.used_later),
+        "typed again": lambda row: _share(row.lines),
+        "answers": lambda row: _share(row.answers),
+        "laid down": lambda row: _share(row.laid_down),
+        "last turn": lambda row: _share(row.last_turn),
+        "size": lambda row: f"{row.cost_ratio:.1%}",
+        "rules broken": lambda row: f"{row.violations:,}",
+        "time": lambda row: f"{row.milliseconds:.1f} ms" if row.milliseconds else "",
+    }
+    every = {title: list(map(cell, rows)) for title, cell in cells.items()}
+    return {title: shown for title, shown in every.items() if {*shown} - {"", "-"}}
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """A measured session."""
@@ -126,6 +151,20 @@ class Evaluation:
     def row(self, strategy: str, ratio: float) -> Row:
         """Return the row of a strategy at a ratio."""
         return next(row for row in self.rows if (row.strategy, row.ratio) == (strategy, ratio))
+
+    def measures(self) -> Iterator[tuple[str, Callable[[Row], Measured]]]:
+        """Yield each measure that was taken: its title, and the share and the interval of a row."""
+        kept = "the share still there"
+        if self.cuts:
+            title = f"of the names used later, {kept}"
+            yield title, attrgetter("used_later", "used_later_interval")
+        if self.cuts_with_lines:
+            at = plural(self.cuts_with_lines, "cut")
+            title = f"of the lines typed again later, {kept}, at {at}"
+            yield title, attrgetter("lines", "lines_interval")
+        if self.questions:
+            title = f"of the messages that answer the questions, {kept}"
+            yield title, attrgetter("answers", "answers_interval")
 
     def counts(self) -> list[str]:
         """Return in words what was measured: sessions, cuts, questions, tokens and formats."""

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections import Counter
@@ -13,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from statistics import fmean
 from typing import Any
 
@@ -101,30 +101,23 @@ def named_strategy(name: str) -> Strategy:
 
     >>> named_strategy("json:nothing")
     Traceback (most recent call last):
-    rehydrate.errors.InvalidArgumentError: strategy 'json:nothing': nothing is not in json; name \
-a function (messages, query, ratio) -> messages
+    rehydrate.errors.InvalidArgumentError: strategy 'json:nothing': AttributeError: module 'json' \
+has no attribute 'nothing'; name a function (messages, query, ratio) -> messages of a module that \
+can be imported
     """
-    module_name, colon, function_name = name.partition(":")
-    if not (colon and module_name and function_name):
+    if not all(name.partition(":")):
         raise InvalidArgumentError(f"strategy is {name!r}; write it as module:function")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    remedy = "name a function (messages, query, ratio) -> messages of a module that can be imported"
     try:
-        module = importlib.import_module(module_name)
+        function = resolve_name(name)
     except Exception as error:  # any error of the import
-        raise InvalidArgumentError(
-            f"strategy {name!r}: {module_name} cannot be imported ({error_text(error)}); run it in "
-            "the folder of the module, or install it"
-        ) from error
-    function = getattr(module, function_name, None)
+        raise InvalidArgumentError(f"strategy {name!r}: {error_text(error)}; {remedy}") from error
     if not callable(function):
-        is_there = hasattr(module, function_name)
-        kind = f"a {type(function).__name__}" if is_there else f"not in {module_name}"
-        raise InvalidArgumentError(
-            f"strategy {name!r}: {function_name} is {kind}; "
-            "name a function (messages, query, ratio) -> messages"
-        )
+        kind = type(function).__name__
+        raise InvalidArgumentError(f"strategy {name!r} is of type {kind}; {remedy}")
     return Strategy(name, checked(function, name))
 
 

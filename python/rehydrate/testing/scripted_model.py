@@ -188,64 +188,27 @@ class _Ids:
 
 _Written: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """The entries for the history, and the calls in them."""
+_Writer: TypeAlias = Callable[[Sequence[str | ScriptedCall], _Ids], _Written]
+_Called: TypeAlias = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
 
-def _anthropic(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    blocks = [
-        {"type": "text", "text": part}
-        if isinstance(part, str)
-        else {
-            "type": "tool_use",
-            "id": ids.next("toolu"),
-            "name": part.name,
-            "input": dict(part.arguments),
-        }
-        for part in parts
-    ]
-    calls = [block for block in blocks if block["type"] == "tool_use"]
-    return [{"role": "assistant", "content": blocks}] if blocks else [], calls
+def _blocks(
+    role: str, key: str, prefix: str, text_type: Mapping[str, str], called: _Called
+) -> _Writer:
+    """Return the writer of a message whose texts and calls are blocks."""
 
+    def write(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
+        blocks: list[dict[str, Any]] = []
+        calls: list[dict[str, Any]] = []
+        for part in parts:
+            if isinstance(part, str):
+                blocks.append({**text_type, "text": part})
+            else:
+                calls.append(called(ids.next(prefix), part.name, dict(part.arguments)))
+                blocks.append(calls[-1])
+        return [{"role": role, key: blocks}] if blocks else [], calls
 
-def _ai_sdk(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    content = [
-        {"type": "text", "text": part}
-        if isinstance(part, str)
-        else {
-            "type": "tool-call",
-            "toolCallId": ids.next("call"),
-            "toolName": part.name,
-            "input": dict(part.arguments),
-        }
-        for part in parts
-    ]
-    calls = [part for part in content if part["type"] == "tool-call"]
-    return [{"role": "assistant", "content": content}] if content else [], calls
-
-
-def _bedrock(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    def called(call: ScriptedCall) -> dict[str, Any]:
-        named = {"toolUseId": ids.next("tooluse"), "name": call.name}
-        return {"toolUse": {**named, "input": dict(call.arguments)}}
-
-    blocks, calls = _untyped(parts, called)
-    return [{"role": "assistant", "content": blocks}] if blocks else [], calls
-
-
-def _gemini(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    def called(call: ScriptedCall) -> dict[str, Any]:
-        named = {"id": ids.next("call"), "name": call.name}
-        return {"functionCall": {**named, "args": dict(call.arguments)}}
-
-    blocks, calls = _untyped(parts, called)
-    return [{"role": "model", "parts": blocks}] if blocks else [], calls
-
-
-def _untyped(
-    parts: Sequence[str | ScriptedCall], called: Callable[[ScriptedCall], dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the parts as blocks that their keys name, and those of them that are calls."""
-    blocks = [{"text": part} if isinstance(part, str) else called(part) for part in parts]
-    return blocks, [block for block in blocks if "text" not in block]
+    return write
 
 
 def _openai_chat(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
@@ -286,11 +249,28 @@ def _openai_responses(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Writte
     return items, [item for item in items if item["type"] == "function_call"]
 
 
-_WRITERS: Mapping[Provider, Callable[[Sequence[str | ScriptedCall], _Ids], _Written]] = {
-    "anthropic": _anthropic,
-    "bedrock": _bedrock,
-    "gemini": _gemini,
-    "ai_sdk": _ai_sdk,
+_WRITERS: Mapping[Provider, _Writer] = {
+    "anthropic": _blocks(
+        *("assistant", "content", "toolu", {"type": "text"}),
+        lambda id_, name, given: {"type": "tool_use", "id": id_, "name": name, "input": given},
+    ),
+    "bedrock": _blocks(
+        *("assistant", "content", "tooluse", {}),
+        lambda id_, name, given: {"toolUse": {"toolUseId": id_, "name": name, "input": given}},
+    ),
+    "gemini": _blocks(
+        *("model", "parts", "call", {}),
+        lambda id_, name, given: {"functionCall": {"id": id_, "name": name, "args": given}},
+    ),
+    "ai_sdk": _blocks(
+        *("assistant", "content", "call", {"type": "text"}),
+        lambda id_, name, given: {
+            "type": "tool-call",
+            "toolCallId": id_,
+            "toolName": name,
+            "input": given,
+        },
+    ),
     "openai_chat": _openai_chat,
     "openai_responses": _openai_responses,
 }

@@ -16,6 +16,7 @@
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
+//! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! times          one time, as people write it          thread_log    what a thread's records add up to
 //! embed          texts to vectors                      tokens        counts
@@ -33,8 +34,10 @@ pub mod error;
 pub mod excerpts;
 pub mod index;
 pub mod interrupt;
+pub mod json_stream;
 pub mod notes;
 pub mod packing;
+pub mod prompt_cache;
 pub mod redact;
 pub mod rules;
 pub mod scoring;

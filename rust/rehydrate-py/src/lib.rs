@@ -12,6 +12,7 @@ mod fork;
 mod home;
 mod interned;
 mod item_index;
+mod json_stream;
 mod layout;
 mod notes;
 mod onnx;
@@ -19,6 +20,7 @@ mod outline;
 mod parting;
 mod passages;
 mod prepared;
+mod prompt_cache;
 mod questions;
 mod reading;
 mod redact;
@@ -55,6 +57,8 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, handles, snippets};
     #[pymodule_export]
+    use super::json_stream::JsonStream;
+    #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
     use super::notes::{chunks, command_subjects, is_refusal};
@@ -68,6 +72,8 @@ mod _native {
     use super::passages::{describe_page, hidden_windows, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
+    #[pymodule_export]
+    use super::prompt_cache::PromptCache;
     #[pymodule_export]
     use super::questions::{memory_kind, question_share};
     #[pymodule_export]
