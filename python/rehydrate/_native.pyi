@@ -15,9 +15,12 @@ from typing import Any, Literal, Unpack, final
 
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
+from rehydrate.compact.scoring import Scoring, WeightedQuery
+from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store.operations import Item, Operation, Span
 from rehydrate.context.context_store.proposals import Proposal
 from rehydrate.errors import Violation
+from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.memory.items import (
     Added,
@@ -34,6 +37,7 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
+from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
     "ArrowColumns",
@@ -57,12 +61,14 @@ __all__ = [
     "NameIndex",
     "OnnxModel",
     "Parted",
+    "Passages",
     "Prepared",
     "PromptCache",
     "RowHashes",
     "SeenLines",
     "Selection",
     "ShortenedText",
+    "TextIndex",
     "__version__",
     "after_fork",
     "as_content",
@@ -74,6 +80,7 @@ __all__ = [
     "cache_vectors",
     "cached_bytes",
     "cached_vectors",
+    "call_result",
     "cap_text",
     "capped_results",
     "chunks",
@@ -100,8 +107,9 @@ __all__ = [
     "folded_records",
     "format_of",
     "handles",
-    "hidden_windows",
+    "has_claudes_thinking",
     "input_texts",
+    "is_langchain_message",
     "is_refusal",
     "isa",
     "json_parts",
@@ -116,8 +124,8 @@ __all__ = [
     "lines_within",
     "long_results",
     "mark",
+    "marked",
     "marks_in",
-    "memory_kind",
     "merged_lines",
     "names",
     "notice",
@@ -128,12 +136,16 @@ __all__ = [
     "page_end",
     "passage_excerpt",
     "question_share",
+    "read_call",
     "read_entries",
     "read_outline",
     "read_places",
     "read_time",
+    "read_tool",
     "readable_texts",
     "render_entries",
+    "repeated",
+    "replace_texts",
     "result_texts",
     "secret_kinds",
     "secrets",
@@ -141,9 +153,12 @@ __all__ = [
     "set_cache_limit",
     "snippets",
     "stale_thinking",
+    "taken_back",
     "transcript_branch",
+    "unit_memory",
     "unit_text",
     "unmarked",
+    "user_part",
     "without_calls",
     "write_outline",
 ]
@@ -318,27 +333,15 @@ class Prepared:
     def parts(self, conversation: Conversation) -> Conversation: ...
     def vectors(self) -> bytes: ...
     def rank(self, query: str) -> list[int]: ...
-    def relevances(
-        self,
-        query: str,
-        *,
-        vectors: Any,
-        places: Sequence[int] | None,
-        query_vector: Any,
-    ) -> tuple[list[float], float]: ...
+    # The relevance of each message, 0.0 for all where nothing is found, and the confidence.
+    def relevances(self, query: str, vectors: ModelVectors | None) -> tuple[list[float], float]: ...
     def select(
         self,
         *,
-        query: str | None,
-        query_weight: float,
-        asks: bool,
-        vectors: Any,
-        places: Sequence[int] | None,
-        query_vector: Any,
+        query: WeightedQuery | None,
+        vectors: ModelVectors | None,
         memory_coverage: Sequence[float] | None,
-        weights: tuple[float, float, float],
-        calibrated: bool,
-        coverage: bool,
+        scoring: Scoring,
         reply: int | None,
         target_tokens: int,
     ) -> Selection: ...
@@ -531,8 +534,8 @@ class Layout:
         provider: str,
         known: int,
         last: Layout | None,
-        write: Callable[[Any, bool], tuple[Any, int]],
-        begin: Callable[[], tuple[Any, int]],
+        beginning: str,
+        write: Callable[[Any], tuple[str, int]],
         count: Callable[[list[Any]], list[int]],
     ) -> Layout: ...
     @property
@@ -552,7 +555,11 @@ class Layout:
     # How many of the history's messages are those of the last prompt.
     @property
     def kept(self) -> int: ...
-    def index_of(self, name: str, history: Any) -> int | None: ...
+    # The arguments of the provider's SDK, with marks at these breakpoints; the segments; the
+    # breakpoints that have a mark.
+    def request(
+        self, breakpoints: Sequence[str], history: Any
+    ) -> tuple[dict[str, Any], tuple[Any, ...], tuple[str, ...]]: ...
 
 # The store of one file, for any number of threads and processes, as `MemoryStore` says; it never
 # waits for anybody where it is dropped. `busy_seconds` is how long it waits for other processes.
@@ -890,9 +897,21 @@ def divide(text: str) -> Division | None: ...
 # The mark for a gap in a text; the handle says where a memory has the whole of it.
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
 
-# Where the windows of a text are that hold a line which is not shown: of whole lines and about
-# `size` characters. A line of more than `max_line` becomes several, which overlap a little.
-def hidden_windows(text: str, shown: str, size: int, max_line: int) -> list[_Place]: ...
+# The windows of texts, each with what the prompt shows of it; they are analysed at the first query.
+@final
+class Passages:
+    def __new__(cls, texts: Sequence[tuple[str, str]]) -> Passages: ...
+    @property
+    def characters(self) -> int: ...
+    # The windows that match, the best first, after those that hold the query as it is written.
+    def best(self, query: str, *, min_confidence: float = ...) -> list[Match]: ...
+
+# Texts, each scored as a message of one conversation; they are analysed once.
+@final
+class TextIndex:
+    def __new__(cls, texts: Sequence[str]) -> TextIndex: ...
+    # The relevance of each text, 1.0 for the best.
+    def relevances(self, query: str) -> list[float]: ...
 
 # The first matches with the lines around them, as many as fit, and where they are; without visible
 # lines of `least` characters at their ends.
@@ -920,9 +939,6 @@ def describe_page(
 
 # The numbers of the lines from start to end; those of its characters in part of a line.
 def line_numbers(text: str, start: int, end: int) -> str: ...
-
-# The kind of memory that a text is: correction, preference, habit, wisdom or episode.
-def memory_kind(text: str, is_assistant: bool) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
@@ -971,11 +987,16 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
+def has_claudes_thinking(entries: Sequence[Any]) -> bool: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
 def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
 def unmarked(value: Any) -> Any: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
+def is_langchain_message(value: object) -> bool: ...
+
+# The entry with these texts or inputs at their paths; the entry itself never changes.
+def replace_texts(entry: Any, texts: Mapping[_Path, Any]) -> Any: ...
 def as_dict(value_of: Any, index: int) -> Any: ...
 def format_of(entries: Sequence[Any]) -> tuple[str, bool]: ...
 def other_format(raw: object, name: str) -> str | None: ...
@@ -999,6 +1020,23 @@ def render_entries(
 ) -> tuple[list[RenderedMessage], list[RenderedMessage], dict[str, frozenset[int]]]: ...
 def own_entry(provider: str, entry: Any) -> Any: ...
 
+# A tool's name, description, schema (none of one that its provider runs), definition and provider.
+def read_tool(tool: Any) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any], str]: ...
+
+# The format of a tool's call, its id, the tool's name and the arguments as they are.
+def read_call(call: Any) -> tuple[CallFormat, str, str, Any] | None: ...
+def call_result(
+    format: str,  # noqa: A002  the field's word
+    id: str,  # noqa: A002  the field's word
+    name: str,
+    content: str,
+    is_error: bool,
+) -> dict[str, Any]: ...
+def user_part(provider: str, text: str) -> dict[str, Any]: ...
+
+# A copy with a cache mark on its last block that can have one; None where there can be none.
+def marked(provider: str, value: Any) -> Any | None: ...
+
 # A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
 def codex_line(
     entry: Mapping[str, Any], index: int
@@ -1008,6 +1046,11 @@ def codex_lines(
 ) -> list[tuple[int, Mapping[str, Any], tuple[str, ...], bool]]: ...
 def codex_kept(turns: Sequence[bool], taken_back: Sequence[int]) -> list[bool]: ...
 def codex_turns_taken_back(entry: Mapping[str, Any]) -> int: ...
+
+# The indices of lines that the user took back, with Codex' events by which the user did; and of
+# Claude Code's that have the uuid of a line before them.
+def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
+def repeated(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
 def line_is_seen(entry: Mapping[str, Any]) -> bool: ...
 def line_content(entry: Mapping[str, Any]) -> Any: ...
 def line_is_users(entry: Mapping[str, Any]) -> bool: ...
@@ -1030,6 +1073,8 @@ class Draft:
     def has_pair(self) -> bool: ...
 
 # The role, the texts and the calls of each message of a unit; thinking is left out.
+# What a unit says, and the kind of memory that it is by the first bytes of its own words.
+def unit_memory(conversation: Conversation, unit: int, most_bytes: int) -> tuple[str, str]: ...
 def unit_text(conversation: Conversation, unit: int) -> str: ...
 
 # The conversation without the calls of these tools and their results, and the indices of the

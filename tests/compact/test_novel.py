@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import Context, Scoring, _native, compact_context
+from rehydrate import Context, Scoring, _native, compact_context, formats
 from rehydrate.compact import Archive
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import Memory
@@ -62,7 +62,8 @@ def test_the_kind_goes_by_the_first_cue(memory: Memory, line: str, kind: str):
 
 
 def test_a_typographers_apostrophe_is_an_apostrophe():
-    assert _native.memory_kind("That\u2019s wrong.", is_assistant=False) == "correction"
+    said = formats.parse([{"role": "user", "content": "That\u2019s wrong."}])
+    assert _native.unit_memory(said, 0, 600) == ("That\u2019s wrong.", "correction")
 
 
 def test_what_it_is_from_stands_with_it(memory: Memory):

@@ -10,7 +10,6 @@ import pytest
 
 from rehydrate import Budget, Context, Interpreter, validate
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.rendering import RENDERERS
 from rehydrate.prompt import (
     CompiledPrompt,
     ContextRequest,
@@ -117,13 +116,7 @@ def test_each_prompt_is_rendered_and_validated_once_also_where_it_is_compacted(m
 
         monkeypatch.setattr(module, name, counting)
 
-    anthropic = RENDERERS["anthropic"]
-
-    def counted(*arguments: Any) -> Any:
-        calls["request"] += 1
-        return anthropic.request(*arguments)
-
-    monkeypatch.setitem(RENDERERS, "anthropic", anthropic._replace(request=counted))
+    count(compiler, "render_prompt")
     count(compiler, "_violations")
     count(compiler, "lay_out")
     context = Context(model=model, system="Be brief.", budget=Budget(5_000, 1_000_000))
@@ -132,7 +125,7 @@ def test_each_prompt_is_rendered_and_validated_once_also_where_it_is_compacted(m
     for turn in range(14):
         calls.clear()
         prompt = context.prompt(f"Question {turn}? " * 15)
-        assert calls["request"] == calls["_violations"] == 1
+        assert calls["render_prompt"] == calls["_violations"] == 1
         has_lost = any(each.name == "thinking" for each in traces(prompt))
         assert calls["lay_out"] == 1 + has_lost
         if has_lost:

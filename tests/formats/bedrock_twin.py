@@ -10,11 +10,15 @@ from rehydrate.formats._reading import (
     as_entry,
     as_role,
     compact_json,
+)
+from rehydrate.messages import PieceKind
+from tests.formats.blocks_twin import (
+    Draft,
+    as_content,
+    check_no_chat_calls,
     tool_input_text,
     wrong_content,
 )
-from rehydrate.messages import PieceKind
-from tests.formats.blocks_twin import Draft, as_content, check_no_chat_calls
 
 _RESULT = PieceKind.TOOL_RESULT
 

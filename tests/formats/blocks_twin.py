@@ -20,9 +20,7 @@ from rehydrate.formats._reading import (
     Places,
     as_entry,
     compact_json,
-    tool_input_text,
     type_of,
-    wrong_content,
 )
 from rehydrate.messages import FORMAT_NAMES, Conversation, Piece, PieceKind
 
@@ -40,7 +38,23 @@ __all__ = [
     "is_anthropic",
     "is_call",
     "readable_texts",
+    "tool_input_text",
+    "wrong_content",
 ]
+
+
+def tool_input_text(name: object, value: object) -> str:
+    """Return a tool call as text: its name, a blank, its input as compact JSON."""
+    if not isinstance(value, str):
+        value = compact_json(value)
+    return f"{name} {value}" if isinstance(name, str) else value
+
+
+def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:
+    """Return the error for a content that is neither text nor blocks."""
+    remedy = "wrap the block in a list" if isinstance(value, Mapping) else "convert it to a string"
+    return InvalidMessageError(index, part, value, "a string, a list of blocks or None", remedy)
+
 
 MEDIA_BLOCKS = frozenset(
     {

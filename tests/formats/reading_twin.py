@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rehydrate._native import transcript_branch
+from rehydrate._native import line_is_seen, line_is_users, transcript_branch
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import transcripts
-from rehydrate.formats._reading import as_entry, as_list, as_role, state_blocks, tool_input_text
-from rehydrate.formats.thinking import THINKING_BLOCKS, is_thinking
+from rehydrate.formats import content_of
+from rehydrate.formats._reading import as_entry, as_list, as_role, state_blocks, type_of
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from tests.formats import bedrock_twin
 from tests.formats.blocks_twin import (
@@ -20,10 +19,19 @@ from tests.formats.blocks_twin import (
     check_no_chat_calls,
     has_only_results,
     readable_texts,
+    tool_input_text,
 )
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+
+
+def is_thinking(block: object) -> bool:
+    """Return whether a block of a content is a thought of Claude's, or Converse's reasoning."""
+    return isinstance(block, Mapping) and (
+        type_of(block) in THINKING_BLOCKS or "reasoningContent" in block
+    )
 
 
 def read_slowly(name: str, entries: Sequence[Any]) -> Conversation:
@@ -249,7 +257,7 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
     for index, raw in enumerate(entries):
         entry = raw if type(raw) is dict else as_entry(raw, index)
         kind = entry.get("type")
-        if not transcripts.is_seen(entry) and not isinstance(kind, str):
+        if not line_is_seen(entry) and not isinstance(kind, str):
             remedy = "pass only the lines of one transcript"
             raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
         uuid = entry.get("uuid")
@@ -258,14 +266,14 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
                 ignored.append(index)
                 continue
             seen.add(uuid)
-        if not transcripts.is_seen(entry):
+        if not line_is_seen(entry):
             ignored.append(index)
             continue
         message = entry.get("message")
         if kind != "attachment" and not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"
             raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        content = transcripts.content_of(entry)
+        content = content_of(entry)
         if is_empty(content):  # Claude Code leaves it out when it sends
             ignored.append(index)
             continue
@@ -325,7 +333,7 @@ def _read_lines(
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
             links.append((callers[source], number))
-        is_user_turn = role == "user" and transcripts.is_of_the_user(entry)
+        is_user_turn = role == "user" and line_is_users(entry)
         messages.append(_message(draft, role, is_user_turn))
     return messages, links, ignored
 
@@ -657,9 +665,9 @@ def _is_root(entry: dict[str, Any]) -> bool:
 
 
 def _is_spoken(entry: dict[str, Any]) -> bool:
-    if not transcripts.is_seen(entry):
+    if not line_is_seen(entry):
         return False
-    return not is_empty(transcripts.content_of(entry))
+    return not is_empty(content_of(entry))
 
 
 def _is_attached(entry: dict[str, Any]) -> bool:
@@ -685,6 +693,6 @@ def _message_id(entry: dict[str, Any]) -> str | None:
 
 
 def _ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
-    content = transcripts.content_of(entry)
+    content = content_of(entry)
     blocks = content if isinstance(content, list) else []
     return [block[key] for block in blocks if isinstance(block, dict) and block.get("type") == kind]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
+from rehydrate._native import marked
 from rehydrate.agent import tool_calls
 from rehydrate.context import Context
-from rehydrate.formats import FORMATS, cache_marks, detect_format, parse, validate
+from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import Budget, ContextRequest, History, PromptIR, ToolDef, compile
@@ -251,10 +252,10 @@ def test_a_tool_a_system_block_and_a_message_are_marked() -> None:
     assert request["system"][-1] == POINT and {"text": "Be brief."} in request["system"]
     assert sum(POINT in each["content"] for each in request["messages"]) >= 1
     assert refusal(request) is None
-    assert cache_marks.of_bedrock(SPEC) == [SPEC, POINT]
+    assert marked("bedrock", SPEC) == [SPEC, POINT]
     thinking = message({"text": "a"}, THOUGHT, role="assistant")
-    assert cache_marks.of_bedrock(thinking)["content"] == [{"text": "a"}, POINT, THOUGHT]
-    assert cache_marks.of_bedrock(message(THOUGHT, role="assistant")) is None
+    assert marked("bedrock", thinking)["content"] == [{"text": "a"}, POINT, THOUGHT]
+    assert marked("bedrock", message(THOUGHT, role="assistant")) is None
 
 
 def test_a_string_for_a_block_is_sent_as_a_text_and_marked() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import Context, compact_context, count_tokens, lint, validate
+from rehydrate import Context, compact_context, count_tokens, formats, lint, validate
 from rehydrate._native import merged_lines, transcript_branch
 from rehydrate.formats import parse
 from rehydrate.retention import read_session
@@ -474,3 +474,16 @@ def test_another_message_between_a_call_and_its_result_comes_behind_them():
     context = Context(format="claude_code", provider="anthropic")
     context.add(*lines[:-1])
     assert validate(context.prompt().messages, "anthropic") == []
+
+
+def test_what_the_user_took_back_and_what_was_there_before_are_found_by_their_indices():
+    said = {"role": "user", "content": "Use tabs."}
+    lines = [{"type": "user", "uuid": "1", "parentUuid": "0", "message": said}]
+    lines += [{"type": "user", "uuid": "2", "parentUuid": "0", "message": said}]
+    assert formats.taken_back(lines, "claude_code") == {0}
+    assert formats.repeated([*lines, lines[0]], "claude_code") == {2}
+    rollout = [{"type": "response_item", "payload": {"type": "message", **said}}] * 2
+    event = {"type": "thread_rolled_back", "num_turns": 1}
+    rollout.append({"type": "event_msg", "payload": event})
+    assert formats.taken_back(rollout, "codex") == {1, 2}
+    assert formats.taken_back(rollout, "plain") == formats.repeated(rollout, "codex") == set()

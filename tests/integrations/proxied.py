@@ -15,7 +15,7 @@ import httpx
 import openai
 import uvicorn
 
-from rehydrate.formats.cache_marks import unmarked
+from rehydrate._native import unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.proxy import Proxy, Shortener
 from rehydrate.integrations.proxy.asking import in_blocks

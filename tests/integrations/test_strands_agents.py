@@ -107,6 +107,18 @@ def test_turns_with_tools_are_accepted_and_break_the_prefix_at_compactions_only(
     assert not any("cachePoint" in block for each in requests[-1] for block in each["content"])
 
 
+def test_the_hosts_own_cache_points_stay_in_joined_messages_too() -> None:
+    model, point = Scripted(*["Yes."] * 3), {"cachePoint": {"type": "default"}}
+    agent = agent_of(model, RehydratePlugin(budget=BUDGET))
+    said = [{"text": "Berth 4 is free."}], [{"text": "Note it."}, point]
+    agent.messages += [{"role": "user", "content": content} for content in said]
+    agent("Which one is it?")
+    (message,) = model.requests[-1]["messages"]
+    assert [[*block] for block in message["content"]] == [
+        *(["text"], ["text"], ["cachePoint"], ["text"]),
+    ]
+
+
 def test_the_model_asks_for_what_its_prompt_does_not_show() -> None:
     rehydrate, model = RehydratePlugin(budget=BUDGET), Scripted()
     agent = agent_of(model, rehydrate)

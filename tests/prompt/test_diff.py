@@ -26,7 +26,7 @@ from rehydrate.prompt import (
     Target,
     Trace,
 )
-from rehydrate.prompt.laying_out import lay_out
+from rehydrate.prompt.compiler import lay_out
 from tests.prompt.example_irs import TOOL, lawful_irs
 from tests.prompt.test_verify import FOUND, LAWFUL, NOTES, SYSTEM, TALK, without_entries
 from tests.strategies import conversations, damaged

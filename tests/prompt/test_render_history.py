@@ -7,8 +7,8 @@ import pytest
 
 import rehydrate
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats.rendering import RENDERERS, render_history
-from rehydrate.prompt import PROVIDERS
+from rehydrate.formats.rendering import render_history
+from rehydrate.prompt import PROVIDERS, History, PromptIR, compile
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "a.py"}}
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
@@ -42,7 +42,7 @@ def rendered(entries, format, provider):
     history = render_history(entries, format, provider)
     messages = [each.message for each in history.messages]
     if provider == "bedrock":  # joins what is of one role
-        messages = RENDERERS[provider].request([], [], messages)["messages"]
+        messages = compile(PromptIR(history=History(entries, format)), provider).messages
     assert rehydrate.validate(messages, provider) == []
     return messages, history
 

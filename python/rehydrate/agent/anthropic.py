@@ -10,7 +10,6 @@ from rehydrate.agent.model import Reply, Stop, check_compiled_for
 from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
-    SdkStream,
     malformed_as_provider_errors,
     unreadable_answer,
 )
@@ -182,7 +181,13 @@ class AnthropicModel(SdkModel):
             return ProviderSummary((message,), str(blocks[0]["content"]))
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        return SdkStream(self._provider, await resource.create(**arguments, stream=True))
+        stream = await resource.create(**arguments, stream=True)
+
+        async def advance() -> dict[str, Any]:
+            event: dict[str, Any] = (await anext(stream)).to_dict(mode="json", warnings=False)
+            return event
+
+        return EventStream(self._provider, advance, stream.close)
 
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         return isinstance(body.get("content"), list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import unicode_inside
@@ -14,7 +14,6 @@ from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
     malformed_as_provider_errors,
-    sdk_errors_as_provider_errors,
     unreadable_answer,
 )
 from rehydrate.errors import InvalidArgumentError
@@ -82,32 +81,6 @@ class ConverseAccumulator:
                 written = {"INVALID_JSON": text}
             return {"toolUse": {**block["toolUse"], "input": written}}
         return block
-
-
-class ConverseStream:
-    """The events as boto3 decodes them, each read in a thread."""
-
-    def __init__(self, provider: str, stream: Any) -> None:
-        """Take botocore's EventStream."""
-        self._provider = provider
-        self._stream = stream
-        self._events = iter(stream)
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __anext__(self) -> dict[str, Any]:
-        """Return the next event; raise the error that an event reports."""
-        with sdk_errors_as_provider_errors(self._provider):
-            event: dict[str, Any] | None = await hand_over(partial(next, self._events, None), None)
-        if event is None:
-            raise StopAsyncIteration
-        return event
-
-    async def aclose(self) -> None:
-        """Close the connection, in a thread: where another one still reads, it waits for that."""
-        await hand_over(self._stream.close, None)
 
 
 class BedrockModel(SdkModel):
@@ -193,7 +166,14 @@ class BedrockModel(SdkModel):
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
         answer = await resource.ask("converse_stream", arguments)
-        return ConverseStream(self._provider, answer["stream"])
+        stream = answer["stream"]
+        events = iter(stream)
+        # Both in a thread: where another one still reads, closing waits for that.
+        return EventStream(
+            self._provider,
+            lambda: hand_over(partial(next, events, None), None),
+            lambda: hand_over(stream.close, None),
+        )
 
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         return isinstance((body.get("output") or {}).get("message"), Mapping)

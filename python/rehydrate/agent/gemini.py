@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import unicode_inside
 from rehydrate.agent.model import Reply, Stop
@@ -70,35 +70,6 @@ class ContentAccumulator:
             self._parts[-1] = {**last, "text": last["text"] + part["text"]}
         else:
             self._parts.append(part)
-
-
-class GeminiStream:
-    """The chunks as the SDK decodes them. The request is sent for the first."""
-
-    def __init__(self, provider: str, stream: Any, first: Any) -> None:
-        """Take the SDK's generator and the first chunk that it gave; None: it gave none."""
-        self._provider = provider
-        self._stream = stream
-        self._first = first
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __anext__(self) -> dict[str, Any]:
-        """Return the next chunk; raise the error that a chunk reports."""
-        chunk, self._first = self._first, None
-        if chunk is None:
-            with (
-                malformed_as_provider_errors(self._provider),
-                sdk_errors_as_provider_errors(self._provider),
-            ):
-                chunk = await anext(self._stream)
-        return _dumped(chunk)
-
-    async def aclose(self) -> None:
-        """Close the generator."""
-        await self._stream.aclose()
 
 
 class GeminiModel(SdkModel):
@@ -195,7 +166,20 @@ class GeminiModel(SdkModel):
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
         stream = await resource.generate_content_stream(**arguments)
-        return GeminiStream(self._provider, stream, await anext(stream, None))
+        first = await anext(stream, None)  # for this the request is sent
+
+        async def advance() -> dict[str, Any]:
+            nonlocal first
+            chunk, first = first, None
+            if chunk is None:
+                with (
+                    malformed_as_provider_errors(self._provider),
+                    sdk_errors_as_provider_errors(self._provider),
+                ):
+                    chunk = await anext(stream)
+            return _dumped(chunk)
+
+        return EventStream(self._provider, advance, stream.aclose)
 
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         (candidate,) = (body.get("candidates") or [{}])[:1]

@@ -15,10 +15,10 @@ import re
 import ssl
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import anyio
 
@@ -302,94 +302,69 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _DRAIN_SECONDS = 0.1
 
 
-class SdkStream:
-    """The events as the SDK decodes them: it knows several framings (Bedrock's is binary)."""
+class EventStream:
+    """The events of one answer, each as JSON with all its fields, also unknown ones."""
 
-    def __init__(self, provider: str, stream: Any) -> None:
-        """Take the SDK's stream."""
+    def __init__(
+        self,
+        provider: str,
+        advance: Callable[[], Awaitable[dict[str, Any] | None]],
+        close: Callable[[], Awaitable[object]],
+    ) -> None:
+        """Take what returns the next event, None at the end, and what closes the connection."""
         self._provider = provider
-        self._stream = stream
+        self._advance = advance
+        self._close = close
 
     def __aiter__(self) -> Self:
         """Return itself."""
         return self
 
     async def __anext__(self) -> dict[str, Any]:
-        """Return the next event with all its fields, also unknown ones."""
+        """Return the next event; raise ProviderError for one that reports an error."""
         with sdk_errors_as_provider_errors(self._provider):
-            event = await anext(self._stream)
-        decoded: dict[str, Any] = event.to_dict(mode="json", warnings=False)
-        return decoded
+            event = await self._advance()
+        if event is None:
+            raise StopAsyncIteration
+        return event
 
     async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.close()
+        """Close the connection, or give it back."""
+        await self._close()
 
 
-class ResponseStream:
+class ResponseStream(EventStream):
     """The events as they are in the HTTP response.
 
-    OpenAI's SDK (3.54) leaves its generators unfinished at ``[DONE]``. Use `SdkStream` once it
-    finishes them.
+    OpenAI's SDK (3.54) leaves its generators unfinished at ``[DONE]``.
     """
 
     def __init__(self, provider: str, response: Any) -> None:
         """Take the HTTP library's response, whose body is unread."""
-        self._provider = provider
-        self._response = response
+        super().__init__(provider, self._event, response.aclose)
         self._chunks = response.aiter_bytes()
         self._decoder = EventDecoder()
         self._decoded: deque[str] = deque()
         self._has_ended = False
 
-    def __aiter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __anext__(self) -> dict[str, Any]:
-        """Return the next event; raise the error that an event reports."""
+    async def _event(self) -> dict[str, Any] | None:
         while not self._decoded:
             if self._has_ended:
-                raise StopAsyncIteration
-            with sdk_errors_as_provider_errors(self._provider):
-                chunk = await anext(self._chunks, None)
+                return None
+            chunk = await anext(self._chunks, None)
             self._has_ended = chunk is None
             self._decoded.extend(self._decoder.feed(b"\n\n" if chunk is None else chunk))
         data = self._decoded.popleft()
         if data.startswith("[DONE]"):
-            await self._drain()
-            raise StopAsyncIteration
-        with sdk_errors_as_provider_errors(self._provider):
-            event = json.loads(data)
+            # The rest of the body is read, so that the connection can be used again.
+            with anyio.move_on_after(_DRAIN_SECONDS):
+                while await anext(self._chunks, None) is not None:
+                    pass
+            return None
+        event = json.loads(data)
         if isinstance(event, dict) and event.get("error"):
             raise error_from_body(self._provider, event)
         return event if isinstance(event, dict) else {}
-
-    async def aclose(self) -> None:
-        """Close the response."""
-        await self._response.aclose()
-
-    async def _drain(self) -> None:
-        """Read the rest of the body, so that the connection can be used again."""
-        with (
-            anyio.move_on_after(_DRAIN_SECONDS),
-            sdk_errors_as_provider_errors(self._provider),
-        ):
-            while await anext(self._chunks, None) is not None:
-                pass
-
-
-class EventStream(Protocol):
-    """The events of one answer."""
-
-    def __aiter__(self) -> Self:
-        """Return itself."""
-
-    async def __anext__(self) -> dict[str, Any]:
-        """Return the next event; raise ProviderError for one that reports an error."""
-
-    async def aclose(self) -> None:
-        """Close the connection, or give it back."""
 
 
 class EventDecoder:

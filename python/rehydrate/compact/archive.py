@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from rehydrate import _native, _text
 from rehydrate._text import as_base64, safe_error_text
 from rehydrate.compact.result import lazy_property
-from rehydrate.compact.signals import COVERED, text_without_thinking, valid_unicode
+from rehydrate.compact.signals import COVERED, valid_unicode
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Conversation, Message, PieceKind, Unit
+from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -178,7 +178,7 @@ class ArchiveWriter:
         items = []
         for index, _, coverage in dropped:
             unit = self._conversation.units[index]
-            text = unit_text(unit)
+            text, kind = _native.unit_memory(self._conversation, index, MAX_BYTES)
             if unit.is_system or coverage >= COVERED or len(text.encode()) < MIN_BYTES:
                 continue
             # Redact before truncating: the redactor would not recognise half a secret.
@@ -188,7 +188,7 @@ class ArchiveWriter:
                     truncated(redacted),
                     redacted != text,
                     unit.messages[0],
-                    kind=unit_kind(unit),
+                    kind=kind,
                     confidence=0.5 + 0.25 * (1 - coverage),
                 )
             )
@@ -322,27 +322,6 @@ MAX_BYTES = 600
 
 EPISODE = "episode"
 """The kind of a text without a cue."""
-
-
-def unit_text(unit: Unit) -> str:
-    """Return the text, calls and results of a unit, without thinking."""
-    texts = [text_without_thinking(message) for message in unit.messages]
-    return valid_unicode("\n".join(text for text in texts if text)).strip()
-
-
-def unit_kind(unit: Unit) -> str:
-    """Return the kind of memory that a unit is, by the beginning of its text.
-
-    Calls and results do not count: they are nobody's wish, habit or wisdom.
-    """
-    texts = [
-        piece.text
-        for message in unit.messages
-        for piece in message.pieces
-        if piece.kind == PieceKind.TEXT
-    ]
-    text = truncated(valid_unicode("\n".join(texts)).strip())
-    return _native.memory_kind(text, unit.role == "assistant")
 
 
 def truncated(text: str) -> str:

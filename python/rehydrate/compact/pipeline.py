@@ -30,7 +30,6 @@ from rehydrate.compact.signals import (
     COVERED,
     external_signals,
     recalls_vectors,
-    vector_arguments,
 )
 from rehydrate.compact.thinking import (
     WAITS,
@@ -176,18 +175,13 @@ class _Run:
     def choose(self) -> None:
         """Select what fits the target; keep everything where the compaction must wait."""
         arguments, conversation = self.arguments, self.conversation
-        scoring, query = arguments.scoring, self.query
-        self.reply = conversation.answered_reply() if scoring.keeps_reply else None
+        self.reply = conversation.answered_reply() if arguments.scoring.keeps_reply else None
         select = partial(
             self._select,
-            query=query.text if query else None,
-            query_weight=query.weight if query else 0.0,
-            asks=query.asks if query else False,
-            **vector_arguments(self.signals.vectors),
+            query=self.query,
+            vectors=self.signals.vectors,
             memory_coverage=self.signals.coverage,
-            weights=(scoring.recency, scoring.semantic, scoring.novelty),
-            calibrated=arguments.is_calibrated,
-            coverage=arguments.packs_by_coverage,
+            scoring=arguments.scoring,
             reply=self.reply,
         )
         self.plan, selection = self.plan.select(

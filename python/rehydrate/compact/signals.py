@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 MIN_EMBEDDED_TEXTS = 64
 """Up to this many texts, the query included, are all embedded, in the conversation's order."""
-_MIN_ROWS = 16
-"""With fewer rows, their mean says little about what they share."""
 
 
 class Vectors(NamedTuple):
@@ -47,34 +45,14 @@ class Vectors(NamedTuple):
         rows[self.positions] = self.rows
         return rows
 
-    def query_similarity(self) -> float:
-        """Return the cosine of the query and its nearest row, the mean row subtracted from both.
 
-        0.0 without a query, and with too few rows.
-        """
-        import numpy as np
-
-        rows = self.rows[self.rows.any(axis=1)].astype(np.float64)
-        if self.query is None or not self.query.any() or len(rows) < _MIN_ROWS:
-            return 0.0
-        mean = rows.mean(axis=0)
-        rows, query = rows - mean, self.query - mean
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
-        return float((rows @ query / np.maximum(lengths, 1e-9)).max())
-
-
-class Embedded(NamedTuple):
-    """The vectors of a model, and what went wrong."""
+class ExternalSignals(NamedTuple):
+    """The signals of a caller's model and memory, and what went wrong."""
 
     vectors: Vectors | None = None
     problems: tuple[str, ...] = ()
-
-
-def vector_arguments(vectors: Vectors | None) -> dict[str, Any]:
-    """Return the vectors as arguments of the engine's `select`; None: no vectors."""
-    if vectors is None:
-        return {"vectors": None, "places": None, "query_vector": None}
-    return {"vectors": vectors.rows, "places": vectors.positions, "query_vector": vectors.query}
+    coverage: list[float] | None = None
+    """For each message (for each part of a divided one), the share of it that memory holds."""
 
 
 class Deadline(NamedTuple):
@@ -92,20 +70,23 @@ class Deadline(NamedTuple):
 
 
 def model_vectors(
-    model: Model | NamedModel,
+    model: Model | NamedModel | None,
     conversation: Conversation,
     prepared: _native.Prepared,
     query: str | None,
     *,
-    calibrated: bool,
-    embed_all: bool,
-    deadline: Deadline | None,
-) -> Embedded:
+    calibrated: bool = True,
+    embed_all: bool = False,
+    deadline: Deadline | None = None,
+) -> ExternalSignals:
     """Return the vectors of a caller's model: of the query, and of the messages that need one.
 
-    Those are all messages if the signals are raw or with `embed_all`. With a calibrated query they
-    are the best of the ranking. Without a query it is the newest alone, to test the model.
+    None without a model. Those messages are all of them if the signals are raw or with `embed_all`.
+    With a calibrated query they are the best of the ranking. Without a query it is the newest
+    alone, to test the model.
     """
+    if model is None:
+        return ExternalSignals()
     from rehydrate.embedding.choice import ask
 
     texts = [message.text for message in conversation.messages]
@@ -116,7 +97,7 @@ def model_vectors(
     if query is None and not embed_all:
         positions = positions[:1]
     if not positions:
-        return Embedded()
+        return ExternalSignals()
     queries = [] if query is None else [query]
     if len(positions) + len(queries) <= MIN_EMBEDDED_TEXTS:
         positions = sorted(positions)
@@ -146,10 +127,10 @@ def model_vectors(
         outcome = f"{embedded} of {total} texts embedded; the rest " if embedded else ""
         problems.append(f"embedder: {troubles}; {outcome}went on {fallback}")
     if attempt.rows is None:
-        return Embedded(None, tuple(problems))
+        return ExternalSignals(None, tuple(problems))
     rows, count = attempt.rows[rows_of], len(positions)
     found = Vectors(rows[:count], positions, rows[count] if queries else None, len(texts))
-    return Embedded(found, tuple(problems))
+    return ExternalSignals(found, tuple(problems))
 
 
 def _positions_to_embed(texts: list[str], ranked: list[int], *, embed_all: bool) -> list[int]:
@@ -192,15 +173,6 @@ class WritableMemory(Memory, Protocol):
         `created`."""
 
 
-class ExternalSignals(NamedTuple):
-    """The signals of a caller's model and memory, and what went wrong."""
-
-    vectors: Vectors | None
-    coverage: list[float] | None
-    """For each message (for each part of a divided one), the share of it that memory holds."""
-    problems: tuple[str, ...]
-
-
 def external_signals(
     model: Model | NamedModel | None,
     memory: Memory | None,
@@ -212,19 +184,17 @@ def external_signals(
     deadline: Deadline | None,
 ) -> ExternalSignals:
     """Return the vectors of the caller's model and the coverage of the memory."""
-    embedded = Embedded()
-    if model is not None:
-        embedded = model_vectors(
-            model,
-            conversation,
-            prepared,
-            query,
-            calibrated=calibrated,
-            embed_all=recalls_vectors(memory),
-            deadline=deadline,
-        )
+    embedded = model_vectors(
+        model,
+        conversation,
+        prepared,
+        query,
+        calibrated=calibrated,
+        embed_all=recalls_vectors(memory),
+        deadline=deadline,
+    )
     if memory is None or not conversation.messages:
-        return ExternalSignals(embedded.vectors, None, embedded.problems)
+        return embedded
     queries: Any = None
     # All rows are of one model: two vector spaces are never mixed.
     if _recalls_texts(memory):
@@ -234,7 +204,7 @@ def external_signals(
     elif model is None and prepared.dim is not None:
         queries = _engine.message_vectors(prepared)
     coverage, problems = _memory_coverage(memory, queries)
-    return ExternalSignals(embedded.vectors, coverage, (*embedded.problems, *problems))
+    return ExternalSignals(embedded.vectors, (*embedded.problems, *problems), coverage)
 
 
 def recalls_vectors(memory: Memory | None) -> bool:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
+from rehydrate._native import own_entry
 from rehydrate.context.records import checked_seconds, entries_of, kept_entries
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import (
@@ -25,8 +26,7 @@ from rehydrate.errors import (
     Violation,
 )
 from rehydrate.formats._reading import as_sequence
-from rehydrate.formats.rendering import RENDERERS
-from rehydrate.messages import PROVIDER_OF, Message, PieceKind, Provider
+from rehydrate.messages import PROVIDER_OF, Message, PieceKind
 from rehydrate.prompt.counting import counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
@@ -115,8 +115,7 @@ class Entries:
             raise
         formats.check_own(dicts, format)
         start = len(self._entries)
-        if renderer := RENDERERS.get(cast(Provider, format)):
-            dicts = [renderer.own(entry) for entry in dicts]
+        dicts = [own_entry(format, entry) for entry in dicts]
         if self.is_stored and tokens is None:
             dicts = kept_entries(dicts, format, start)
         if format != self.format:

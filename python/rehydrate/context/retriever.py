@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import Passages
 from rehydrate.context.history import Entries, PartlyShownTexts, StoredEntry
 from rehydrate.context.records import rows_of
 from rehydrate.context.stored import Stored
@@ -26,7 +27,6 @@ from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources import as_list, is_memory, memory_numbers, numbered, sources_of
 from rehydrate.prompt.sources.conversation import Hidden, PartlyShown, conversation, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
-from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
 from rehydrate.prompt.splicing import (
     HEADING_TOKENS,

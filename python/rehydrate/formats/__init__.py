@@ -15,22 +15,27 @@ from rehydrate._native import (
     entries_of,
     entries_without_thinking,
     format_of,
+    line_content,
     read_entries,
     read_places,
+    repeated as repeated,
+    replace_texts,
     stale_thinking,
+    taken_back as taken_back,
 )
 from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
 from rehydrate.formats import _foreign
-from rehydrate.formats._reading import Path, Places, as_sequence, replace_texts
+from rehydrate.formats._reading import Path, Places, as_sequence, type_of
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
-from rehydrate.formats.transcripts import (
-    content_of as content_of,
-    last_compaction as last_compaction,
-    repeated as repeated,
-    taken_back as taken_back,
+from rehydrate.messages import (
+    FORMAT_NAMES,
+    PROVIDER_OF,
+    PROVIDERS,
+    Conversation,
+    FormatName,
+    Provider,
 )
-from rehydrate.messages import FORMAT_NAMES, PROVIDERS, Conversation, FormatName, Provider
 
 __all__ = [
     "FORMATS",
@@ -273,3 +278,32 @@ def _format(entries: Sequence[Any], name: str) -> Format:
     # TypeError: the name passed is not hashable
     except (KeyError, TypeError):
         raise UnknownFormatError(name, FORMATS) from None
+
+
+def content_of(entry: Any, format: str = "claude_code") -> Any:  # noqa: A002  the field's word
+    """Return the content of a message in a format; None for an item without one."""
+    if format == "claude_code":
+        return line_content(entry)
+    return entry.get("content") if isinstance(entry, Mapping) else getattr(entry, "content", None)
+
+
+def last_compaction(conversation: Conversation, entries: Sequence[Any]) -> int | None:
+    """Return the index of the last summary in a transcript that its agent wrote when the window was
+    full; None without one. Its next prompt began there, and what is before it is only kept.
+    """
+    if conversation.format not in PROVIDER_OF:
+        return None
+    seen = reversed(conversation.indices)
+    found = next((index for index in seen if _is_compaction(entries[index])), None)
+    if found is None:  # the summary may be missing
+        ignored = reversed(conversation.ignored)
+        found = next((index for index in ignored if _is_boundary(entries[index])), None)
+    return found
+
+
+def _is_compaction(line: Mapping[str, Any]) -> bool:
+    return bool(line.get("isCompactSummary")) or type_of(line) == "compacted"
+
+
+def _is_boundary(line: Mapping[str, Any]) -> bool:
+    return line.get("subtype") == "compact_boundary"

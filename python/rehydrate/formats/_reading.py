@@ -10,7 +10,7 @@ from reprlib import Repr
 from typing import Any
 from zlib import crc32
 
-from rehydrate._native import as_dict
+from rehydrate._native import as_dict, is_langchain_message
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.messages import normal_role
 
@@ -150,84 +150,11 @@ def as_list(value: object, index: int, part: str) -> Sequence[Any]:
     raise InvalidMessageError(index, part, value, "a list", "wrap it in a list or leave it out")
 
 
-def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:
-    """Return the error for a content that is neither text nor blocks."""
-    is_block = isinstance(value, Mapping)
-    remedy = "wrap the block in a list" if is_block else "convert it to a string"
-    return InvalidMessageError(index, part, value, "a string, a list of blocks or None", remedy)
-
-
-def too_deep(index: int) -> InvalidMessageError:
-    """Return the error for results in results, documents in documents and so on."""
-    remedy = "send what is inside as text"
-    return InvalidMessageError(
-        index, "content", [], "contents in contents, 256 deep at most", remedy
-    )
-
-
-def tool_input_text(name: object, value: object) -> str:
-    """Return a tool call as text: its name, a blank, its input as compact JSON.
-
-    Input that is no JSON becomes a bounded text, which is enough to count and to score it.
-
-    >>> tool_input_text("Read", {"path": "a.py", "limit": 20})
-    'Read {"path":"a.py","limit":20}'
-    """
-    if not isinstance(value, str):
-        value = compact_json(value)
-    return f"{name} {value}" if isinstance(name, str) else value
-
-
-def as_message(value: object, index: int) -> Any:
-    """Return the object; raises InvalidMessageError unless it is a LangChain message."""
-    if is_langchain_message(value):
-        return value
-    remedy = "convert it with rehydrate.formats.openai_to_langchain, or all others to dicts"
-    raise InvalidMessageError(index, "", value, "a LangChain message", remedy)
-
-
-def is_langchain_message(value: object) -> bool:
-    """Return whether it is a LangChain message object, by the attributes that all of them have.
-
-    >>> is_langchain_message({"type": "human", "content": "hi"})
-    False
-    """
-    return (
-        hasattr(value, "additional_kwargs")
-        and hasattr(value, "response_metadata")
-        and hasattr(value, "content")
-        and isinstance(getattr(value, "type", None), str)
-    )
-
-
 Path = tuple[str | int, ...]
 """Keys and indices from the entry to the string."""
 
 Places = list[Path | None]
 """The path of each piece's text in an entry; None where it must not change."""
-
-
-def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
-    """Return the entry with these texts or inputs at their paths; the entry never changes.
-
-    >>> entry = {"role": "user", "content": [{"type": "text", "text": "long"}]}
-    >>> replace_texts(entry, {("content", 0, "text"): "short"})
-    {'role': 'user', 'content': [{'type': 'text', 'text': 'short'}]}
-    >>> entry["content"][0]["text"]
-    'long'
-    """
-    if () in texts:
-        return texts[()]
-    if is_langchain_message(entry):
-        fields = {str(step): getattr(entry, str(step)) for step, *_ in texts}
-        return entry.model_copy(update=replace_texts(fields, texts))
-    inner: dict[str | int, dict[Path, Any]] = {}
-    for (step, *rest), text in texts.items():
-        inner.setdefault(step, {})[tuple(rest)] = text
-    copy: Any = dict(entry) if isinstance(entry, Mapping) else list(entry)
-    for step, below in inner.items():
-        copy[step] = replace_texts(copy[step], below)
-    return tuple(copy) if isinstance(entry, tuple) else copy
 
 
 def state_blocks(entry: Mapping[str, Any]) -> Any:

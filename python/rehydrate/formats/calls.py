@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from rehydrate._check import check_choice
+from rehydrate._native import call_result, read_call
 from rehydrate.errors import InvalidArgumentError
 
 CallFormat = Literal[
@@ -40,33 +41,8 @@ class ToolCall(NamedTuple):
         """
         if isinstance(call, ToolCall):
             return call
-        if not isinstance(call, Mapping):
-            dump = getattr(call, "model_dump", None)
-            call = dump() if callable(dump) else None
-        if not isinstance(call, Mapping):
-            return None
-        function, used = call.get("function"), call.get("toolUse", call)
-        made = call.get("functionCall") or call.get("function_call")
-        found: ToolCall
-        if isinstance(made, Mapping):
-            found = cls("gemini", made.get("id") or "", made.get("name") or "", made.get("args"))
-            return found if isinstance(found.id, str) and found.name else None
-        if isinstance(function, Mapping):
-            arguments = function.get("arguments")
-            found = cls("openai_chat", call.get("id", ""), function.get("name", ""), arguments)
-        elif isinstance(used, Mapping) and "toolUseId" in used:
-            found = cls("bedrock", used["toolUseId"], used.get("name", ""), used.get("input"))
-        elif "toolCallId" in call:
-            found = cls("ai_sdk", call["toolCallId"], call.get("toolName", ""), call.get("input"))
-        elif "call_id" in call:
-            arguments = call.get("arguments")
-            found = cls("openai_responses", call["call_id"], call.get("name", ""), arguments)
-        elif "args" in call:
-            found = cls("langchain", call.get("id", ""), call.get("name", ""), call["args"])
-        else:
-            found = cls("anthropic", call.get("id", ""), call.get("name", ""), call.get("input"))
-        is_call = isinstance(found.id, str) and found.id and isinstance(found.name, str)
-        return found if is_call else None
+        found = read_call(call)
+        return found and cls(*found)
 
     @classmethod
     def of_tool(cls, call: Any, name: str) -> ToolCall:
@@ -102,35 +78,12 @@ class ToolCall(NamedTuple):
 
     def result(self, content: str, *, is_error: bool = False) -> Any:
         """Return the result in the provider's shape; OpenAI has no mark for errors."""
-        if self.format == "openai_chat":
-            return {"role": "tool", "tool_call_id": self.id, "content": content}
-        if self.format == "openai_responses":
-            return {"type": "function_call_output", "call_id": self.id, "output": content}
         if self.format == "langchain":
             from langchain_core.messages import ToolMessage
 
             status: Literal["error", "success"] = "error" if is_error else "success"
             return ToolMessage(content, tool_call_id=self.id, name=self.name, status=status)
-        return self._block(content, is_error=is_error)
-
-    def _block(self, content: str, *, is_error: bool) -> Any:
-        """Return the result as a block of a message."""
-        if self.format == "bedrock":
-            # Converse refuses an empty text.
-            answer = {
-                "toolUseId": self.id,
-                "content": [{"text": content if content.strip() else "(empty)"}],
-            }
-            return {"toolResult": {**answer, "status": "error"} if is_error else answer}
-        if self.format == "gemini":
-            response = {"name": self.name, "response": {"error" if is_error else "output": content}}
-            return {"functionResponse": {"id": self.id, **response} if self.id else response}
-        if self.format == "ai_sdk":
-            output = {"type": "error-text" if is_error else "text", "value": content}
-            about = {"toolCallId": self.id, "toolName": self.name}
-            return {"type": "tool-result", **about, "output": output}
-        result = {"type": "tool_result", "tool_use_id": self.id, "content": content}
-        return {**result, "is_error": True} if is_error else result
+        return call_result(self.format, self.id, self.name, content, is_error)
 
 
 def result_entries(results: Sequence[Any]) -> list[Any]:

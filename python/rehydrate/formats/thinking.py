@@ -7,22 +7,10 @@ THINKING_MODELS holds the rules of each model, with the source of each row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from rehydrate.formats._reading import type_of
-
-__all__ = [
-    "THINKING_BLOCKS",
-    "THINKING_MODELS",
-    "UNBOUND",
-    "UNKNOWN_CLAUDE",
-    "ThinkingModel",
-    "is_thinking",
-    "known_name",
-    "thinking_model",
-]
-
+from rehydrate._native import has_claudes_thinking
 
 # A date, a revision or a variant may follow a model's name without making it another model.
 _REVISION = re.compile(
@@ -173,8 +161,6 @@ reasoning behind a change, without an error
 (https://developers.openai.com/api/docs/guides/keep-prefix-unchanged)."""
 
 _CLAUDE = re.compile(r"claude|fable|mythos|opus|sonnet|haiku", re.IGNORECASE)
-_BESIDE = "thinking_blocks"
-"""The field beside the content where gateways put Claude's thinking."""
 _OWN_FORMATS = ("anthropic", "claude_code")
 """Formats of messages to Claude, or to a server with the same API."""
 
@@ -198,13 +184,7 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
         return UNKNOWN_CLAUDE
     if format in ("plain", "openai_responses", "codex"):  # no block of Claude's can be in them
         return UNBOUND
-    # On the hot path: most messages are texts, which hold none.
-    rich = [
-        each
-        for each in entries
-        if type(each) is not dict or type(each.get("content")) is not str or _BESIDE in each
-    ]
-    return UNKNOWN_CLAUDE if any(map(_is_claudes, rich)) else UNBOUND
+    return UNKNOWN_CLAUDE if has_claudes_thinking(entries) else UNBOUND
 
 
 def _name_in(entries: Sequence[Any], format: str) -> str:  # noqa: A002
@@ -220,42 +200,3 @@ def _name_in(entries: Sequence[Any], format: str) -> str:  # noqa: A002
         if name and not name.startswith("<"):  # the harness's own words, "<synthetic>"
             return name
     return ""
-
-
-_SIGNATURES = ("signature", "data", "redactedContent")
-
-
-def _is_claudes(entry: Any) -> bool:
-    """Return whether it holds a thinking block signed as Claude signs."""
-    for block in filter(is_thinking, _blocks_of(entry)):
-        thought = block.get("reasoningContent") or block
-        thought = thought.get("reasoningText", thought) if isinstance(thought, Mapping) else block
-        if isinstance(thought, Mapping) and any(thought.get(key) for key in _SIGNATURES):
-            return True
-    return any(map(_is_claudes_reasoning, _blocks_of(entry)))
-
-
-def _is_claudes_reasoning(part: Any) -> bool:
-    """Return whether it is reasoning of the AI SDK's that Anthropic or Bedrock signed."""
-    if not isinstance(part, Mapping) or type_of(part) != "reasoning":
-        return False
-    options = part.get("providerOptions") or part.get("providerMetadata")
-    names = options if isinstance(options, Mapping) else {}
-    return not {"anthropic", "bedrock"}.isdisjoint(names)
-
-
-def _blocks_of(entry: Any) -> Iterator[Any]:
-    for key in ("content", "parts", _BESIDE):
-        blocks = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
-        if isinstance(blocks, (list, tuple)):
-            yield from blocks
-
-
-THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
-
-
-def is_thinking(block: object) -> bool:
-    """Return whether a block of a content is a thought of Claude's, or Converse's reasoning."""
-    return isinstance(block, Mapping) and (
-        type_of(block) in THINKING_BLOCKS or "reasoningContent" in block
-    )

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import hand_over
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         SessionSummaryEntry,
     )
     from claude_agent_sdk.types import HookEvent, McpSdkServerConfig
+
+    from rehydrate.memory.store import ThreadRow
 
 __all__ = ["RehydrateHooks", "RehydrateSessionStore", "RehydrateWarning"]
 
@@ -189,7 +191,8 @@ class RehydrateSessionStore:
         self._prefix = prefix
         self._lock = ForkSafeLock()
         self._open: OrderedDict[tuple[str, str], StoredEntries] = OrderedDict()
-        self._summaries: dict[str, dict[str, _Summary]] = {}
+        self._summaries: dict[str, dict[ThreadRow, SessionSummaryEntry]] = {}
+        """Of each project, by what the store says of a session: another row once it has changed."""
 
     def namespace_of(self, project_key: str) -> str:
         """Return the namespace that has the sessions of a project."""
@@ -224,8 +227,8 @@ class RehydrateSessionStore:
         """Return the sessions of a project, the last changed first."""
         found = await hand_over(lambda: self._rows(project_key), STORING)
         return [
-            {"session_id": _unquoted(name), "mtime": version.changed}
-            for name, version in found
+            {"session_id": _unquoted(name), "mtime": changed}
+            for name, _, changed, *_ in found
             if "/" not in name
         ]
 
@@ -237,13 +240,20 @@ class RehydrateSessionStore:
 
         def summaries() -> list[SessionSummaryEntry]:
             before = self._summaries.get(project_key, {})
-            now = {
-                name: self._summary(project_key, name, version, before.get(name))
-                for name, version in self._rows(project_key)
-                if "/" not in name
-            }
+            now: dict[ThreadRow, SessionSummaryEntry] = {}
+            for row in self._rows(project_key):
+                name, _, changed, *_ = row
+                if row in before:
+                    now[row] = before[row]
+                elif "/" not in name:
+                    key: SessionKey = {
+                        "project_key": project_key,
+                        "session_id": _unquoted(name),
+                    }
+                    now[row] = self._fold(None, key, self._entries(key).all())
+                    now[row]["mtime"] = changed
             self._summaries[project_key] = now
-            return [summary.entry for summary in now.values()]
+            return list(now.values())
 
         return await hand_over(summaries, STORING)
 
@@ -280,43 +290,13 @@ class RehydrateSessionStore:
             self._open[where] = entries
             return entries
 
-    def _rows(self, project_key: str) -> list[tuple[str, _Version]]:
-        rows = self._threads.native.threads(self.namespace_of(project_key))
-        return [
-            (name, _Version(created, changed, records))
-            for name, created, changed, records, _ in rows
-        ]
+    def _rows(self, project_key: str) -> Sequence[ThreadRow]:
+        return self._threads.native.threads(self.namespace_of(project_key))
 
     def _subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         begin = f"{_quoted(key['session_id'])}/"
-        names = [name for name, _ in self._rows(key["project_key"])]
+        names = [row[0] for row in self._rows(key["project_key"])]
         return [name.removeprefix(begin) for name in names if name.startswith(begin)]
-
-    def _summary(
-        self, project_key: str, name: str, version: _Version, before: _Summary | None
-    ) -> _Summary:
-        if before is not None and before.version == version:
-            return before
-        key: SessionKey = {"project_key": project_key, "session_id": _unquoted(name)}
-        entry = self._fold(None, key, self._entries(key).all())
-        entry["mtime"] = version.changed
-        return _Summary(version, entry)
-
-
-class _Version(NamedTuple):
-    """A mark of a thread that changes whenever the thread does."""
-
-    created: int
-    changed: int
-    """In milliseconds since 1970."""
-    records: int
-
-
-class _Summary(NamedTuple):
-    """The summary of a session, and of which version of it."""
-
-    version: _Version
-    entry: SessionSummaryEntry
 
 
 def _uuid(entry: Mapping[str, Any]) -> str | None:

@@ -16,16 +16,16 @@ from operator import eq
 from typing import Any, NamedTuple
 
 from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
+from rehydrate._native import user_part
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
 from rehydrate.entry_id import EntryId
-from rehydrate.formats.rendering import RENDERERS
+from rehydrate.prompt.compiler import BEGINNING
 from rehydrate.prompt.counting import fenced, text_of, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt
-from rehydrate.prompt.laying_out import BEGINNING
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
 
@@ -103,11 +103,6 @@ class HostThread:
             assert self._context is not None
             return self._context
 
-    @property
-    def jit(self) -> ContextJIT | None:
-        """The answerer of the model's questions; None where it has no tools for them."""
-        return self._jit if self.context is not None else None
-
     def prompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
         """Return what to send: messages of the host's own, the very objects, with sections of
         context between them as user messages in its format.
@@ -120,10 +115,6 @@ class HostThread:
         """
         shown = self.shown(messages, reserved_tokens=reserved_tokens)
         return [each.message for each in shown]
-
-    async def aprompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
-        """`prompt` for asyncio and trio, in a worker thread."""
-        return await hand_over(lambda: self.prompt(messages, reserved_tokens=reserved_tokens))
 
     def shown(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Shown]:
         """Return what `prompt` returns, each message with its index in the host's list."""
@@ -166,8 +157,7 @@ class HostThread:
     def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
         text of the call's result. ``arguments`` may be JSON. It raises nothing."""
-        jit = self.jit
-        if jit is None:
+        if self.context is None or (jit := self._jit) is None:
             return f"{name}: there is nothing to ask; answer with what you have"
         call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         try:
@@ -320,5 +310,4 @@ def user_message(text: str, format: str) -> Any:  # noqa: A002  the field's word
         from langchain_core.messages import HumanMessage
 
         return HumanMessage(text)
-    provider: Any = format if format in RENDERERS else "openai_chat"
-    return RENDERERS[provider].user(text)
+    return user_part(format, text)

@@ -9,7 +9,7 @@ RehydrateWarning    something failed, and the messages were sent as they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
+from rehydrate.formats.cache_marks import CACHE_POINT
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
@@ -27,7 +28,7 @@ from rehydrate.integrations.adapter import (
     passing_through,
     shows_adapter_options,
 )
-from rehydrate.integrations.host_thread import HostReport, RehydrateWarning, Shown
+from rehydrate.integrations.host_thread import HostReport, RehydrateWarning
 from rehydrate.messages import Provider
 
 try:
@@ -94,10 +95,9 @@ class RehydratePlugin(Adapter, Plugin):
             config = agent.model.get_config()
             model = config.get("model_id") if isinstance(config, Mapping) else None
             scope = AgentScope(str(agent.agent_id), str(model or ""))
-            prompted, _ = await self._prompted(call.messages, scope, self._sent(call))
+            prompted, shown = await self._prompted(call.messages, scope, self._sent(call))
             self._prompted_of[agent] = prompted
-            messages = [_without_marks(each, call.messages) for each in prompted.shown]
-            return call.replace(messages=messages)
+            return call.replace(messages=list(map(_without_marks, shown)))
         return call
 
     def _sent(self, call: InvokeModelContext) -> Iterator[str]:
@@ -127,11 +127,8 @@ def _tool(
     return run
 
 
-def _without_marks(shown: Shown, given: Sequence[Any]) -> Any:
-    """Return a message without cache points that the host did not set: that is its model's."""
-    content = shown.message["content"]
-    own = given[shown.index]["content"] if shown.index is not None else ()
-    if any("cachePoint" in block for block in own):
-        return shown.message
-    kept = [block for block in content if "cachePoint" not in block]
-    return shown.message if len(kept) == len(content) else {**shown.message, "content": kept}
+def _without_marks(message: Any) -> Any:
+    """Return a message without the cache points that were set here: that is its model's."""
+    content = message["content"]
+    kept = [block for block in content if block is not CACHE_POINT]
+    return message if len(kept) == len(content) else {**message, "content": kept}

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 from rehydrate import _engine, _native, formats
 from rehydrate._check import check_list, check_type
 from rehydrate.entry_id import EntryId
-from rehydrate.formats import cache_marks
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import SYSTEM_APART, Conversation, Message, PieceKind, normal_role
@@ -156,7 +155,7 @@ class Subject:
         is_body = isinstance(target, Mapping)
         if is_body:
             system = system or system_in(target)
-            system = cache_marks.with_marks(system)
+            system = _with_marks(system)
             tools = tools or tools_in(target)
             model = model or str(target.get("model") or target.get("modelId") or "")
             target = _listed(target)
@@ -234,7 +233,9 @@ def system_in(body: Mapping[str, Any]) -> Any:
 
 def tools_in(body: Mapping[str, Any]) -> Any:
     """Return the tools of a request's body, each function of Gemini's by itself."""
-    tools = body.get("tools") or cache_marks.bedrock_tools(body) or ()
+    config = body.get("toolConfig")
+    converses = _with_marks(config.get("tools")) if isinstance(config, Mapping) else None
+    tools = body.get("tools") or converses or ()
     if isinstance(tools, Mapping):  # the AI SDK's, by name
         pairs = tools.items()
         return [
@@ -409,6 +410,20 @@ def _segments(
         for (name, kind, tokens, _), count in zip(parts, marks, strict=True)
     ]
     return tuple(segments), sum(marks)
+
+
+def _with_marks(blocks: Any) -> Any:
+    """Return Converse's tools or blocks with each cache point as a mark on what is before it."""
+    if not isinstance(blocks, (list, tuple)):
+        return blocks
+    made: list[Any] = []
+    for block in blocks:
+        point = block.get("cachePoint") if isinstance(block, Mapping) else None
+        if point is None:
+            made.append(block)
+        elif made and isinstance(made[-1], Mapping):
+            made[-1] = {**made[-1], "cache_control": point}
+    return made
 
 
 def _marks(value: Any, depth: int = 0) -> int:

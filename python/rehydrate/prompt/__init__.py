@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         RemoveEchoes as RemoveEchoes,
     )
     from rehydrate.prompt.compiler import (
+        BEGINNING as BEGINNING,
         DEFAULT_PASSES as DEFAULT_PASSES,
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
         Law as Law,
         verify as verify,
     )
-    from rehydrate.prompt.laying_out import BEGINNING as BEGINNING
     from rehydrate.prompt.originals import (
         HeldOriginals as HeldOriginals,
         MemoryOriginals as MemoryOriginals,

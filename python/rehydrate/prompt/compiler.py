@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rehydrate import formats
@@ -16,10 +17,16 @@ from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats._reading import compact_json
-from rehydrate.formats.rendering import OF_HISTORY, RENDERERS, notes_on, render_history
+from rehydrate.formats.rendering import OF_HISTORY, notes_on, render_history
 from rehydrate.messages import MESSAGES_KEY, Provider
 from rehydrate.prompt.caps import cap_tool_results, remove_echoes
-from rehydrate.prompt.counting import check_hard_budget, counted, entry_tokens, prompt_tokens
+from rehydrate.prompt.counting import (
+    check_hard_budget,
+    counted,
+    entry_tokens,
+    prompt_tokens,
+    sent_text,
+)
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import (
     USUAL_MINIMUM_PREFIX,
@@ -27,7 +34,6 @@ from rehydrate.prompt.ir import (
     Pass,
     PromptIR,
     RenderCache,
-    Segment,
     Target,
     pass_name,
     shared_segments,
@@ -35,7 +41,6 @@ from rehydrate.prompt.ir import (
     valid_until,
     was_pruned,
 )
-from rehydrate.prompt.laying_out import lay_out
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import binding_of, prune
@@ -45,6 +50,19 @@ from rehydrate.prompt.splicing import deduplicate
 
 THINKING = "thinking"
 """The name in the trace of what leaves out thinking that the model refuses after a change."""
+BEGINNING = "(Earlier messages are not shown.)"
+"""The first user message where the provider requires one and the assistant would be first."""
+
+
+def lay_out(ir: PromptIR, target: Target) -> Layout:
+    """Return the layout of a prompt, of the parts that the last prompt had and of new ones."""
+    known, last = target.render_cache.known(Layout, ir.history)
+
+    def count(messages: list[Any]) -> list[int]:
+        return entry_tokens(formats.parse(messages, target.provider), len(messages))
+
+    write = partial(sent_text, format=ir.history.format)
+    return Layout(ir, target.provider, known, last, BEGINNING, write, count)
 
 
 def render_prompt(
@@ -68,12 +86,12 @@ def render_prompt(
     if len(layout.values) == system:
         why = "the prompt has no message; pass a history, or a query in the request"
         raise InvalidArgumentError("; ".join([why, *lost]))
-    segments, values, breakpoints = _with_marks(layout, ir, target)
-    request = RENDERERS[provider].request(values[:tools], values[tools:system], values[system:])
+    marks = ir.breakpoints if target.policy.marks(provider) else ()
+    request, segments, breakpoints = layout.request(marks, ir.history)
     unmarked = layout.values[tools:]
     body = request[MESSAGES_KEY.get(provider, "messages")]
     shared = shared_segments(cache.valid, layout.segments[tools:])
-    if len(body) < len(values) - system:  # several messages became one
+    if len(body) < len(layout.values) - system:  # several messages became one
         shared = 0
     start = _first_unvalidated(unmarked, shared) - (len(unmarked) - len(body))
     violations = _violations(body, target, original, start)
@@ -84,7 +102,7 @@ def render_prompt(
     cache.valid = () if degraded else layout.segments[tools:]
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
     request = target.policy.applied_to(provider, request)
-    return CompiledPrompt(provider, request, ir, tuple(segments), target.model)
+    return CompiledPrompt(provider, request, ir, segments, target.model)
 
 
 def first_change(ir: PromptIR, layout: Layout, sent: CompiledPrompt | None) -> int | None:
@@ -181,25 +199,6 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
         why = "thinking: the open tool loop lost what it begins with, which the model may refuse"
         meta = replace(meta, degraded=(*meta.degraded, why))
     return traced(THINKING, ir, ir.replace(history=after, meta=meta), names, notes)
-
-
-def _with_marks(
-    layout: Layout, ir: PromptIR, target: Target
-) -> tuple[list[Segment], list[Any], tuple[str, ...]]:
-    """Set cache marks at the breakpoints; return the segments, their values and the breakpoints
-    that were set."""
-    segments, values = list(layout.segments), list(layout.values)
-    done: list[str] = []
-    for name in ir.breakpoints if target.policy.marks(target.provider) else ():
-        last = layout.index_of(name, ir.history)
-        if last is None:
-            continue
-        marked = RENDERERS[target.provider].mark(values[last])
-        if marked is not None:
-            segments[last] = segments[last]._replace(breakpoint=True)
-            values[last] = marked
-            done.append(name)
-    return segments, values, tuple(done)
 
 
 def _first_unvalidated(values: Sequence[Any], shared: int) -> int:

@@ -172,6 +172,18 @@ def counted(ir: PromptIR) -> PromptIR:
     return ir
 
 
+def sent_text(section: Section, *, format: str) -> tuple[str, int]:  # noqa: A002
+    """Return a section as it is sent, with its title in the system and else in its fence; and its
+    tokens. ``format`` is that of messages in it."""
+    if not section.is_system:
+        text = fenced(section, text_of(section, format))
+    elif section.title:
+        text = f"# {section.title}\n{section.content}"
+    else:
+        text = str(section.content)
+    return text, section_tokens(section)
+
+
 def section_tokens(section: Section) -> int:
     """Return the cost of a section as it is sent: with its fence, where it has one."""
     tokens = section.tokens or 0

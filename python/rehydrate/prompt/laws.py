@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -230,10 +230,6 @@ def _has_system(facts: _Facts) -> bool:
     )
 
 
-def _tool_pairs(facts: _Facts) -> _Problems:
-    return _provider_rules(facts, paired=True)
-
-
 def _provider_rules(facts: _Facts, *, paired: bool = False) -> _Problems:
     size = len(facts.ir.history.entries)
     for index, rule, message in facts.violations:
@@ -363,10 +359,6 @@ def _trust(facts: _Facts) -> _Problems:
             yield section.id, f"section {section.id!r} has trust {section.trust:g} and {derived}"
 
 
-def _section_messages(facts: _Facts) -> _Problems:
-    return _roles(facts, read=False)
-
-
 def _roles(facts: _Facts, *, read: bool = True) -> _Problems:
     """Check the sections of messages that are not fully trusted: those that can be read, or not."""
     for section in facts.ir.sections:
@@ -391,12 +383,12 @@ _LAWS: Sequence[tuple[Law, _Check]] = (
     (Law.COUNTED, _counted),
     (Law.BUDGET, _budget),
     (Law.PRESENT, _present),
-    (Law.TOOL_PAIRS, _tool_pairs),
+    (Law.TOOL_PAIRS, partial(_provider_rules, paired=True)),
     (Law.PROVIDER_RULES, _provider_rules),
     (Law.STATIC_FIRST, _static_first),
     (Law.BREAKPOINTS, _breakpoints),
     (Law.ONCE, _once),
     (Law.TRUST, _trust),
-    (Law.PROVIDER_RULES, _section_messages),
+    (Law.PROVIDER_RULES, partial(_roles, read=False)),
     (Law.ROLES, _roles),
 )

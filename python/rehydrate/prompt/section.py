@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_share, check_type, check_whole
+from rehydrate._native import read_tool
 from rehydrate._text import FreeNames
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
@@ -259,67 +260,7 @@ class ToolDef:
         ``web_search``) has no schema. Only its own provider can get it. Raises
         InvalidArgumentError for any other shape.
         """
-        if isinstance(tool, ToolDef):
-            return tool
-        if not isinstance(tool, Mapping):
-            raise InvalidArgumentError(
-                f"a tool is of type {type(tool).__name__}; pass its definition as a dict"
-            )
-        function = tool.get("function")
-        if isinstance(function, Mapping):
-            return cls._from(function, function.get("parameters"), tool, "openai_chat")
-        if tool.get("type") == "function":
-            return cls._from(tool, tool.get("parameters"), tool, "openai_responses")
-        spec = tool.get("toolSpec")
-        if isinstance(spec, Mapping):
-            schema = spec.get("inputSchema")
-            schema = schema.get("json") if isinstance(schema, Mapping) else None
-            return cls._from(spec, schema, tool, "bedrock")
-        if "inputSchema" in tool and "name" in tool:  # the AI SDK's, or of MCP
-            return cls._from(tool, tool["inputSchema"], tool, "ai_sdk")
-        if (found := cls._anthropics(tool) or cls._geminis(tool)) is not None:
-            return found
-        raise InvalidArgumentError(
-            f"a tool has the keys {sorted(map(str, tool))}; pass one of Anthropic's (name, "
-            "input_schema), OpenAI's (type, function), Bedrock's (toolSpec), Gemini's (name, "
-            "parametersJsonSchema) or MCP's (name, inputSchema), each function by itself"
-        )
-
-    @classmethod
-    def _anthropics(cls, tool: Mapping[str, Any]) -> ToolDef | None:
-        """Read Anthropic's definition, or a tool that Anthropic or OpenAI runs itself."""
-        if "input_schema" in tool:
-            return cls._from(tool, tool["input_schema"], tool, "anthropic")
-        if not isinstance(tool.get("type"), str):
-            return None
-        provider = "anthropic" if "name" in tool else "openai_responses"
-        return cls(str(tool.get("name", tool["type"])), raw=tool, provider=provider)
-
-    @classmethod
-    def _geminis(cls, tool: Mapping[str, Any]) -> ToolDef | None:
-        """Read Gemini's declaration of a function, or a tool that it runs itself."""
-        if "name" in tool and {*tool} & _GEMINI_KEYS:
-            key = next((key for key in _GEMINI_SCHEMAS if tool.get(key) is not None), "")
-            return cls._from(tool, tool.get(key), tool, "gemini")
-        if len(tool) != 1:
-            return None
-        ((name, inner),) = tool.items()
-        is_group = name in ("functionDeclarations", "function_declarations")
-        if is_group and isinstance(inner, (list, tuple)) and len(inner) == 1:
-            return cls.read(inner[0])
-        is_hosted = name in _GEMINI_HOSTED and isinstance(inner, Mapping)
-        return cls(name, raw=tool, provider="gemini") if is_hosted else None
-
-    @classmethod
-    def _from(
-        cls, named: Mapping[str, Any], schema: Any, raw: Mapping[str, Any], provider: str
-    ) -> ToolDef:
-        """Take name and description from the object that holds them in this provider's shape."""
-        name = named.get("name")
-        if not isinstance(name, str) or not name:
-            raise InvalidArgumentError(f"a tool's name is {name!r}; pass a string")
-        description = named.get("description") or ""
-        return cls(name, str(description), schema or {"type": "object"}, raw, provider)
+        return tool if isinstance(tool, ToolDef) else cls(*read_tool(tool))
 
     @property
     def is_hosted(self) -> bool:
@@ -340,17 +281,6 @@ class ToolDef:
             )
         return tool_definition(provider, self.name, self.description, self.schema)
 
-
-_GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
-_GEMINI_KEYS = frozenset((*_GEMINI_SCHEMAS, "behavior", "responseJsonSchema"))
-_GEMINI_HOSTED = frozenset(
-    (
-        *("googleSearch", "google_search", "codeExecution", "code_execution", "urlContext"),
-        *("url_context", "googleMaps", "google_maps", "fileSearch", "file_search"),
-        *("computerUse", "computer_use"),
-    )
-)
-"""The keys of Gemini's declaration of a function, and those of the tools that it runs itself."""
 
 MOST_BREAKPOINTS = 4
 """A provider accepts no more cache marks."""

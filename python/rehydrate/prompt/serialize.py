@@ -17,9 +17,8 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 from rehydrate import _text
-from rehydrate._native import own_entry
+from rehydrate._native import is_langchain_message, own_entry
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
-from rehydrate.formats._reading import is_langchain_message
 from rehydrate.prompt.entries import History
 
 T = TypeVar("T")

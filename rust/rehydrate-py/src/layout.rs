@@ -8,12 +8,15 @@ mod rows;
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString};
+use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
+use rehydrate_core::engine::Engine;
 
-use crate::convert::NamedTuple;
+use crate::convert::{NamedTuple, Text};
+use crate::errors::detached;
 use crate::interned::interned;
 use crate::reading::{Fields, insertion_point, is_list, sent_part, text_of};
-use crate::writing::has_system_apart;
+use crate::tokens::named;
+use crate::writing::{has_system_apart, is_own, marked, request_of, system_part, user_part};
 use history::History;
 use rows::{Rows, SentRow};
 
@@ -62,16 +65,16 @@ pub struct Layout {
 impl Layout {
     /// Lay out a prompt of which the first `known` rows of the history are those of the `last` one.
     ///
-    /// `write(section, is_system)` gives a section as it is sent, and its tokens; `begin()` the message that says that earlier
-    /// ones are not shown, and its tokens; `count(messages)` the tokens of messages of the provider's.
+    /// `beginning` says that earlier messages are not shown, where the provider wants the user first. `write(section)` gives a
+    /// section's text as it is sent, and its tokens; `count(messages)` the tokens of messages of the provider's.
     #[new]
     fn new<'py>(
         ir: &Bound<'py, PyAny>,
         provider: &str,
         known: usize,
         last: Option<&Bound<'py, Self>>,
+        beginning: &Bound<'py, PyString>,
         write: &Bound<'py, PyAny>,
-        begin: &Bound<'py, PyAny>,
         count: &Bound<'py, PyAny>,
     ) -> PyResult<Self> {
         let py = ir.py();
@@ -117,9 +120,10 @@ impl Layout {
             && (!layers.statics.is_empty() || !inserted.contains_key(&0))
             && lacks_user(&opening, ir, &history, provider)?
         {
-            let (value, tokens): (Bound<'py, PyAny>, i64) = begin.call0()?.extract()?;
-            let name = interned!(py, "beginning");
-            parts.add(&parts.part(name, "message", tokens, &value, "static")?)?;
+            let (text, name): (Text, _) = (beginning.extract()?, interned!(py, "beginning"));
+            let tokens = detached(py, || Ok(Engine::shared().count(text.as_str(), self::named(&counter)?)))?;
+            let value = user_part(provider, beginning)?;
+            parts.add(&parts.part(name, "message", tokens.into(), &value, "static")?)?;
             parts.name(name)?;
         }
         parts.add_sections(&layers.statics)?;
@@ -159,12 +163,38 @@ impl Layout {
         self.rows.kept
     }
 
+    /// The arguments of the provider's SDK, with cache marks at these places; the segments, and the places that have a mark.
+    fn request<'py>(
+        &self,
+        breakpoints: Vec<Bound<'py, PyString>>,
+        history: Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyTuple>, Bound<'py, PyTuple>)> {
+        let (py, history) = (history.py(), History::of(history)?);
+        let (segments, values) = (self.segments.bind(py), self.values.bind(py));
+        let (segments, values) = (segments.get_slice(0, segments.len()), values.get_slice(0, values.len()));
+        let (is_breakpoint, mut done) = (PyDict::new(py), Vec::new());
+        is_breakpoint.set_item("breakpoint", true)?;
+        for name in breakpoints {
+            let Some(last) = self.index_of(&name, &history)? else { continue };
+            let Some(value) = marked(&self.provider, &values.get_item(last)?)? else { continue };
+            let segment = segments.get_item(last)?.call_method("_replace", (), Some(&is_breakpoint))?;
+            segments.set_item(last, segment)?;
+            values.set_item(last, value)?;
+            done.push(name);
+        }
+        let (tools, system) = (values.get_slice(0, self.tools), values.get_slice(self.tools, self.system));
+        let messages = values.get_slice(self.system, values.len());
+        let request = request_of(&self.provider, &tools, &system, &messages)?;
+        Ok((request, segments.to_tuple(), PyTuple::new(py, done)?))
+    }
+}
+
+impl Layout {
     /// The index of the last part of this name.
-    fn index_of<'py>(&self, name: &Bound<'py, PyString>, history: Bound<'py, PyAny>) -> PyResult<Option<usize>> {
+    fn index_of<'py>(&self, name: &Bound<'py, PyString>, history: &History<'py>) -> PyResult<Option<usize>> {
         let py = name.py();
         let mut found: Option<usize> = self.named.bind(py).get_item(name)?.map(|at| at.extract()).transpose()?;
         let Some(index) = index_in(name) else { return Ok(found) };
-        let history = History::of(history)?;
         let is_of = |each: &SentRow| -> PyResult<bool> {
             for &row in &*each.sources {
                 if history.entry_index(row)? == index {
@@ -238,8 +268,12 @@ impl<'py> Layers<'py> {
                 Some((was, own)) if was.is(&section) => own,
                 _ if is_native => parts.of_native(&section)?,
                 _ => {
-                    let (value, tokens): (Bound<'py, PyAny>, i64) = write.call1((&section, is_system))?.extract()?;
-                    let kind = if is_system { "system" } else { "message" };
+                    let (text, tokens): (Bound<'py, PyString>, i64) = write.call1((&section,))?.extract()?;
+                    let (kind, value) = if is_system {
+                        ("system", system_part(provider, &text)?)
+                    } else {
+                        ("message", user_part(provider, &text)?.into_any())
+                    };
                     let stability = stability_of(&section)?;
                     PyList::new(py, [parts.part(&id, kind, tokens, &value, &stability)?])?
                 }
@@ -381,13 +415,8 @@ impl<'py> Parts<'py> {
             None => (PyList::empty(py), PyList::empty(py), Vec::new()),
         };
         let new = &rows.messages[kept..];
-        let is_own = match history.format.as_str() {
-            "claude_code" => provider == "anthropic",
-            "codex" => provider == "openai_responses",
-            format => format == provider,
-        };
         // Messages that were converted from another format are counted.
-        let counted: Vec<i64> = if is_own {
+        let counted: Vec<i64> = if is_own(&history.format, provider) {
             let of = |each: &SentRow| each.sources.iter().map(|&row| history.tokens(row)).sum();
             new.iter().map(of).collect::<PyResult<_>>()?
         } else {

@@ -69,21 +69,21 @@ mod _native {
     #[pymodule_export]
     use super::parting::Parted;
     #[pymodule_export]
-    use super::passages::{describe_page, hidden_windows, line_numbers, line_span, page_end, passage_excerpt};
+    use super::passages::{Passages, TextIndex, describe_page, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]
     use super::prompt_cache::PromptCache;
     #[pymodule_export]
-    use super::questions::{memory_kind, question_share};
+    use super::questions::question_share;
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
         broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, input_texts, line_content,
-        line_is_seen, line_is_users, long_results, marks_in, merged_lines, notice, other_format, read_entries,
-        read_places, readable_texts, result_texts, stale_thinking, transcript_branch, unit_text, unmarked,
-        without_calls,
+        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, has_claudes_thinking,
+        input_texts, is_langchain_message, line_content, line_is_seen, line_is_users, long_results, marks_in,
+        merged_lines, notice, other_format, read_entries, read_places, readable_texts, repeated, replace_texts,
+        result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
     };
     #[pymodule_export]
     use super::redact::{secret_kinds, secrets};
@@ -98,7 +98,9 @@ mod _native {
     #[pymodule_export]
     use super::tokens::{cache_vectors, cached_bytes, cached_vectors, clear_cache, count, counts, set_cache_limit};
     #[pymodule_export]
-    use super::writing::{langchain_to_openai, own_entry, render_entries};
+    use super::writing::{
+        call_result, langchain_to_openai, marked, own_entry, read_call, read_tool, render_entries, user_part,
+    };
 
     use super::*;
 

@@ -10,10 +10,13 @@ mod from_gemini;
 mod from_langchain;
 mod gemini;
 mod histories;
+mod marks;
 mod neutral;
 mod normal;
+mod requests;
 mod responses;
 mod system_apart;
+mod tools;
 
 use std::rc::Rc;
 
@@ -28,8 +31,11 @@ use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 
 use contents::Reader;
 pub use from_langchain::langchain_to_openai;
+pub use marks::marked;
 pub use neutral::Sent;
 use neutral::{Media, Message, Part, Sources, dict, joined};
+pub use requests::{request_of, system_part, user_part};
+pub use tools::{call_result, read_call, read_tool};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]
@@ -91,6 +97,15 @@ pub fn render_entries<'py>(
     Ok((tuples(py, system)?, tuples(py, messages)?, noted))
 }
 
+/// Whether a history of this format is the provider's own: its messages, or the lines of an agent that holds them.
+pub fn is_own(format: &str, provider: &str) -> bool {
+    match format {
+        "claude_code" => provider == "anthropic",
+        "codex" => provider == "openai_responses",
+        _ => format == provider,
+    }
+}
+
 /// The messages of a history that is the provider's own; None where it is another's.
 fn own_messages<'py>(
     entries: &Bound<'py, PyAny>,
@@ -98,14 +113,11 @@ fn own_messages<'py>(
     provider: &str,
     first: usize,
 ) -> PyResult<Option<Vec<Sent<'py>>>> {
-    let sent: PyResult<Vec<Sent<'py>>> = match (format, provider) {
-        _ if format == provider => {
-            let own = |(at, entry): (usize, PyResult<Bound<'py, PyAny>>)| {
-                Ok(Sent { message: own_entry(provider, &entry?)?, sources: [first + at].into() })
-            };
-            entries.try_iter()?.enumerate().map(own).collect()
-        }
-        ("claude_code", "anthropic") => {
+    if !is_own(format, provider) {
+        return Ok(None);
+    }
+    let sent: PyResult<Vec<Sent<'py>>> = match format {
+        "claude_code" => {
             let merged = merged_lines(entries)?.into_iter();
             merged
                 .map(|(message, of)| {
@@ -113,11 +125,16 @@ fn own_messages<'py>(
                 })
                 .collect()
         }
-        ("codex", "openai_responses") => {
+        "codex" => {
             let items = codex_items(entries)?.into_iter();
             Ok(items.map(|(index, message)| Sent { message, sources: [index].into() }).collect())
         }
-        _ => return Ok(None),
+        _ => {
+            let own = |(at, entry): (usize, PyResult<Bound<'py, PyAny>>)| {
+                Ok(Sent { message: own_entry(provider, &entry?)?, sources: [first + at].into() })
+            };
+            entries.try_iter()?.enumerate().map(own).collect()
+        }
     };
     sent.map(Some)
 }
@@ -163,12 +180,8 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
             let text = each.text(py)?;
             // No provider takes a blank one.
             if !is_blank(&text_of(&text)) {
-                let block = match provider {
-                    "anthropic" => anthropic::text_block(&text)?,
-                    "ai_sdk" => role_and_content(py, "system", text.as_any())?,
-                    _ => dict!(py, "text": text),
-                };
-                system.push(Sent::new(block, &each.sources));
+                let (message, sources) = (system_part(provider, &text)?, each.sources.clone());
+                system.push(Sent { message, sources });
             }
         }
         messages = rest;

@@ -116,11 +116,7 @@ def _ours(
 
 def _member(text: str, start: int, name: str) -> Part | None:
     """Return a member of the object that begins there; the last of its name counts, as for JSON."""
-    found = None
-    for part in _parts(text, start):
-        if part.name == name:
-            found = part
-    return found
+    return {part.name: part for part in _parts(text, start)}.get(name)
 
 
 def _parts(text: str, start: int) -> Iterator[Part]:

@@ -14,9 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._native import (
+    codex_lines,
+    codex_turns_taken_back,
+    line_is_seen,
+    line_is_users,
+    transcript_branch,
+)
 from rehydrate._text import without_elements
-from rehydrate.formats import transcripts
-from rehydrate.formats.transcripts import branch_of, content_of, is_of_the_user, is_seen
+from rehydrate.formats import content_of
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.integrations.mcp_server.session_lines import (
     Agent,
@@ -80,7 +86,7 @@ def last_turns(path: Path, agent: Agent) -> list[dict[str, Any]]:
         reader = TranscriptReader(path, begin, skips=begin > 0)
         found = list(said(reader.objects(size - begin), agent))
         if agent != "claude_code":
-            found = [found[line.index] for line in transcripts.spoken_lines(found)]
+            found = [found[index] for index, *_ in codex_lines(found)]
         if len(found) >= LAST_TURNS or not begin:
             break
     return paired(found[-LAST_TURNS:], agent)
@@ -99,7 +105,7 @@ def said(
         yield from filter(None, (_tried(_codex_entry, line) for line in lines))
         return
     read = [_tried(_claude_entry, line) or _link(line) for line in lines]
-    branch = branch_of(read)
+    branch = transcript_branch(read)
     links: dict[object, Any] = {
         line["uuid"]: line.get("parentUuid") or line.get("logicalParentUuid")
         for line in read
@@ -110,7 +116,7 @@ def said(
         if not _is_entry(entry):
             continue
         parent = _past(links, entry.get("parentUuid"))
-        if isinstance(parent, str) and is_of_the_user(entry):
+        if isinstance(parent, str) and line_is_users(entry):
             # Only there the user can have gone back.
             parent = ancestor(parent)
         yield entry if "parentUuid" not in entry else {**entry, "parentUuid": parent}
@@ -191,7 +197,7 @@ def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
 
 def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what counts of a line; Claude Code keeps the whole result a second time next to it."""
-    if not is_seen(line) or any(line.get(key) for key in _UNSEEN):
+    if not line_is_seen(line) or any(line.get(key) for key in _UNSEEN):
         return None
     content = content_of(line)
     if not isinstance(content, str | list):
@@ -202,7 +208,7 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
         if isinstance(line.get(key), str) or (key == "parentUuid" and key in line)
     }
     if line["type"] == "attachment":
-        if not is_of_the_user(line):
+        if not line_is_users(line):
             return None
         entry["attachment"] = {"type": "queued_command", "prompt": content, "commandMode": "prompt"}
     else:
@@ -240,7 +246,7 @@ def _codex_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     if not isinstance(item, Mapping):
         return None
     entry = {key: line[key] for key in ("type", "timestamp", "payload") if key in line}
-    if transcripts.turns_taken_back(line):
+    if codex_turns_taken_back(line):
         return entry
     if line.get("type") != "response_item" or item.get("type") not in _CODEX_ITEMS:
         return None
@@ -257,7 +263,7 @@ def _is_harness(line: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
     if any(_blocks(entry, "tool_result")) or any(_blocks(entry, "text", has=("[image]",))):
         return False
     message = message_of(entry)
-    words = "" if message is None or not is_of_the_user(line) else words_of_user(message)
+    words = "" if message is None or not line_is_users(line) else words_of_user(message)
     return not words or words.startswith(_HARNESS)
 
 

@@ -5,7 +5,6 @@ A job is its steps, and whether anybody still waits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from threading import Event
 from typing import Any, NamedTuple, Self, TypeVar
 
 from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.loops import callback_scheduler
+from rehydrate._concurrency.loops import CancelledError, runner
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import as_json, as_unicode
 from rehydrate.context.tool_calls import parse_time_range
@@ -57,33 +56,16 @@ async def run_job(work: Callable[[Job], T], report: Report) -> T:
 
     The work must raise nothing of its own.
     """
-    import anyio
-
-    send, receive = anyio.create_memory_object_stream[tuple[float, float, str]](math.inf)
-    call_on_loop = callback_scheduler()
-
-    def put(*step: Any) -> None:
-        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            send.send_nowait(step)
 
     def tell(*step: Any) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody listens
-            call_on_loop(partial(put, *step))
-
-    async def forward() -> None:
-        async with receive:
-            async for step in receive:
-                await report(*step)
+        with suppress(CancelledError, RuntimeError):  # nobody listens, or the loop is closed
+            runner()(report(*step), None)
 
     job = Job(tell)
-    async with anyio.create_task_group() as group:
-        group.start_soon(forward)
-        try:
-            result = await hand_over(partial(work, job), STORING)
-        finally:
-            job.cancel()
-            send.close()
-    return result
+    try:
+        return await hand_over(partial(work, job), STORING)
+    finally:
+        job.cancel()
 
 
 class Answer(NamedTuple):

@@ -18,17 +18,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from rehydrate._text import as_unicode, without_elements
-from rehydrate.formats._reading import json_object
-from rehydrate.formats.transcripts import (
-    branch_of,
-    content_of,
-    is_of_the_user,
-    is_seen,
-    kept as codex_kept,
-    line_of,
-    turns_taken_back,
+from rehydrate._native import (
+    codex_kept,
+    codex_line,
+    codex_turns_taken_back,
+    line_is_seen,
+    line_is_users,
+    transcript_branch,
 )
+from rehydrate._text import as_unicode, without_elements
+from rehydrate.formats import content_of
+from rehydrate.formats._reading import json_object
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem
@@ -188,7 +188,7 @@ class Said(NamedTuple):
 def message_of(line: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the message or the item in a line of either agent, in the shape that its API has; a
     line of Claude Code stays around it. None for any other line."""
-    if is_seen(line):
+    if line_is_seen(line):
         return line if content_of(line) is not None else None
     payload = line.get("payload")
     item = payload if line.get("type") == "response_item" else line
@@ -238,9 +238,9 @@ class Link(NamedTuple):
         """Take what is asked of a line."""
         made = {key: line[key] for key in _LINK_KEYS if key in line}
         if isinstance(line.get("payload"), Mapping):
-            found = line_of(line, 0)
-            is_turn = found is not None and found.is_turn
-            return cls(made, is_turn, turns_taken_back(line))
+            found = codex_line(line, 0)
+            is_turn = found is not None and found[3]
+            return cls(made, is_turn, codex_turns_taken_back(line))
         message = line.get("message")
         if isinstance(message, Mapping):
             content = message.get("content")
@@ -252,14 +252,14 @@ class Link(NamedTuple):
             ]
             said = ids if ids else "said" if content_of(line) else ""
             made["message"] = {"id": message.get("id"), "content": said}
-        elif is_seen(line):
+        elif line_is_seen(line):
             made["attachment"] = {"type": "queued_command", "prompt": "said"}
         return cls(made)
 
     @property
     def is_said(self) -> bool:
         """Whether the model may have seen it."""
-        return is_seen(self.line)
+        return line_is_seen(self.line)
 
 
 _LINK_KEYS = (
@@ -271,7 +271,7 @@ _BLOCK_KEYS = ("type", "id", "tool_use_id")
 
 def kept(links: Sequence[Link]) -> list[bool]:
     """Return for each line whether the conversation went on from it."""
-    branch = branch_of([link.line for link in links])
+    branch = transcript_branch([link.line for link in links])
     if branch is None:
         return codex_kept([link.is_turn for link in links], [link.taken_back for link in links])
     found = set(branch)
@@ -286,7 +286,7 @@ def words_of_user(message: Mapping[str, Any]) -> str:
     'Go.'
     """
     body = _body(message)
-    if body.get("role") != "user" or not is_of_the_user(message):
+    if body.get("role") != "user" or not line_is_users(message):
         return ""
     content = body.get("content")
     blocks = content if isinstance(content, list) else [{"text": content}]

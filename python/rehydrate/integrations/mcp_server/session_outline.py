@@ -8,14 +8,10 @@ from typing import Any, NamedTuple
 from rehydrate import _native, formats
 from rehydrate.errors import InvalidMessageError
 from rehydrate.integrations.mcp_server.session_lines import (
-    Link,
     SessionFile,
     TranscriptReader,
     clean,
-    kept,
-    message_of,
     said_in,
-    time_of,
 )
 from rehydrate.memory.folder import CHARS_A_TOKEN
 from rehydrate.messages import Conversation
@@ -45,30 +41,13 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
     """Return the outline of a transcript; names take about ``budget_tokens``. Raises OSError."""
     start = max(file.size - MAX_BYTES, 0)
     reader = TranscriptReader(file.path, start, skips=start > 0)
-    entries: list[Any] = []
+    lines, conversation = _parsed(list(reader.objects(MAX_BYTES)), file)
     turns: list[tuple[str, str]] = []
-    links: list[Link] = []
-    turns_of: list[list[tuple[str, str]]] = []
-    for line in reader.objects(MAX_BYTES):
-        message = message_of(line)
-        links.append(Link.of(line))
-        time = time_of(line)
-        turns_of.append(
-            [
-                ("" if time is None else time.isoformat(), clean(said.text, TURN_CHARS))
-                for said in said_in(line)
-                if said.speaker == "user"
-            ]
-        )
-        if file.agent == "codex":
-            entries.append(line)
-        elif message is not None:
-            entries.append(message)
-        elif "uuid" in line:
-            entries.append(links[-1].line)
-    for said, is_kept in zip(turns_of, kept(links), strict=True):
-        turns += said if is_kept else []
-    conversation = _parsed(entries, file)
+    for index in conversation.indices:
+        for said in said_in(lines[index]):
+            if said.speaker == "user":
+                time = "" if said.time is None else said.time.isoformat()
+                turns.append((time, clean(said.text, TURN_CHARS)))
     omitted = max(len(turns) - max_turns, 0)
     if omitted:
         first = min(FIRST_TURNS, max_turns)
@@ -83,24 +62,25 @@ def outline_of(file: SessionFile, budget_tokens: int, max_turns: int) -> Session
     )
 
 
-def _parsed(entries: list[Any], file: SessionFile) -> Conversation:
-    """Read the messages; those of no shape that the format has are left out."""
+def _parsed(lines: list[Any], file: SessionFile) -> tuple[list[Any], Conversation]:
+    """Return the lines and the conversation in them; lines of no shape that the format has are
+    left out."""
 
-    def has_shape(entry: Any) -> bool:
+    def has_shape(line: Any) -> bool:
         try:
-            formats.parse([entry], file.agent)
+            formats.parse([line], file.agent)
         except InvalidMessageError:
             return False
         return True
 
     try:
-        return formats.parse(entries, file.agent)
+        return lines, formats.parse(lines, file.agent)
     except InvalidMessageError:
-        pass
+        lines = list(filter(has_shape, lines))
     try:
-        return formats.parse([entry for entry in entries if has_shape(entry)], file.agent)
+        return lines, formats.parse(lines, file.agent)
     except InvalidMessageError:
-        return formats.parse([], file.agent)
+        return [], formats.parse([], file.agent)
 
 
 def _names(conversation: Conversation, budget_tokens: int) -> dict[str, list[str]]:

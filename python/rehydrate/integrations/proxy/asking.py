@@ -18,13 +18,15 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from rehydrate._document import skip_blank
+from rehydrate._native import unmarked
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import Reader
 from rehydrate.context.tool_calls import FETCH, REQUEST
-from rehydrate.formats.cache_marks import CACHE_MARKS, unmarked
 from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
 from rehydrate.integrations.proxy.replies import REPLIES, Reply
 from rehydrate.messages import Provider
+
+_CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 
 
 class Item(NamedTuple):
@@ -155,7 +157,7 @@ def in_blocks(message: Any) -> Any:
 def plain_values(items: Sequence[Item]) -> Iterator[Any]:
     """Yield the messages without the marks of a cache."""
     for value, text in items:
-        yield unmarked(value) if any(mark in text for mark in CACHE_MARKS) else value
+        yield unmarked(value) if any(mark in text for mark in _CACHE_MARKS) else value
 
 
 @cache

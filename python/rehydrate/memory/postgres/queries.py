@@ -12,8 +12,8 @@ from rehydrate.memory.postgres.failures import Cursor, encoded
 from rehydrate.memory.postgres.held import HeldIndex, as_vector, near
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
+    ITEM_FIELDS,
     Conditions,
-    ItemRow,
     Namespace,
     conditions,
     item_of,
@@ -240,12 +240,12 @@ def items_of(
     now = now_ms()
     where = conditions(namespace, filters, now)
     cursor.execute(
-        f"SELECT {', '.join(COLUMNS)} FROM memory_chunks WHERE {where.sql} {more}",
+        f"SELECT {COLUMNS} FROM memory_chunks WHERE {where.sql} {more}",
         {**where.parameters, **parameters},
     )
-    rows = list(map(ItemRow._make, cursor.fetchall()))
-    links = _links_of(cursor, namespace, [row.id for row in rows], now)
-    return [(row.id, item_of(row, namespace, links.get(row.id, ()))) for row in rows]
+    rows = [dict(zip(ITEM_FIELDS, row, strict=True)) for row in cursor.fetchall()]
+    links = _links_of(cursor, namespace, [row["id"] for row in rows], now)
+    return [(row["id"], item_of(row, namespace, links.get(row["id"], ()))) for row in rows]
 
 
 def _links_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -38,34 +38,14 @@ _WORDS_BYTES = 250_000
 _WORD = re.compile(r"\w+")
 
 _TEXTS = ("text", "kind", "source", "thread", "tool", "principal")
-COLUMNS = (
-    *("id", "handle", "text", "kind", "tier", "source", "thread", "tool", "principal", "trust"),
-    *("parents", "time", "created", "confidence", "expires", "metadata", "redactions"),
-    "coalesce((SELECT uses FROM memory_uses WHERE memory_uses.id = memory_chunks.id), 0)",
+ITEM_FIELDS = (
+    *("id", "handle", *_TEXTS, "tier", "trust", "parents", "time", "created", "confidence"),
+    *("expires", "metadata", "redactions", "uses"),
 )
-
-
-class ItemRow(NamedTuple):
-    """A row of `memory_chunks`, in the order of `COLUMNS`."""
-
-    id: int
-    handle: str
-    text: str
-    kind: str
-    tier: int
-    source: str
-    thread: str
-    tool: str
-    principal: str
-    trust: float
-    parents: list[str]
-    time: int
-    created: int
-    confidence: float
-    expires: int | None
-    metadata: dict[str, Any] | None
-    redactions: list[list[Any]] | None
-    uses: int
+"""Of a row that `item_of` reads."""
+COLUMNS = ", ".join(ITEM_FIELDS[:-1]) + (
+    ", coalesce((SELECT uses FROM memory_uses WHERE memory_uses.id = memory_chunks.id), 0)"
+)
 
 
 def milliseconds(moment: datetime) -> int:
@@ -150,24 +130,23 @@ def words_of(text: str) -> str:
     return encoded(" ".join(kept))
 
 
-def item_of(row: ItemRow, namespace: str, links: Sequence[tuple[str, str, bool]]) -> MemoryItem:
+def item_of(
+    row: Mapping[str, Any], namespace: str, links: Sequence[tuple[str, str, bool]]
+) -> MemoryItem:
     """Rebuild an item. It passed the checks when it was added, so they are skipped."""
     fields = {
-        **{name: decoded(getattr(row, name)) for name in _TEXTS},
-        "tier": TIERS[row.tier],
-        "trust": row.trust,
-        "confidence": row.confidence,
-        "parents": tuple(row.parents),
-        "time": moment_of(row.time),
-        "expires": None if row.expires is None else moment_of(row.expires),
-        "metadata": row.metadata or {},
+        **{name: decoded(row[name]) for name in _TEXTS},
+        **{name: row[name] for name in ("handle", "trust", "confidence", "uses")},
+        "tier": TIERS[row["tier"]],
+        "parents": tuple(row["parents"]),
+        "time": moment_of(row["time"]),
+        "expires": None if row["expires"] is None else moment_of(row["expires"]),
+        "metadata": row["metadata"] or {},
         "links": tuple([Link(kind, other) for kind, other, leaves in links if leaves]),
-        "handle": row.handle,
         "namespace": namespace,
-        "created": moment_of(row.created),
+        "created": moment_of(row["created"]),
         "linked_from": tuple([Link(kind, other) for kind, other, leaves in links if not leaves]),
-        "redactions": tuple([Redaction(*span) for span in row.redactions or ()]),
-        "uses": row.uses,
+        "redactions": tuple([Redaction(*span) for span in row["redactions"] or ()]),
     }
     item = object.__new__(MemoryItem)
     for name, value in fields.items():

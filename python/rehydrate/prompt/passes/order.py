@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from rehydrate._native import marked, marks_in
 from rehydrate.entry_id import EntryId
-from rehydrate.formats import cache_marks
-from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import CACHE_MARKED
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
@@ -147,16 +146,14 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
 def _can_be_marked(entry: Any, format: str, target: Target) -> bool:  # noqa: A002
     """Whether an entry has a block that can hold a mark."""
     if format == target.provider and format not in CACHE_MARKED:
-        return RENDERERS[target.provider].mark(entry) is not None
+        return marked(format, entry) is not None
     if format == "claude_code":
         message = entry.get("message") if entry.get("type") in ("user", "assistant") else None
         return isinstance(message, Mapping) and _can_be_marked(message, "anthropic", target)
     if format not in CACHE_MARKED:
         return True
-    content = entry.get("content")
-    if format == "bedrock":
-        return isinstance(content, (list, tuple)) and cache_marks.of_bedrock(entry) is not None
-    return bool(content) and cache_marks.of_anthropic(entry) is not None
+    is_fit = format != "bedrock" or isinstance(entry.get("content"), (list, tuple))
+    return is_fit and marked(format, entry) is not None
 
 
 def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
@@ -164,15 +161,15 @@ def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == target.provider]
     if ir.history.format == target.provider:
         marks = target.render_cache.grown(_with_marks, (), ir.history)
-        return [*cache_marks.marks_in(values), *marks]
+        return [*marks_in(values), *marks]
     if ir.history.format == "claude_code" and target.provider == "anthropic":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]
-    return cache_marks.marks_in(values)
+    return marks_in(values)
 
 
 def _with_marks(
     marks: tuple[Mapping[str, Any], ...], history: History, start: int
 ) -> tuple[Mapping[str, Any], ...]:
     contents = [entry.get("content") for entry in history.entries[start:]]
-    return (*marks, *cache_marks.marks_in(contents))
+    return (*marks, *marks_in(contents))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rehydrate import _engine, _native
 from rehydrate.compact.result import ChangedEntry
 from rehydrate.compact.scoring import Scoring, WeightedQuery
-from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
+from rehydrate.compact.signals import ExternalSignals, model_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.counting import COUNTER, counted_sections, fence, section_tokens, text_of
@@ -197,30 +197,19 @@ class Packing:
         tokens = texts.message_tokens(prepared, _count)
         owned = zip(self._owners, tokens, strict=True)
         pinned_tokens = sum(count for owner, count in owned if owner in self._kept_anyway)
-        embedded = Embedded()
-        if query is not None and self._embedder.model is not None:
-            embedded = model_vectors(
-                self._embedder.model,
-                prepared.parts(texts.conversation),
-                prepared,
-                query.text,
-                calibrated=True,
-                embed_all=False,
-                deadline=None,
-            )
+        signals, model = ExternalSignals(), self._embedder.model
+        if query is not None and model is not None:
+            parts = prepared.parts(texts.conversation)
+            signals = model_vectors(model, parts, prepared, query.text)
         selection = prepared.select(
-            query=query.text if query else None,
-            query_weight=query.weight if query else 0.0,
-            asks=query.asks if query else False,
-            **vector_arguments(embedded.vectors),
+            query=query,
+            vectors=signals.vectors,
             memory_coverage=None,
-            weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
-            calibrated=True,
-            coverage=True,
+            scoring=_PROFILE,
             reply=self._reply,
             target_tokens=pinned_tokens + budget_tokens,
         )
-        return prepared, tokens, selection, embedded.problems
+        return prepared, tokens, selection, signals.problems
 
 
 def _role(section: Section) -> str:

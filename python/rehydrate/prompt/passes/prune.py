@@ -10,7 +10,6 @@ from rehydrate.compact.outline import outline_tokens
 from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
-from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Conversation
 from rehydrate.prompt.counting import (
     check_hard_budget,
@@ -362,12 +361,11 @@ class _Pruning:
 
 def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:
     """Return what the history's thinking is bound to; nothing where it is not sent as it is."""
-    history, model = ir.history, UNBOUND
+    history = ir.history
     # A provider's own format, or a transcript's, is sent as it is.
     is_own = target.provider in (history.format, PROVIDER_OF.get(history.format))
-    if target.thinking == "auto" and is_own:
-        model = thinking_model(target.model, history.format, history.entries)
-    return PrefixBinding(history.conversation, history.entries, model)
+    policy = target.thinking if is_own else "keep"
+    return PrefixBinding.of(policy, history.conversation, history.entries, target.model)
 
 
 def _stays_whole(section: Section) -> bool:

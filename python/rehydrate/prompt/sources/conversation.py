@@ -14,26 +14,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
-from rehydrate import _native
+from rehydrate import _engine, _native
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.compact.signals import Deadline, Embedded, model_vectors, vector_arguments
+from rehydrate._native import Passages
+from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.signals import Deadline, model_vectors
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import PieceKind, Unit
-from rehydrate.prompt.counting import counted_sections
+from rehydrate.prompt.counting import COUNTER, counted_sections
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section, changed
 from rehydrate.prompt.sources.memory import UNRELATED
-from rehydrate.prompt.sources.passages import (
-    MIN_CONFIDENCE,
-    Match,
-    Passages,
-    excerpt,
-    prepare,
-    relevances,
-)
+from rehydrate.prompt.sources.passages import Match, excerpt
 from rehydrate.prompt.sources.source import (
     Found,
     HydrationSource,
@@ -56,10 +51,6 @@ MAX_TOKENS = 8_000
 MIN_RELEVANCE = 0.15
 """Units with less are left out; the best match has 1.0. On LoCoMo this brings 0.962 of the evidence
 for 3,150 tokens; 0.1 brings no more for 3,400 (`benches/python/needles.py`)."""
-MIN_COSINE = 0.35
-"""With a cosine from here up, of the caller's model, a query is found although few of its words
-occur here. Of questions about other conversations with such words 2% reach it, of a conversation's
-own questions three quarters (MiniLM)."""
 
 
 def conversation(
@@ -186,7 +177,14 @@ class _Read:
     def prepared(self, *, embed: bool) -> _native.Prepared:
         """Return the engine's analysis; it is made at the first query."""
         if embed not in self._prepared:
-            self._prepared[embed] = prepare(self.history.conversation, embed=embed)
+            self._prepared[embed] = _engine.prepare(
+                self.history.conversation,
+                weight_of=Scoring.named("balanced").weight_of,
+                counter=COUNTER,
+                embed=embed,
+                calibrated=True,
+                asked=True,
+            )
         return self._prepared[embed]
 
     def sections(
@@ -234,23 +232,9 @@ def _relevances(
         return [1.0] * len(read.units), ()
     conversation = read.history.conversation
     prepared = read.prepared(embed=embedder.has_builtin)
-    embedded = Embedded()
-    if embedder.model is not None:
-        embedded = model_vectors(
-            embedder.model,
-            conversation,
-            prepared,
-            query,
-            calibrated=True,
-            embed_all=False,
-            deadline=deadline,
-        )
-    vectors, problems = embedded
-    of_messages, confidence = relevances(prepared, query, **vector_arguments(vectors))
-    if vectors is not None and (cosine := vectors.query_similarity()) >= MIN_COSINE:
-        confidence = max(confidence, cosine)  # found in other words
-    if confidence < MIN_CONFIDENCE:
-        return [0.0] * len(read.units), problems
+    model = embedder.model
+    vectors, problems, _ = model_vectors(model, conversation, prepared, query, deadline=deadline)
+    of_messages, confidence = prepared.relevances(query, vectors)
     by_message = dict(zip(conversation.indices, of_messages, strict=True))
     best = [max([by_message[member] for member in unit.members]) for unit in read.units]
     factor = min(1.0, 2 * confidence)

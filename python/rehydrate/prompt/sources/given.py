@@ -9,10 +9,10 @@ from typing import Any, Unpack
 
 from rehydrate import formats
 from rehydrate._check import check_list
-from rehydrate._native import as_dicts
+from rehydrate._native import as_dicts, is_langchain_message
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._foreign import check_speakers
-from rehydrate.formats._reading import as_sequence, is_langchain_message
+from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import counted_sections, counted_tools, entry_tokens
 from rehydrate.prompt.entries import History

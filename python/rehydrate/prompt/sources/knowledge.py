@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import TextIndex
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.folder import (
     CHUNK_TOKENS,
@@ -27,7 +28,6 @@ from rehydrate.memory.folder import (
 )
 from rehydrate.memory.items import checked_limit
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
-from rehydrate.prompt.sources.passages import TextIndex
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest, SourceSettings
 
 FOLDER_SUFFIXES = SUFFIXES | {".adoc", ".org", ".rst"}
@@ -66,7 +66,7 @@ class Corpus:
 
     def best(self, query: str, limit: int) -> list[tuple[DocumentChunk, float]]:
         """Return the most relevant chunks and their relevances, the best first."""
-        relevances, _ = self._index.relevances(query)
+        relevances = self._index.relevances(query)
         ranked = sorted(range(len(relevances)), key=lambda index: -relevances[index])[:limit]
         return [(self.chunks[index], relevances[index]) for index in ranked]
 

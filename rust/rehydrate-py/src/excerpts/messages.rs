@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use super::divisible::{DivisibleTexts, Place};
 use super::inputs::{Pieces, by_call, pieces_of};
 use crate::errors::raise;
-use crate::reading::{Fields, Source, is_list, python, with_texts};
+use crate::reading::{Fields, Source, is_list, replace_texts, with_texts};
 
 impl DivisibleTexts {
     /// The message at a position as it came in, and whether it is among those whose inputs were divided.
@@ -62,7 +62,7 @@ impl DivisibleTexts {
             }
             pieces[input.piece].0 = input.text(py, &parts)?;
         }
-        python(py, "replace_texts", (entry, values))
+        replace_texts(entry, &values)
     }
 }
 

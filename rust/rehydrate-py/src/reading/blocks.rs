@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
-use super::fields::{Fields, is_list, python, refusal, text_of};
+use super::fields::{Fields, is_list, python, text_of, wrong_content};
 use super::gemini::Waiting;
 use super::json::{MAX_DEPTH, write_json};
 use super::pairs::{check_no_pair, is_anthropic, is_call, is_of_server, is_thought, name_of};
@@ -195,10 +195,8 @@ impl Body {
         name: Option<&Bound<'py, PyAny>>,
         input: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
-        if let Some(text) = common_input(name, input)? {
-            return self.push(py, Source::Written(text.into()), PieceKind::ToolInput, None);
-        }
-        self.add(Some(python(py, "tool_input_text", (name, input))?), PieceKind::ToolInput, None)
+        let text = input_text(py, name, input)?;
+        if text.as_str().is_empty() { Ok(()) } else { self.push(py, text, PieceKind::ToolInput, None) }
     }
 
     /// Add every text in a value that a model would read, and every medium.
@@ -238,7 +236,7 @@ impl Body {
             return parts.try_for_each(|(number, part)| self.add_part(part, kind, At::Number(&at, number)));
         }
         if !is_list(content) {
-            return Err(refusal(content.py(), "wrong_content", (content, self.index, at.words())));
+            return Err(wrong_content(content, self.index, &at.words()));
         }
         let mut parts = content.try_iter()?.enumerate();
         parts.try_for_each(|(number, part)| self.add_part(part?, kind, At::Number(&at, number)))
@@ -408,16 +406,24 @@ impl Body {
     }
 }
 
-/// A call as text: its name, a blank, its input as compact JSON.
+/// A call as text: its name, a blank, its input as compact JSON. Input that is no JSON becomes a bounded text, which is enough
+/// to count and to score it.
 pub fn input_text<'py>(
     py: Python<'py>,
     name: Option<&Bound<'py, PyAny>>,
     input: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Source> {
-    match common_input(name, input)? {
-        Some(text) => Ok(Source::Written(text.into())),
-        None => Source::of(python(py, "tool_input_text", (name, input))?.cast_into()?),
+    if let Some(text) = common_input(name, input)? {
+        return Ok(Source::Written(text.into()));
     }
+    let input = match input.and_then(|input| input.cast::<PyString>().ok()) {
+        Some(input) => input.clone(),
+        None => python(py, "compact_json", (input,))?.cast_into()?,
+    };
+    Source::of(match name.and_then(|name| name.cast::<PyString>().ok()) {
+        Some(name) => PyString::new(py, "{} {}").call_method1("format", (name, input))?.cast_into()?,
+        None => input,
+    })
 }
 
 /// A call as text where its name and input have the usual shapes.

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::bedrock::{Is, KEYS};
-use super::fields::{Fields, is_list, listed, python, text_of};
+use super::fields::{Fields, is_list, listed, text_of};
+use super::langchain::is_langchain_message;
 use super::pairs::is_thought;
 use super::{ai_sdk, codex, first_telling, gemini, responses};
 use crate::interned::{Interned, interned};
@@ -68,7 +69,7 @@ pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
     while position < length {
         let Ok(raw) = entries.get_item(position) else { break }; // it became shorter meanwhile
         match Entry::of(&raw)? {
-            None if is_langchains(&raw)? => return Ok(("langchain", true)),
+            None if is_langchain_message(&raw)? => return Ok(("langchain", true)),
             None => {}
             Some(entry) => {
                 for name in FORMATS {
@@ -89,7 +90,7 @@ pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
 #[pyfunction]
 pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'static str>> {
     let Some(entry) = Entry::of(raw)? else {
-        return Ok(if name != "langchain" && is_langchains(raw)? { Some("langchain") } else { None });
+        return Ok(if name != "langchain" && is_langchain_message(raw)? { Some("langchain") } else { None });
     };
     let is_own = entry.evidence(name)? == Evidence::Proof;
     for other in FORMATS.into_iter().filter(|other| *other != name) {
@@ -112,10 +113,6 @@ pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'sta
 fn is_ai_sdks_file(part: Fields<'_, '_>) -> PyResult<bool> {
     let py = part.as_any().py();
     Ok(part.has(interned!(py, "mediaType"))? && part.has(interned!(py, "data"))?)
-}
-
-fn is_langchains(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
-    python(entry.py(), "is_langchain_message", (entry,))?.is_truthy()
 }
 
 impl<'a, 'py> Entry<'a, 'py> {

@@ -3,6 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use super::fields::{Fields, python};
+use super::langchain::is_langchain_message;
 use crate::interned::interned;
 
 /// The depth of nested values that are searched; a block in a tool result is three levels down.
@@ -19,7 +20,7 @@ pub fn as_dicts<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
         let entry = entry?;
         let found = if entry.is_exact_instance_of::<PyDict>() {
             value(&entry, index, 0)?
-        } else if python(entry.py(), "is_langchain_message", (&entry,))?.is_truthy()? {
+        } else if is_langchain_message(&entry)? {
             None
         } else if is_model(&entry)? {
             Some(python(entry.py(), "model_as_entry", (&entry, index))?)

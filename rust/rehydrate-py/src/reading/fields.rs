@@ -1,11 +1,14 @@
 //! The caller's mappings and lists, of whatever class, and what is said of values that are neither.
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyMapping, PyString, PyTuple};
 
+use super::langchain::is_langchain_message;
+use crate::errors::raise;
 use crate::interned::interned;
 
 /// What `str` makes of a value; of a number of more digits than it takes, the hexadecimal one.
@@ -114,6 +117,14 @@ impl<'a, 'py> Fields<'a, 'py> {
         items.try_iter()?.map(|item| item?.extract()).collect()
     }
 
+    /// A copy with another value under a key.
+    pub fn with(self, key: impl IntoPyObject<'py>, value: impl IntoPyObject<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let copy = PyDict::new(self.0.py());
+        copy.update(self.0.cast()?)?;
+        copy.set_item(key, value)?;
+        Ok(copy.into_any())
+    }
+
     pub fn as_any(self) -> &'a Bound<'py, PyAny> {
         self.0
     }
@@ -145,6 +156,64 @@ pub fn listed<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py,
         Some(value) => value.try_iter()?.collect(),
         None => Ok(Vec::new()),
     }
+}
+
+/// The error of a content that is neither text nor blocks.
+pub fn wrong_content(content: &Bound<'_, PyAny>, index: usize, part: &str) -> PyErr {
+    let remedy = if Fields::of(content).is_some() { "wrap the block in a list" } else { "convert it to a string" };
+    let expected = "a string, a list of blocks or None";
+    raise(content.py(), "InvalidMessageError", (index, part, content, expected, remedy))
+}
+
+/// The entry with these texts or inputs at their paths; the entry itself never changes.
+#[pyfunction]
+pub fn replace_texts<'py>(entry: &Bound<'py, PyAny>, texts: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let mut read = Vec::new();
+    for (path, text) in Fields::of(texts).map_or(Ok(Vec::new()), Fields::items)? {
+        read.push((path.cast_into::<PyTuple>()?.iter().collect(), text));
+    }
+    replaced(entry, read)
+}
+
+type AtPath<'py> = (VecDeque<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+
+fn replaced<'py>(value: &Bound<'py, PyAny>, texts: Vec<AtPath<'py>>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    let (places, mut inner): (_, Vec<(Bound<'py, PyAny>, Vec<AtPath<'py>>)>) = (PyDict::new(py), Vec::new());
+    for (mut path, text) in texts {
+        let Some(step) = path.pop_front() else { return Ok(text) };
+        let place = match places.get_item(&step)? {
+            Some(place) => place.extract()?,
+            None => {
+                places.set_item(&step, inner.len())?;
+                inner.push((step, Vec::new()));
+                inner.len() - 1
+            }
+        };
+        inner[place].1.push((path, text));
+    }
+    if is_langchain_message(value)? {
+        let fields = PyDict::new(py);
+        for (step, below) in inner {
+            let name = step.str()?;
+            fields.set_item(&name, replaced(&value.getattr(&name)?, below)?)?;
+        }
+        let update = PyDict::new(py);
+        update.set_item("update", fields)?;
+        return value.call_method("model_copy", (), Some(&update));
+    }
+    let copy = match Fields::of(value) {
+        Some(fields) => {
+            let copy = PyDict::new(py);
+            copy.update(fields.as_any().cast()?)?;
+            copy.into_any()
+        }
+        None => PyList::new(py, value.try_iter()?.collect::<PyResult<Vec<_>>>()?)?.into_any(),
+    };
+    for (step, below) in inner {
+        copy.set_item(&step, replaced(&copy.get_item(&step)?, below)?)?;
+    }
+    if value.is_instance_of::<PyTuple>() { Ok(copy.cast::<PyList>()?.to_tuple().into_any()) } else { Ok(copy) }
 }
 
 /// The error that a function of `rehydrate.formats._reading` raises or returns for a value.

@@ -18,10 +18,11 @@ use super::columns::Columns;
 use super::conversation::Conversation;
 use super::draft::{Draft, Speaker};
 use super::facts::{Facts, Notes};
-use super::fields::{Fields, is_list, listed, python, refusal, text_of};
+use super::fields::{Fields, is_list, listed, text_of, wrong_content};
 use super::strings::Id;
 use super::thinking::{Rest, rest_of};
 use super::usual_speaker;
+use crate::errors::raise;
 use crate::interned::{Interned, interned};
 
 /// Types of blocks that are calls, with the keys of id and input.
@@ -57,6 +58,27 @@ static THOUGHTS: [Interned; 4] = [
     Interned::new("reasoning_content"),
 ];
 
+/// Whether it is a LangChain message object, by the attributes that all of them have.
+#[pyfunction]
+pub fn is_langchain_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = value.py();
+    for name in [interned!(py, "additional_kwargs"), interned!(py, "response_metadata"), interned!(py, "content")] {
+        if !value.hasattr(name)? {
+            return Ok(false);
+        }
+    }
+    Ok(value.getattr_opt(interned!(py, "type"))?.is_some_and(|kind| kind.is_instance_of::<PyString>()))
+}
+
+/// The object; raises InvalidMessageError unless it is a LangChain message.
+pub fn as_message<'py>(value: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+    if is_langchain_message(value)? {
+        return Ok(value.clone());
+    }
+    let remedy = "convert it with rehydrate.formats.openai_to_langchain, or all others to dicts";
+    Err(raise(value.py(), "InvalidMessageError", (index, "", value, "a LangChain message", remedy)))
+}
+
 /// A message, and what is read of all of it.
 pub struct Message<'py> {
     entry: Bound<'py, PyAny>,
@@ -79,7 +101,7 @@ impl<'py> Message<'py> {
     /// Read an object; None for an order to a graph's state. Raises InvalidMessageError unless it is a message.
     pub fn of(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Self>> {
         let py = raw.py();
-        let entry = python(py, "as_message", (raw, index))?;
+        let entry = as_message(raw, index)?;
         let kind = entry.getattr(interned!(py, "type"))?.cast_into::<PyString>()?;
         if text_of(&kind) == "remove" {
             return Ok(None);
@@ -241,7 +263,7 @@ impl<'py> Message<'py> {
             return body.add(Some(content.clone()), kind, Some(at));
         }
         if !is_list(content) {
-            return Err(refusal(py, "wrong_content", (content, body.index)));
+            return Err(wrong_content(content, body.index, "content"));
         }
         for (number, part) in content.try_iter()?.enumerate() {
             let (part, here) = (part?, At::Number(&at, number));

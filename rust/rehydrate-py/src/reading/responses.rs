@@ -23,7 +23,7 @@ use super::columns::Columns;
 use super::conversation::Conversation;
 use super::draft::{Draft, Speaker};
 use super::facts::{Facts, Notes};
-use super::fields::{Fields, is_list, listed, refusal, text_of};
+use super::fields::{Fields, is_list, listed, text_of, wrong_content};
 use super::model_turns::ModelTurns;
 use super::pairs::check_no_pair;
 use super::readable::MEDIA;
@@ -243,7 +243,7 @@ fn read_parts(body: &mut Body, entry: Fields<'_, '_>, key: &str, kind: PieceKind
         return read_part(body, screenshot, kind, at);
     }
     if !is_list(&value) {
-        return Err(refusal(py, "wrong_content", (value, body.index, key)));
+        return Err(wrong_content(&value, body.index, key));
     }
     for (number, part) in value.try_iter()?.enumerate() {
         let (part, here) = (part?, At::Number(&at, number));

@@ -13,7 +13,8 @@ use rustc_hash::FxHashMap;
 
 use super::columns::Columns;
 use super::conversation::Conversation;
-use super::fields::{Fields, is_list, python};
+use super::fields::{Fields, is_list};
+use super::langchain::is_langchain_message;
 use super::shortened::{How, ShortenedText};
 use super::strings::Source;
 use crate::convert::{bytes_of, first_characters, string_of};
@@ -289,7 +290,7 @@ pub fn long_strings<'py>(entry: &Bound<'py, PyAny>, least: usize) -> PyResult<Ve
             stack.extend(fields.items()?.into_iter().map(|(_, value)| value));
         } else if is_list(&value) {
             stack.extend(value.try_iter()?.collect::<PyResult<Vec<_>>>()?);
-        } else if python(py, "is_langchain_message", (&value,))?.is_truthy()? {
+        } else if is_langchain_message(&value)? {
             stack.extend(value.getattr_opt(interned!(py, "__dict__"))?);
         }
     }

@@ -3,14 +3,16 @@ use std::collections::HashSet;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use rehydrate_core::conversation::PieceKind;
+use rehydrate_core::analysis::memory_kinds::memory_kind;
+use rehydrate_core::conversation::{PieceKind, Role};
 use rustc_hash::FxHashSet;
 
-use super::columns::{Columns, is_blank};
+use super::columns::{Columns, is_blank, is_space};
 use super::conversation::Conversation;
 use super::draft::Draft;
 use super::strings::{Id, Source};
 use crate::convert::{bytes_of, string_of};
+use crate::errors::detached;
 
 type Piece = (Source, PieceKind);
 
@@ -86,6 +88,35 @@ pub fn unit_text<'py>(py: Python<'py>, conversation: &Conversation, unit: usize)
         }
     }
     string_of(py, &out)
+}
+
+/// What a unit says, calls and results too but no thinking; and the kind of memory that it is by the first `most_bytes` of its
+/// own words: calls and results are nobody's wish, habit or wisdom.
+#[pyfunction]
+pub fn unit_memory(
+    py: Python<'_>,
+    conversation: &Conversation,
+    unit: usize,
+    most_bytes: usize,
+) -> PyResult<(String, &'static str)> {
+    let of = &conversation.columns;
+    let members = of.units.members(unit);
+    let (mut texts, mut words) = (Vec::new(), Vec::new());
+    for &at in members {
+        let said = of.pieces(at).iter().filter(|(_, kind)| *kind != PieceKind::Thinking);
+        let text = said.map(|(text, _)| text.as_str()).collect::<Vec<_>>().join("\n");
+        if !text.is_empty() {
+            texts.push(text);
+        }
+        let own = of.pieces(at).iter().filter(|(_, kind)| *kind == PieceKind::Text);
+        words.extend(own.map(|(text, _)| text.as_str()));
+    }
+    let (text, words) = (texts.join("\n"), words.join("\n"));
+    let words = words.trim_matches(is_space);
+    let end = (0..=most_bytes.min(words.len())).rfind(|&end| words.is_char_boundary(end)).unwrap_or_default();
+    let is_assistant = members.first().is_some_and(|&at| of.role(at) == Role::Assistant);
+    let kind = detached(py, || Ok(memory_kind(&words[..end], is_assistant)))?;
+    Ok((text.trim_matches(is_space).to_owned(), kind))
 }
 
 /// Whether a piece has a text that is not thinking.

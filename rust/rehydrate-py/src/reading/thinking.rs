@@ -90,6 +90,57 @@ pub fn is_claudes_thinking(block: &Bound<'_, PyAny>) -> PyResult<bool> {
     is_thinking(block, BLOCKS)
 }
 
+/// Whether a message of these holds thinking that was signed as Claude's is.
+#[pyfunction]
+pub fn has_claudes_thinking(entries: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = entries.py();
+    for entry in entries.try_iter()? {
+        let entry = entry?;
+        // Gateways put Claude's thinking beside the content.
+        for key in [interned!(py, "content"), interned!(py, "parts"), interned!(py, "thinking_blocks")] {
+            let blocks = match Fields::of(&entry) {
+                Some(fields) => fields.get(key)?,
+                None => entry.getattr_opt(key)?,
+            };
+            for block in listed(blocks.as_ref())? {
+                if is_signed_thinking(&block)? {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn is_signed_thinking(block: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, Some(fields)) = (block.py(), Fields::of(block)) else { return Ok(false) };
+    if fields.kind()?.name() == "reasoning" {
+        // The AI SDK's.
+        for key in [interned!(py, "providerOptions"), interned!(py, "providerMetadata")] {
+            let options = fields.get(key)?.filter(|options| options.is_truthy().unwrap_or(false));
+            if let Some(options) = options {
+                let Some(names) = Fields::of(&options) else { break };
+                return Ok(names.has(interned!(py, "anthropic"))? || names.has(interned!(py, "bedrock"))?);
+            }
+        }
+    }
+    if !is_claudes_thinking(block)? {
+        return Ok(false);
+    }
+    let converses = fields.get(interned!(py, "reasoningContent"))?.filter(|of| of.is_truthy().unwrap_or(false));
+    let thought = match converses.as_ref().and_then(Fields::of) {
+        Some(of) if of.has(interned!(py, "reasoningText"))? => of.get(interned!(py, "reasoningText"))?,
+        _ => Some(converses.clone().filter(|of| Fields::of(of).is_some()).unwrap_or_else(|| block.clone())),
+    };
+    let Some(thought) = thought.as_ref().and_then(Fields::of) else { return Ok(false) };
+    for key in [interned!(py, "signature"), interned!(py, "data"), interned!(py, "redactedContent")] {
+        if thought.is_set(key)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn is_thinking(block: &Bound<'_, PyAny>, kinds: &[&str]) -> PyResult<bool> {
     let Some(fields) = Fields::of(block) else { return Ok(false) };
     Ok(kinds.contains(&fields.kind()?.name().as_ref()) || fields.has(interned!(block.py(), "reasoningContent"))?)
@@ -104,14 +155,6 @@ fn is_blank_block(block: &Bound<'_, PyAny>) -> PyResult<bool> {
         None => block.cast::<PyString>().ok().cloned(),
     };
     Ok(text.is_some_and(|text| is_blank(&text_of(&text))))
-}
-
-/// A copy of an entry with another value under a key.
-fn with<'py>(entry: Fields<'_, 'py>, key: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let copy = PyDict::new(entry.as_any().py());
-    copy.update(entry.as_any().cast()?)?;
-    copy.set_item(key, value)?;
-    Ok(copy.into_any())
 }
 
 /// A content that says that there was nothing else.
@@ -136,7 +179,7 @@ fn of_messages<'py>(entries: &[Bound<'py, PyAny>]) -> PyResult<Shown<'py>> {
             Rest::Same => Some(raw.clone()),
             _ if speaker_of(entry, index)?.role != Role::Assistant => Some(raw.clone()),
             Rest::Nothing => None,
-            Rest::Left(rest) => Some(with(entry, "content", &rest)?),
+            Rest::Left(rest) => Some(entry.with("content", &rest)?),
         });
     }
     let is_by = |index: usize, role: Role| {
@@ -155,7 +198,7 @@ fn of_messages<'py>(entries: &[Bound<'py, PyAny>]) -> PyResult<Shown<'py>> {
             && !after.map_or(Ok(false), |after| is_by(after, Role::Assistant))?
         {
             let entry = Fields::needed(&entries[index], index, String::new)?;
-            shown[index] = Some(with(entry, "content", &thought_only(entry.as_any().py(), true)?)?);
+            shown[index] = Some(entry.with("content", &thought_only(entry.as_any().py(), true)?)?);
         }
         before = if shown[index].is_some() { Some(index) } else { before };
     }
@@ -170,7 +213,7 @@ fn of_bedrocks<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bo
         Rest::Nothing => thought_only(py, false)?,
         Rest::Left(rest) => rest,
     };
-    with(entry, "content", &rest).map(Some)
+    entry.with("content", &rest).map(Some)
 }
 
 /// A content of Gemini's; a thought with a signature stays, which the API wants back.
@@ -190,7 +233,7 @@ fn of_geminis<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bou
     if kept.len() == parts.len() {
         return Ok(Some(entry.as_any().clone()));
     }
-    if kept.is_empty() { Ok(None) } else { with(entry, "parts", PyList::new(py, kept)?.as_any()).map(Some) }
+    if kept.is_empty() { Ok(None) } else { entry.with("parts", PyList::new(py, kept)?).map(Some) }
 }
 
 /// A message of the AI SDK's. One whose parts name items of the Responses API's stays whole: the API refuses these without
@@ -213,7 +256,7 @@ fn of_ai_sdk<'py>(entry: Fields<'_, 'py>, index: usize, key: &str) -> PyResult<O
         }
     }
     match rest {
-        Rest::Left(rest) if !is_whole => with(entry, key, &rest).map(Some),
+        Rest::Left(rest) if !is_whole => entry.with(key, &rest).map(Some),
         Rest::Nothing if !is_whole => Ok(None),
         _ => Ok(Some(entry.as_any().clone())),
     }
@@ -232,7 +275,7 @@ fn of_line<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bound<
     match rest_of(message.get(interned!(py, "content"))?.as_ref(), BLOCKS)? {
         Rest::Same => Ok(Some(entry.as_any().clone())),
         Rest::Nothing => Ok(None),
-        Rest::Left(rest) => with(entry, "message", &with(message, "content", &rest)?).map(Some),
+        Rest::Left(rest) => entry.with("message", &message.with("content", &rest)?).map(Some),
     }
 }
 
@@ -332,7 +375,7 @@ fn of_rollout<'py>(entries: &[Bound<'py, PyAny>]) -> PyResult<Shown<'py>> {
             Some(now) if path.is_empty() => shown[*index] = Some(now),
             Some(now) => {
                 let line = Fields::needed(&entries[*index], *index, String::new)?;
-                shown[*index] = Some(with(line, "payload", &now)?);
+                shown[*index] = Some(line.with("payload", &now)?);
             }
         }
     }

@@ -1,4 +1,9 @@
-//! Claude Code's transcripts (`formats/transcripts.py` says what is of the conversation).
+//! Claude Code's transcripts: JSONL lines around Anthropic messages, one content block a line.
+//!
+//! The model saw only the `user` and `assistant` lines, and what was queued while it worked (`queued_command` attachments). All
+//! others (progress, file history, queue operations, system notes such as `compact_boundary`) are ignored, and so are subagents'
+//! lines (isSidechain), unless the whole transcript is a subagent's; lines whose uuid came before, which a resumed session
+//! repeats; API errors, which Claude Code shows but never sends; and branches that the user took back (`branch`).
 //!
 //! One assistant message is several lines with one `message.id`, and results of its first calls may come before the lines of
 //! its last calls. So all lines of one id, and all results of their calls, are one unit. Lines that Claude Code writes as the

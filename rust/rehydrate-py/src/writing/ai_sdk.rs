@@ -47,7 +47,8 @@ fn text_in<'py>(sent: &Sent<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
     Ok(is_said.then_some(text))
 }
 
-fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
+/// A user's message of one text.
+pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(text.py(), "role": "user", "content": text))
 }
 

@@ -4,7 +4,9 @@ use pyo3::types::{PyDict, PyList, PySet, PyString};
 
 use super::neutral::{Answer, Call, Level, Media, Message, Part, Sources, joined};
 use crate::interned::interned;
-use crate::reading::{Fields, is_blank, is_list, known_role, python, readable_texts, refusal, string_of, text_of};
+use crate::reading::{
+    Fields, input_text, is_blank, is_list, known_role, python, readable_texts, string_of, text_of, wrong_content,
+};
 
 const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text"];
 const THINKING: &[&str] = &["thinking", "redacted_thinking", "reasoning", "reasoning_content"];
@@ -154,7 +156,8 @@ impl<'py> Reader<'py> {
             match part {
                 Part::Result(inner) => parts.extend(inner.parts),
                 Part::Call(call) => {
-                    parts.extend(text_in(Some(python(self.py, "tool_input_text", (call.name, call.input))?)));
+                    let text = input_text(self.py, Some(&call.name), Some(&call.input))?;
+                    parts.extend(text_in(Some(text.to_py(self.py).into_any())));
                 }
                 said => parts.push(said),
             }
@@ -173,7 +176,7 @@ pub fn parts_of<'py>(
         None => Ok(Vec::new()),
         Some(content) if content.is_instance_of::<PyString>() => Ok(vec![content.clone()]),
         Some(content) if is_list(content) => content.try_iter()?.collect(),
-        Some(content) => Err(refusal(content.py(), "wrong_content", (content, index, part))),
+        Some(content) => Err(wrong_content(content, index, part)),
     }
 }
 

@@ -5,7 +5,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 use super::neutral::dict;
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
-use crate::reading::{Fields, LangchainMessage, langchain_role, python, text_of};
+use crate::reading::{Fields, LangchainMessage, as_message, langchain_role, python, text_of};
 
 /// Types of blocks that are calls which the client answers.
 const CLIENT_CALLS: &[&str] = &["tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call"];
@@ -27,7 +27,7 @@ pub fn langchain_to_openai<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bo
 
 fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyDict>> {
     let py = raw.py();
-    let entry = python(py, "as_message", (raw, index))?;
+    let entry = as_message(raw, index)?;
     let role = langchain_role(&entry)?;
     let Some(of) = LangchainMessage::of(&entry, index)? else {
         let remedy = "it is an order to a graph's state; leave it out";

@@ -114,7 +114,8 @@ pub fn without_system<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Re
     Ok(Rendered { system, messages, lost: Lost::default() })
 }
 
-fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
+/// A user's message of one text.
+pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     content(text.py(), false, vec![text_part(text)?])
 }
 

@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
+use crate::errors::raise;
 use crate::interned::interned;
-use crate::reading::{Id, refusal};
+use crate::reading::Id;
 
 /// A part of a message.
 #[derive(Clone)]
@@ -129,7 +130,8 @@ pub struct Level;
 impl Level {
     pub fn down(py: Python<'_>, index: usize) -> PyResult<Self> {
         if NESTED.get() == MAX_NESTED {
-            return Err(refusal(py, "too_deep", (index,)));
+            let (expected, remedy) = ("contents in contents, 256 deep at most", "send what is inside as text");
+            return Err(raise(py, "InvalidMessageError", (index, "content", PyList::empty(py), expected, remedy)));
         }
         NESTED.set(NESTED.get() + 1);
         Ok(Self)

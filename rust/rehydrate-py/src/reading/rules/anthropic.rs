@@ -8,7 +8,7 @@ use rehydrate_core::rules::anthropic::{Block, Kind, Message, Part, Text};
 
 use super::super::anthropic::check_calls;
 use super::super::columns::is_blank;
-use super::super::fields::{Fields, is_list, listed, refusal, text_of};
+use super::super::fields::{Fields, is_list, listed, text_of, wrong_content};
 use super::super::merged::lines_in_order;
 use super::super::pairs::{check_content, check_no_pair, is_anthropic, is_thought};
 use super::super::speaker_of;
@@ -73,7 +73,7 @@ pub fn blocks_of<'py>(content: Option<&Bound<'py, PyAny>>, index: usize) -> PyRe
         return Ok(if text.is_empty()? { Vec::new() } else { vec![content.clone()] });
     }
     if !is_list(content) {
-        return Err(refusal(content.py(), "wrong_content", (content, index)));
+        return Err(wrong_content(content, index, "content"));
     }
     let blocks = listed(Some(content))?;
     for (number, value) in blocks.iter().enumerate() {

@@ -1,0 +1,169 @@
+//! Cache marks: where a request says that a cached prefix ends.
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use super::bedrock;
+use super::neutral::dict;
+use crate::interned::interned;
+use crate::reading::{Fields, is_blank, is_claudes_thinking, listed, string_of, text_of};
+
+type Marked<'py> = PyResult<Option<Bound<'py, PyAny>>>;
+
+/// A shallow copy of a tool, a system block or a message with a mark on its last block that can have one; itself where the
+/// caller marked that already, maybe for a longer time. None where there can be none.
+///
+/// Of Converse's tools and system blocks it is a list: the block, and the cache point after it.
+#[pyfunction]
+pub fn marked<'py>(provider: &str, value: &Bound<'py, PyAny>) -> Marked<'py> {
+    let Some(fields) = Fields::of(value) else { return Ok(None) };
+    match provider {
+        "anthropic" => of_anthropic(fields),
+        "bedrock" => of_bedrock(fields),
+        "openai_chat" => of_chat(fields),
+        "openai_responses" => of_responses(fields),
+        // Gemini caches prefixes without marks, and nobody knows which provider the AI SDK asks.
+        _ => Ok(None),
+    }
+}
+
+/// Thinking and empty texts can have no mark.
+fn of_anthropic<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
+    let py = message.as_any().py();
+    let mark = |block: Fields<'_, 'py>| {
+        let name = interned!(py, "cache_control");
+        if block.get(name)?.is_some() {
+            return Ok(block.as_any().clone());
+        }
+        block.with(name, dict!(py, "type": "ephemeral"))
+    };
+    if !message.has(interned!(py, "role"))? {
+        return mark(message).map(Some);
+    }
+    let name = interned!(py, "content");
+    let Some(content) = message.get(name)? else { return Ok(None) };
+    if let Ok(text) = content.cast::<PyString>() {
+        return on_text(message, name, text, "text", mark);
+    }
+    let mut blocks = listed(Some(&content))?;
+    for at in (0..blocks.len()).rev() {
+        let block = match blocks[at].cast::<PyString>() {
+            Ok(text) => dict!(py, "type": "text", "text": text).into_any(),
+            Err(_) => blocks[at].clone(),
+        };
+        let Some(fields) = Fields::of(&block).filter(|_| !is_claudes_thinking(&block).unwrap_or(false)) else {
+            continue;
+        };
+        let text = fields.get(interned!(py, "text"))?.filter(|text| text.is_truthy().unwrap_or(false));
+        let is_empty = || text.map_or(Ok(true), |text| PyResult::Ok(is_blank(&text_of(&string_of(&text)?))));
+        if fields.kind()?.name() == "text" && is_empty()? {
+            continue;
+        }
+        let made = mark(fields)?;
+        if made.is(&blocks[at]) {
+            return Ok(Some(message.as_any().clone()));
+        }
+        blocks[at] = made;
+        return message.with(name, PyList::new(py, blocks)?).map(Some);
+    }
+    Ok(None)
+}
+
+/// "Cache point cannot be inserted after reasoning block" (2026-07, <https://github.com/anomalyco/opencode/issues/36517>), nor
+/// after a document other than a PDF (2026-03, <https://github.com/strands-agents/harness-sdk/issues/1966>).
+fn of_bedrock<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
+    let py = message.as_any().py();
+    let (point, name) = (interned!(py, "cachePoint"), interned!(py, "content"));
+    let after = dict!(py, "cachePoint": dict!(py, "type": "default"));
+    if !message.has(interned!(py, "role"))? {
+        if message.has(point)? {
+            return Ok(Some(message.as_any().clone()));
+        }
+        return Ok(Some(PyList::new(py, [message.as_any(), after.as_any()])?.into_any()));
+    }
+    let mut blocks = bedrock::blocks_of(py, message.get(name)?.as_ref())?;
+    for at in (0..blocks.len()).rev() {
+        let Some(block) = Fields::of(&blocks[at]) else { continue };
+        if block.has(point)? {
+            return Ok(Some(message.as_any().clone()));
+        }
+        let document = block.get(interned!(py, "document"))?;
+        let is_pdf = match document.as_ref().and_then(Fields::of) {
+            Some(document) => document.get(interned!(py, "format"))?.map_or(Ok(false), |format| format.eq("pdf"))?,
+            None => true,
+        };
+        if is_pdf && !is_claudes_thinking(&blocks[at])? {
+            blocks.insert(at + 1, after.into_any());
+            return message.with(name, PyList::new(py, blocks)?).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The roles whose parts can have a breakpoint of OpenAI's: the SDK's types of an assistant's have none.
+fn may_have_breakpoint(message: Fields<'_, '_>) -> PyResult<bool> {
+    let role = message.text(interned!(message.as_any().py(), "role"))?;
+    Ok(role.is_some_and(|role| matches!(text_of(&role).as_ref(), "system" | "developer" | "user" | "tool")))
+}
+
+fn of_chat<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
+    if !may_have_breakpoint(message)? {
+        return Ok(None);
+    }
+    let name = interned!(message.as_any().py(), "content");
+    with_breakpoint(message, name, "text", &["text", "image_url", "input_audio"])
+}
+
+fn of_responses<'py>(item: Fields<'_, 'py>) -> Marked<'py> {
+    let py = item.as_any().py();
+    let is_output = item.kind()?.name() == "function_call_output";
+    if !is_output && !may_have_breakpoint(item)? {
+        return Ok(None);
+    }
+    let name = if is_output { interned!(py, "output") } else { interned!(py, "content") };
+    with_breakpoint(item, name, "input_text", &["input_text", "input_image", "input_file"])
+}
+
+/// A message with a breakpoint of OpenAI's on the last part under this key.
+fn with_breakpoint<'py>(
+    message: Fields<'_, 'py>,
+    name: &Bound<'py, PyString>,
+    text_type: &str,
+    fit: &[&str],
+) -> Marked<'py> {
+    let py = message.as_any().py();
+    let mark =
+        |part: Fields<'_, 'py>| part.with(interned!(py, "prompt_cache_breakpoint"), dict!(py, "mode": "explicit"));
+    let Some(content) = message.get(name)? else { return Ok(None) };
+    if let Ok(text) = content.cast::<PyString>() {
+        return on_text(message, name, text, text_type, mark);
+    }
+    let mut parts = listed(Some(&content))?;
+    let Some(last) = parts.pop() else { return Ok(None) };
+    let Some(part) = Fields::of(&last) else { return Ok(None) };
+    if !fit.contains(&part.kind()?.name().as_ref()) {
+        return Ok(None);
+    }
+    if part.has(interned!(py, "prompt_cache_breakpoint"))? {
+        return Ok(Some(message.as_any().clone()));
+    }
+    parts.push(mark(part)?);
+    message.with(name, PyList::new(py, parts)?).map(Some)
+}
+
+/// A message whose content is one text, as a block with a mark; None for a blank one.
+fn on_text<'py>(
+    message: Fields<'_, 'py>,
+    name: &Bound<'py, PyString>,
+    text: &Bound<'py, PyString>,
+    text_type: &str,
+    mark: impl FnOnce(Fields<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
+) -> Marked<'py> {
+    if is_blank(&text_of(text)) {
+        return Ok(None);
+    }
+    let py = text.py();
+    let block: Bound<'py, PyDict> = dict!(py, "type": text_type, "text": text);
+    let block = block.into_any();
+    let made = Fields::of(&block).map(mark).transpose()?;
+    message.with(name, PyList::new(py, made)?).map(Some)
+}
