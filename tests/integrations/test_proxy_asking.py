@@ -318,5 +318,5 @@ def test_each_of_several_answers_to_the_same_messages_is_put_back(tmp_path: Path
 def test_the_plan_that_was_stored_last_counts(tmp_path: Path) -> None:
     with Threads.open(tmp_path / "plans.db") as threads:
         for count in (1, 2):
-            Kept(threads).keep("s", Plan(b"1", count, (0,)), "openai_chat")
+            Kept(threads).keep("s", Plan(b"1", count, (0,), 0), "openai_chat")
         assert Kept(threads).plan("s", [b"1"]).count == 2

@@ -211,7 +211,7 @@ def test_a_slow_reader_holds_its_provider_back_and_nobody_else() -> None:
     with running(flood) as port, served(f"http://127.0.0.1:{port}") as proxy:
         own = int(proxy.url.rsplit(":", 1)[1])
         with socket.create_connection(("127.0.0.1", own)) as slow:
-            slow.sendall(b"POST /v1/x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+            slow.sendall(b"POST /v1/x HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 2\r\n\r\n{}")
             wait_until(lambda: flood.sent)
             stood = -1
             while stood != flood.sent:  # until nothing moves any more

@@ -28,6 +28,9 @@ _STOPS: Mapping[str, Stop] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
     "pause_turn": "pause",
+    # Of pause_after_compaction: the next request goes on from the block. Read on 2026-11-27 in
+    # anthropic's lib/tools/_beta_runner.py.
+    "compaction": "pause",
 }
 _THINKING = ("thinking", "redacted_thinking")
 _REMOVED = frozenset({"temperature", "top_p", "top_k"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,13 @@ _MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALF
 """The model wrote a call that is none; asked again it may write another."""
 
 
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]")
+"""Of the JSON path of an argument: a name, an index, or a name in quotes."""
+_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+
+
 class ContentAccumulator:
-    """Joins the chunks of a stream to the response."""
+    """Joins the chunks of a stream to the response: its first candidate."""
 
     def __init__(self) -> None:
         """Start without chunks."""
@@ -47,7 +53,9 @@ class ContentAccumulator:
         usage = {**self._head.get("usageMetadata", {}), **chunk.get("usageMetadata", {})}
         self._head |= {**chunk, "usageMetadata": usage}
         text = ""
-        for candidate in (chunk.get("candidates") or ())[:1]:
+        for candidate in chunk.get("candidates") or ():
+            if candidate.get("index"):
+                continue  # several candidates come mixed; 0 may be left out
             self._candidate |= candidate
             for part in (candidate.get("content") or {}).get("parts") or ():
                 text += _text(part)
@@ -65,11 +73,52 @@ class ContentAccumulator:
         """Texts grow. A part with a signature stays as it came, as the API demands:
         https://ai.google.dev/gemini-api/docs/thought-signatures"""
         last = self._parts[-1] if self._parts else {}
+        begun = last.get("functionCall") or {}
+        if begun.get("willContinue") and "functionCall" in part:
+            self._parts[-1] = {**last, **part, "functionCall": _grown(begun, part)}
+            return
+        if "partialArgs" in (part.get("functionCall") or {}):
+            part = {**part, "functionCall": _grown({}, part)}
         are_texts = all({"text"} <= each.keys() <= {"text", "thought"} for each in (last, part))
         if are_texts and last.get("thought") == part.get("thought"):
             self._parts[-1] = {**last, "text": last["text"] + part["text"]}
         else:
             self._parts.append(part)
+
+
+def _grown(call: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call with what a later part says of it: `streamFunctionCallArguments` of Vertex AI,
+    https://googleapis.github.io/js-genai/release_docs/interfaces/types.PartialArg.html, read on
+    2026-11-27."""
+    more = part.get("functionCall") or {}
+    named = {key: value for key, value in more.items() if key not in ("partialArgs", "args")}
+    args = {**(call.get("args") or {}), **(more.get("args") or {})}
+    for each in more.get("partialArgs") or ():
+        value = next((each[name] for name in _VALUES if name in each), None)
+        if "nullValue" in each:
+            value = None
+        elif isinstance(value, float) and value.is_integer():
+            value = int(value)
+        found = _STEP.findall(each["jsonPath"])
+        steps = [name or quoted or int(index) for name, index, _, quoted in found]
+        _put(args, steps, value)
+    kept = {key: value for key, value in call.items() if key != "willContinue"}
+    return {**kept, **named, "args": args}
+
+
+def _put(args: dict[str, Any], steps: Sequence[str | int], value: Any) -> None:
+    """Set a value, and what leads to it; a text grows."""
+    at: Any = args
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        if isinstance(step, int) and step == len(at):
+            at.append(None)
+        known = at[step] if isinstance(step, int) else at.get(step)
+        if following is None:
+            both_texts = isinstance(known, str) and isinstance(value, str)
+            at[step] = known + value if both_texts else value
+        elif known is None:
+            at[step] = [] if isinstance(following, int) else {}
+        at = at[step]
 
 
 class GeminiModel(SdkModel):

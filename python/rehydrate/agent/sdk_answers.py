@@ -377,16 +377,20 @@ class EventDecoder:
 
     def __init__(self) -> None:
         """Start without bytes."""
-        self._rest = b""
+        self._rest = bytearray()
+        """Of a line that has no end yet."""
         self._data_lines: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """Yield the data of each event that these bytes complete."""
-        text = self._rest + chunk
-        # A carriage return at the end may be the first half of a line end.
-        held_back = b"\r" if text.endswith(b"\r") else b""
-        *lines, rest = _LINE_END.split(text[: len(text) - len(held_back)])
-        self._rest = rest + held_back
+        # A carriage return at the end may be the first half of a line end: it waits.
+        has_end = self._rest.endswith(b"\r") or _LINE_END.search(chunk) is not None
+        self._rest += chunk
+        if not has_end:
+            return
+        held_back = b"\r" if self._rest.endswith(b"\r") else b""
+        *lines, rest = _LINE_END.split(self._rest.removesuffix(held_back))
+        self._rest = bytearray(rest + held_back)
         for line in lines:
             if line.startswith(b"data:"):
                 data = line[5:].removeprefix(b" ").decode(errors="replace")

@@ -9,7 +9,7 @@ RehydrateWarning    something failed, and the messages were sent as they are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
-from rehydrate.formats.cache_marks import CACHE_POINT
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
@@ -97,7 +96,8 @@ class RehydratePlugin(Adapter, Plugin):
             scope = AgentScope(str(agent.agent_id), str(model or ""))
             prompted, shown = await self._prompted(call.messages, scope, self._sent(call))
             self._prompted_of[agent] = prompted
-            return call.replace(messages=list(map(_without_marks, shown)))
+            own = {id(block) for each in call.messages for block in each["content"]}
+            return call.replace(messages=[_without_marks(each, own) for each in shown])
         return call
 
     def _sent(self, call: InvokeModelContext) -> Iterator[str]:
@@ -127,8 +127,9 @@ def _tool(
     return run
 
 
-def _without_marks(message: Any) -> Any:
-    """Return a message without the cache points that were set here: that is its model's."""
+def _without_marks(message: Any, own: Container[int]) -> Any:
+    """Return a message without cache points that are not the host's ``own``, by their ids: those
+    are its model's."""
     content = message["content"]
-    kept = [block for block in content if block is not CACHE_POINT]
+    kept = [block for block in content if "cachePoint" not in block or id(block) in own]
     return message if len(kept) == len(content) else {**message, "content": kept}

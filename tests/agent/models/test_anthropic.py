@@ -26,6 +26,7 @@ FOUND = {
     ],
 }
 UNKNOWN = {"type": "hologram", "shape": {"sides": [1, 2.5, None]}, "when": "2026-11-22T10:00:00Z"}
+COMPACTION = {"type": "compaction", "content": "Berth 4 was free."}
 TEXT = {"type": "text", "text": "Berth 4 is free.", "citations": None}
 CALL = {
     "type": "tool_use",
@@ -154,6 +155,7 @@ def test_a_long_answer_is_streamed_unasked_since_the_sdk_would_not_wait_for_it()
         ([CALL, {**CALL, "id": "toolu_2"}], "max_tokens", "calls", [CALL], 1),
         ([THINKING, CALL], "max_tokens", "length", [], 0),
         ([THINKING, TEXT, SEARCH], "pause_turn", "pause", [THINKING, TEXT, SEARCH], 0),
+        ([COMPACTION], "compaction", "pause", [COMPACTION], 0),
         ([THINKING, TEXT, SEARCH], "max_tokens", "length", [THINKING, TEXT], 0),
         ([], "refusal", "refusal", [], 0),
         ([THINKING, TEXT, CALL], "refusal", "refusal", [TEXT], 0),

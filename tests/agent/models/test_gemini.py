@@ -190,3 +190,69 @@ def test_mistakes_in_the_program_are_named():
         GeminiModel("gemini-x", contents=[])
     with pytest.raises(InvalidArgumentError, match=r"pass a google\.genai\.Client"):
         GeminiModel("gemini-x", client=object())
+
+
+def test_several_candidates_that_come_mixed_stay_apart():
+    def piece(index, text):
+        candidate = {"content": {"role": "model", "parts": [{"text": text}]}}
+        return {**candidate, **({"index": index} if index else {})}  # 0 is left out
+
+    end = {"index": 1, "finishReason": "MAX_TOKENS"}
+    listed = [
+        {"candidates": [piece(1, "Two "), piece(0, "One ")]},
+        {"candidates": [piece(0, "is ")]},
+        {"candidates": [piece(1, "are "), end]},
+        {"candidates": [{**piece(0, "free."), "finishReason": "STOP"}]},
+        {"candidates": [piece(1, "taken.")]},
+    ]
+    pieces = []
+    reply, _ = ask_model(stream("gemini", listed), on_text=pieces.append)
+    assert (reply.text, reply.stop) == ("One is free.", "answer")
+    assert "".join(pieces) == reply.text
+
+
+def test_arguments_that_come_in_pieces_are_one_call():
+    def call(*args, **about):
+        return {"functionCall": {**({"partialArgs": list(args)} if args else {}), **about}}
+
+    def arg(path, **value):
+        return {"jsonPath": path, **value}
+
+    parts = [
+        {**call(name="book", id="c1", willContinue=True), "thoughtSignature": "abcd"},
+        call(arg("$.note", stringValue="Berth ", willContinue=True), willContinue=True),
+        call(arg("$.note", stringValue="4"), arg("$.count", numberValue=3), willContinue=True),
+        call(arg("$.ship['of. the'].names[0]", stringValue="Réka"), willContinue=True),
+        call(arg("$.ship['of. the'].names[1]", stringValue="Anna"), willContinue=True),
+        call(arg("$.is_paid", boolValue=False), arg("$.by", nullValue="NULL_VALUE")),
+        call(arg("$.x", numberValue=0.5), name="other", id="c2"),
+    ]
+    ends = {"is_paid": False, "by": None}
+    args = {"note": "Berth 4", "count": 3, **ends, "ship": {"of. the": {"names": ["Réka", "Anna"]}}}
+    reply, _ = ask_model(stream("gemini", chunks(parts)), on_text=print)
+    first, second = reply.entries[0]["parts"]
+    assert first == {
+        "functionCall": {
+            "id": "c1",
+            "name": "book",
+            "args": args,
+        },
+        "thoughtSignature": "abcd",
+    }
+    assert second == {"functionCall": {"id": "c2", "name": "other", "args": {"x": 0.5}}}
+
+
+def test_an_empty_last_piece_ends_a_call():
+    begun = {"functionCall": {"name": "book", "willContinue": True}}
+    reply, _ = ask_model(stream("gemini", chunks([begun, {"functionCall": {}}])), on_text=print)
+    (call,) = reply.calls
+    assert (call.name, call.arguments()) == ("book", {})
+    assert set(reply.entries[0]["parts"][0]["functionCall"]) == {"id", "name", "args"}
+
+
+@pytest.mark.parametrize("path", ["", "$", "$.a.b", "$[0]", "$.a[99999999999]"])
+def test_a_path_that_leads_nowhere_is_no_answer(path):
+    begun = {"functionCall": {"name": "book", "args": {"a": "x"}, "willContinue": True}}
+    piece = {"functionCall": {"partialArgs": [{"jsonPath": path, "stringValue": "y"}]}}
+    with pytest.raises(ProviderUnavailableError, match="cannot be read"):
+        ask_model(stream("gemini", chunks([begun, piece])), on_text=print)

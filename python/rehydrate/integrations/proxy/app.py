@@ -6,7 +6,6 @@ wrong in here, the client's own request goes out.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 from collections import Counter
@@ -14,6 +13,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from secrets import compare_digest, token_urlsafe
 from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -40,25 +41,20 @@ try:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import HTMLResponse, PlainTextResponse, Response
-    from starlette.routing import Mount, Route
+    from starlette.routing import Route
     from starlette.types import Receive, Scope, Send
 
-    from rehydrate.integrations.loopback_http import (
-        LOOPBACK,
-        MAX_BODY_BYTES,
-        bound_socket,
-        config_of,
-    )
+    from rehydrate.integrations.loopback_http import MAX_BODY_BYTES, bound_socket, config_of
     from rehydrate.integrations.proxy.client_request import (
         CONNECT_SECONDS,
-        HEADER,
         Answer,
         ClientRequest,
         GoneError,
         Incoming,
-        header_value,
-        start_message,
-        unreachable,
+        is_at_home,
+        one_line,
+        refusal,
+        send_error,
         upstream_request,
     )
     from rehydrate.page.html import render
@@ -193,16 +189,18 @@ class Proxy:
         self._causes: set[str] = set()
         self.totals = Totals()
         shortener.kept.on_failure = self.warn_once
+        self.pages = f"/rehydrate/{token_urlsafe(16)}/"
+        """Where the pages are that show what was said: not every client is to know."""
         self.app = Starlette(
             routes=[
                 Route("/rehydrate/metrics", self._metrics),
-                Route("/rehydrate/{conversation:int}/{compaction:int}", self._compaction),
-                Route("/rehydrate", self._overview),
                 Route("/rehydrate/", self._overview),
-                Mount("/", app=self._forward),
+                Route("/rehydrate/{secret}/", self._overview),
+                Route("/rehydrate/{secret}/{conversation:int}/{compaction:int}", self._compaction),
             ],
             lifespan=self._lifespan,
         )
+        self.app.router.default = self._forward
 
     def server(self) -> uvicorn.Server:
         """Return what serves the application; the headers of answers are the provider's."""
@@ -220,7 +218,10 @@ class Proxy:
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=128)
-        async with httpx.AsyncClient(timeout=timeout, limits=limits) as self._client:
+        cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # they are the clients'
+        async with httpx.AsyncClient(
+            timeout=timeout, limits=limits, cookies=cookies
+        ) as self._client:
             yield
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -237,6 +238,11 @@ class Proxy:
             found[0] if found else None,
             bool(found and found[1]),
         )
+        if refused := refusal(scope):
+            exchange.outcome = Outcome(untouched=f"refused: {refused[1]}")
+            await send_error(exchange, send, *refused, "refused", exchange.note())
+            self._note(exchange)
+            return
         content: bytes | AsyncIterator[bytes] | None
         incoming = Incoming(receive)
         if exchange.wire is not None:
@@ -383,14 +389,13 @@ class Proxy:
             return
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             cause = f"upstream: {type(error).__name__}"
-            self.warn_once(f"{cause} at {self._upstream(exchange)}")
+            host = httpx.URL(self._upstream(exchange)).netloc.decode()  # without a password
+            self.warn_once(f"{cause} at {host}")
             exchange.failure = exchange.failure or cause
             if answer.is_begun:
                 return  # the server closes the connection: the client sees that its answer is cut
-            exchange.status = 502
-            response = unreachable(exchange, type(error).__name__)
-            await send(start_message(502, [*response.raw_headers, (HEADER, header_value(cause))]))
-            await send({"type": "http.response.body", "body": response.body})
+            words = f"the provider cannot be reached ({type(error).__name__})"
+            await send_error(exchange, send, 502, words, "upstream_unreachable", cause)
 
     def _note(self, exchange: ClientRequest) -> None:
         outcome = exchange.outcome
@@ -399,8 +404,8 @@ class Proxy:
         self._log.info(
             "%s %s %s: %s, %s, %.1f ms",
             exchange.method,
-            exchange.path,
-            outcome.model or "-",
+            one_line(exchange.path),
+            one_line(outcome.model) or "-",
             exchange.note(),
             exchange.status or "the client went away",
             1e3 * exchange.seconds,
@@ -420,31 +425,39 @@ class Proxy:
                 usage=usage,
             )
 
-    async def _metrics(self, _request: Request) -> Response:
+    async def _metrics(self, request: Request) -> Response:
+        if refused := refusal(request.scope):
+            return PlainTextResponse(f"{refused[1]}\n", status_code=refused[0])
         return PlainTextResponse(self.totals.as_metrics(), media_type="text/plain; version=0.0.4")
 
     async def _overview(self, request: Request) -> Response:
-        if not _is_at_home(request):
+        shows_all = "secret" in request.path_params
+        if not (self._may_see(request) if shows_all else is_at_home(request.scope)):
             return _REFUSAL
         page = render(
             "proxy.html",
             title="conversations",
             totals=self.totals,
             saved=self.totals.before - self.totals.after,
-            conversations=self._shortener.shown(),
+            conversations=self._shortener.shown() if shows_all else None,
             is_dry_run=self._is_dry_run,
         )
-        return HTMLResponse(page)
+        return HTMLResponse(page, headers=_PRIVATE)
 
     async def _compaction(self, request: Request) -> Response:
-        if not _is_at_home(request):
+        if not self._may_see(request):
             return _REFUSAL
         conversation, number = [request.path_params[key] for key in ("conversation", "compaction")]
         cut = self._shortener.compaction(conversation, number)
         if cut is None:
             return PlainTextResponse("it is not known, or not any more\n", status_code=404)
         title = f"conversation {conversation}, compaction {number}"
-        return HTMLResponse(await hand_over(lambda: _page_of(cut, title)))
+        return HTMLResponse(await hand_over(lambda: _page_of(cut, title)), headers=_PRIVATE)
+
+    def _may_see(self, request: Request) -> bool:
+        """Whether a request may see what was said: it is from this machine, and knows where."""
+        asked = f"/rehydrate/{request.path_params['secret']}/"
+        return is_at_home(request.scope) and compare_digest(asked.encode(), self.pages.encode())
 
 
 def _page_of(cut: Cut, title: str) -> str:
@@ -458,14 +471,8 @@ def _page_of(cut: Cut, title: str) -> str:
     )
 
 
-_REFUSAL = PlainTextResponse("only for a browser on this machine\n", status_code=403)
-
-
-def _is_at_home(request: Request) -> bool:
-    """Whether it is from this machine, and no page of another site that a name leads here."""
-    client, name = request.client, request.url.hostname or ""
-    try:
-        is_near = client is not None and ipaddress.ip_address(client.host).is_loopback
-    except ValueError:
-        is_near = False
-    return is_near and (name in LOOPBACK or name == "::1")
+_REFUSAL = PlainTextResponse(
+    "only for a browser on this machine, at the address that the proxy wrote when it started\n",
+    status_code=403,
+)
+_PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}

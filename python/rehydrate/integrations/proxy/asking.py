@@ -55,9 +55,9 @@ class Body(NamedTuple):
         start, end = self.spans.get(name, (0, 0))
         return self.text[start:end]
 
-    def texts(self, pieces: Iterable[int | Item]) -> list[str]:
+    def texts(self, pieces: Iterable[int | str]) -> list[str]:
         """Return the text of each message, which is one of ours or an index of the client's."""
-        return [self.items[each].text if isinstance(each, int) else each.text for each in pieces]
+        return [self.items[each].text if isinstance(each, int) else each for each in pieces]
 
     def with_items(self, texts: Sequence[str], tools: Sequence[str] = ()) -> bytes:
         """Return the body with other messages, these tools too, and all else as the client wrote

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
 import httpx
-from starlette.responses import Response
-from starlette.types import Message, Receive, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.cost.prices import Usage
@@ -27,6 +29,8 @@ _OF_ONE_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
     b"transfer-encoding upgrade".split()
 )
+_OF_KEYS = ("api-key", "authorization", "-auth")
+_KEY_IN_QUERY = re.compile("key|token", re.I)
 CONNECT_SECONDS = 30.0
 """A model may think for any time before it answers, and the client decides how long it waits."""
 
@@ -56,10 +60,13 @@ class ClientRequest:
 
     @property
     def is_anthropic(self) -> bool:
-        """Whether it is for Anthropic's API."""
+        """Whether it is for Anthropic's API: its keys go to nobody else."""
         if self.wire is not None:
             return self.wire == "anthropic"
-        return any(name in (b"anthropic-version", b"x-api-key") for name, _ in self.headers)
+        return any(
+            name == b"x-api-key" or name.startswith(b"anthropic-") or b"sk-ant-" in value
+            for name, value in self.headers
+        )
 
     @property
     def named(self) -> dict[str, str]:
@@ -68,10 +75,11 @@ class ClientRequest:
 
     @property
     def key(self) -> str:
-        """The client's key, as its header has it."""
-        by_name = dict(self.headers)
-        found = by_name.get(b"x-api-key") or by_name.get(b"authorization") or b""
-        return found.decode("latin-1")
+        """All that says whose request it is: headers of keys, and keys in the query."""
+        said = [(name.decode(), value.decode("latin-1")) for name, value in self.headers]
+        of_keys = [each for each in said if each[0].endswith(_OF_KEYS)]
+        asked = [each for each in parse_qsl(self.query) if _KEY_IN_QUERY.search(each[0])]
+        return json.dumps([of_keys, asked])
 
     @property
     def error(self) -> str:
@@ -122,14 +130,10 @@ class Answer:
         self._exchange.status = response.status_code
         kind = response.headers.get("content-type", "")
         self._exchange.is_streamed = kind.startswith("text/event-stream")
-        dropped = _OF_ONE_HOP | ({b"content-length", b"content-encoding"} if is_changed else set())
-        headers = [
-            (name.lower(), value)
-            for name, value in response.headers.raw
-            if name.lower() not in dropped
-        ]
+        dropped = {b"content-length", b"content-encoding"} if is_changed else set()
+        headers = _end_to_end(response.headers.raw, dropped)
         note = f"{self._exchange.note()}{'; dry-run' if self._is_dry_run else ''}"
-        headers.append((HEADER, header_value(note)))
+        headers.append((HEADER, one_line(note).encode()))
         self.is_begun = True
         if self._exchange.wire and not self._exchange.is_counting and response.is_success:
             self._exchange.bill = Bill(is_streamed=self._exchange.is_streamed)
@@ -193,42 +197,39 @@ class Bill:
     def __init__(self, *, is_streamed: bool) -> None:
         """Take whether the bytes are a stream of events."""
         self._events = EventDecoder() if is_streamed else None
-        self._parts: list[bytes] = []
+        self._whole = bytearray()
         self._size = 0
         self._found: dict[str, Any] = {}
 
     def feed(self, part: bytes) -> None:
         """Read on."""
         self._size += len(part)
+        if self._events is None:
+            self._whole += part
+            if self._size > MAX_READ_BYTES:
+                self._whole.clear()
+            return
         if self._size > MAX_READ_BYTES:
-            self._parts.clear()
-            if self._events is None or b"\n" not in part:
+            self._events = EventDecoder()
+            if b"\n" not in part:
                 return
-            # The next event begins after this line.
-            self._events, self._size = EventDecoder(), 0
-            part = part[part.index(b"\n") :]
-        self._parts.append(part)
-        if self._events is not None and b"\n" in part:
-            for data in self._events.feed(self._whole()):
-                self._size = 0
-                if '"usage"' in data:
-                    self._take(data)
+            self._size = 0
+            part = part[part.index(b"\n") :]  # the next event begins after this line
+        for data in self._events.feed(part):
+            self._size = 0
+            if '"usage"' in data:
+                self._take(data)
 
     def usage(self) -> Usage | None:
         """Return the tokens, as far as they were read; None where nothing can be read."""
         if self._events is None:
-            self._take(self._whole())
+            self._take(self._whole)
         try:
             return Usage.billed(self._found) if self._found else None
         except (InvalidArgumentError, TypeError):
             return None
 
-    def _whole(self) -> bytes:
-        whole = b"".join(self._parts)
-        self._parts.clear()
-        return whole
-
-    def _take(self, text: str | bytes) -> None:
+    def _take(self, text: str | bytearray) -> None:
         try:
             body = json.loads(text)
         except (ValueError, RecursionError):
@@ -294,35 +295,116 @@ class Incoming:
         return body
 
 
+def refusal(scope: Scope) -> tuple[int, str] | None:
+    """Return the status and the reason for a request that does not go on; None: it does.
+
+    A browser that a name of another site leads here sends that name as Host: on this machine the
+    proxy, and a provider behind it that asks for no key, would be open to any page.
+    """
+    path = scope.get("raw_path") or scope["path"].encode()
+    if is_near(scope) and not _is_our_name(scope):
+        return 403, "Host names another site; call the proxy by 127.0.0.1 or localhost"
+    if not path.startswith(b"/") or b"#" in path:
+        return 400, "the target is no path; send one that begins with / and has no #"
+    if _has_dots(path.decode("latin-1")):
+        return 400, "the path has . or .. as a segment; send the path that is meant"
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        return 400, "there are both Content-Length and Transfer-Encoding; send one of them"
+    return None
+
+
+def is_at_home(scope: Scope) -> bool:
+    """Whether a request is from this machine, and from no page of another site."""
+    return is_near(scope) and _is_our_name(scope)
+
+
+def is_near(scope: Scope) -> bool:
+    """Whether a request is from this machine."""
+    client = scope.get("client")
+    try:
+        return client is not None and ipaddress.ip_address(client[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_our_name(scope: Scope) -> bool:
+    """Whether Host is an address, which no other site can take, or localhost."""
+    host = dict(scope["headers"]).get(b"host", b"127.0.0.1").decode("latin-1")
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name) is not None
+    except ValueError:
+        return False
+
+
+def _has_dots(path: str) -> bool:
+    """Return whether a path could lead out of an upstream's own, decoded or not.
+
+    >>> _has_dots("/v1/%252E./x"), _has_dots("/v1/a..b/.c/%2f")
+    (True, False)
+    """
+    for _ in range(3):
+        path = unquote(path)
+    return _DOTS.search(path) is not None
+
+
+_DOTS = re.compile(r"[/\\]\.\.?(?=[/\\;]|$)")
+
+
+def _end_to_end(
+    headers: Iterable[tuple[bytes, bytes]], dropped: Iterable[bytes]
+) -> list[tuple[bytes, bytes]]:
+    """Return the headers that go on: without those of one hop, of ours, and ``dropped``."""
+    lower = [(name.lower(), value) for name, value in headers]
+    out = {*_OF_ONE_HOP, *dropped, HEADER}
+    for name, value in lower:
+        if name == b"connection":
+            out.update(each.strip().lower() for each in value.split(b","))
+        elif name == b"transfer-encoding":
+            out.add(b"content-length")  # it does not count then
+    return [each for each in lower if each[0] not in out]
+
+
 def upstream_request(
     exchange: ClientRequest, upstream: str, content: bytes | AsyncIterator[bytes] | None
 ) -> httpx.Request:
     """Return the request as it goes on to the provider."""
-    dropped = _OF_ONE_HOP | {b"host", b"expect"}
-    if isinstance(content, bytes):
-        dropped |= {b"content-length"}
-    headers = [(name, value) for name, value in exchange.headers if name not in dropped]
+    dropped = [b"host", b"expect", *([b"content-length"] if isinstance(content, bytes) else ())]
     query = f"?{exchange.query}" if exchange.query else ""
     url = f"{upstream}{exchange.path}{query}"
     return httpx.Request(
         exchange.method,
         url,
-        headers=headers,
+        headers=_end_to_end(exchange.headers, dropped),
         content=content,
         extensions={"timeout": httpx.Timeout(None, connect=CONNECT_SECONDS).as_dict()},
     )
 
 
-def unreachable(exchange: ClientRequest, cause: str) -> Response:
-    """Return the error of an API that cannot be reached, in its own shape."""
-    words = f"rehydrate proxy: the provider cannot be reached ({cause})"
-    error: dict[str, Any]
+async def send_error(
+    exchange: ClientRequest, send: Send, status: int, words: str, code: str, note: str
+) -> None:
+    """Answer with an error of ours, in the API's own shape; ``code`` is OpenAI's."""
+    exchange.status = status
+    is_ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    about: dict[str, Any] = {"message": f"rehydrate proxy: {words}"}
+    body: dict[str, Any]
     if exchange.is_anthropic:
-        error = {"type": "error", "error": {"type": "api_error", "message": words}}
+        kind = "api_error" if is_ours else "invalid_request_error"
+        body = {"type": "error", "error": {"type": kind, **about}}
     else:
-        fields = {"type": "server_error", "param": None, "code": "upstream_unreachable"}
-        error = {"error": {"message": words, **fields}}
-    return Response(json.dumps(error), 502, media_type="application/json")
+        kind = "server_error" if is_ours else "invalid_request_error"
+        body = {"error": {**about, "type": kind, "param": None, "code": code}}
+    content = json.dumps(body).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+        (HEADER, one_line(note).encode()),
+    ]
+    if not is_ours:
+        headers.append((b"connection", b"close"))  # its body may be unread
+    await send(start_message(status, headers))
+    await send({"type": "http.response.body", "body": content})
 
 
 _FIRST_UNKNOWN = 600
@@ -339,6 +421,10 @@ def start_message(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
     return {"type": "http.response.start", "status": shown, "headers": headers}
 
 
-def header_value(text: str) -> bytes:
-    """Return a text as a header may have it."""
-    return "".join(c if " " <= c <= "~" else "?" for c in text)[:500].encode()
+def one_line(text: str) -> str:
+    """Return a text as a header or a line of a log may have it.
+
+    >>> one_line("gpt\\n10:00 POST")
+    'gpt?10:00 POST'
+    """
+    return "".join(c if " " <= c <= "~" else "?" for c in text[:500])

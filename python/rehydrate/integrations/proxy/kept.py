@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rehydrate._text import safe_error_text
-from rehydrate.integrations.proxy.asking import Exchange, Item
+from rehydrate.integrations.proxy.asking import Exchange
 from rehydrate.messages import Provider
 
 if TYPE_CHECKING:
@@ -39,11 +39,17 @@ class Plan(NamedTuple):
     digest: bytes
     """Of those messages."""
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
-    pieces: tuple[int | Item, ...]
-    """The index of a message that is sent as the client writes it, or one of our own."""
+    pieces: tuple[int | str, ...]
+    """The index of a message that is sent as the client writes it, or the text of one of ours."""
+    tokens: int
+    """Of ours."""
+
+    def pieces_of(self, count: int) -> tuple[int | str, ...]:
+        """Return what is sent of a list of so many messages."""
+        return *self.pieces, *range(self.count, count)
 
 
-NO_PLAN = Plan(b"", 0, ())
+NO_PLAN = Plan(b"", 0, (), 0)
 
 
 class Recent(OrderedDict[K, V]):
@@ -109,8 +115,7 @@ class Kept:
         """Keep a plan."""
         with self._lock:
             self._plans.put((scope, plan.digest), plan)
-        pieces = [piece if isinstance(piece, int) else piece.text for piece in plan.pieces]
-        self._store(scope, plan.digest.hex(), [plan.count, pieces], wire)
+        self._store(scope, plan.digest.hex(), plan[1:], wire)
 
     def exchanges(self, scope: str, digest: bytes) -> tuple[Exchange, ...]:
         """Return what the client did not see of the answers to the messages with this hash, the
@@ -165,9 +170,8 @@ class Kept:
         stored = self._values(scope, digest.hex())
         if not stored:
             return None
-        count, pieces = stored[0]
-        own = [each if isinstance(each, int) else Item(json.loads(each), each) for each in pieces]
-        plan = Plan(digest, count, tuple(own))
+        count, pieces, tokens = stored[0]
+        plan = Plan(digest, count, tuple(pieces), tokens)
         with self._lock:
             self._plans.put((scope, digest), plan)
         return plan

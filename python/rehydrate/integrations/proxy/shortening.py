@@ -9,12 +9,13 @@ not the same messages, the same key and the same model.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rehydrate import formats
 from rehydrate._native import unmarked
@@ -68,6 +69,8 @@ MAX_READERS = 8
 """Each holds its messages."""
 MAX_FACTS = 65_536
 """300 bytes each."""
+_MAX_NAME = 200
+"""Of a model, which is kept and shown."""
 _RESERVED = ("system", "instructions", "tools")
 """The fields that the model reads besides the messages."""
 _ELSEWHERE = ("previous_response_id", "conversation")
@@ -117,8 +120,9 @@ class Cut(NamedTuple):
     """One compaction: what is sent from then on, and what a page of it shows."""
 
     wire: Provider
-    pieces: tuple[int | Item, ...]
-    """As a `Plan` has them."""
+    pieces: tuple[int | str, ...]
+    """As a `Plan` has them, and the tokens of ours."""
+    tokens: int
     before: Sequence[str]
     """The messages as they would have been sent, as JSON."""
     after: Sequence[tuple[int | None, str]]
@@ -186,13 +190,13 @@ class Shortener:
         """
         list_key = "input" if wire == "openai_responses" else "messages"
         body = _read(raw, list_key)
-        model = str(body.fields.get("model") or "")
+        model = str(body.fields.get("model") or "")[:_MAX_NAME]
         if not body.items:
             raise UntouchedError(f"{list_key!r} is no list of messages")
         if any(body.fields.get(name) for name in _ELSEWHERE):
             raise UntouchedError("the provider holds the messages before these")
         scope = sha256(f"{sha256(key.encode()).hexdigest()} {wire} {model}".encode()).hexdigest()
-        facts = self._facts_of(wire, body.items)
+        facts = self._facts_of(scope, wire, body.items)
         chain = own_chain = _chain(facts)
         if self._asks_back:
             items = with_exchanges(
@@ -200,25 +204,25 @@ class Shortener:
             )
             if items != body.items:
                 body = body._replace(items=items)
-                facts = self._facts_of(wire, items)
+                facts = self._facts_of(scope, wire, items)
                 chain = _chain(facts)
         plan = self.kept.plan(scope, chain)
-        pieces: Sequence[int | Item] = (*plan.pieces, *range(plan.count, len(body.items)))
-        reserved = self._tokens_of([text for name in _RESERVED if (text := body.written(name))])
+        pieces = plan.pieces_of(len(facts))
+        reserved = self._text_tokens([text for name in _RESERVED if (text := body.written(name))])
         before = sum(each.tokens for each in facts) + reserved
-        after = self._tokens(wire, pieces, facts) + reserved
+        after = _sent_tokens(plan, facts) + reserved
         prefix, cut = "", None
         budget = budget_of(model, self._budget_tokens)
         asks_back = self._asks_back and _may_offer(body)
-        offered = self._tokens_of(tool_texts(wire)) if asks_back else 0
+        offered = self._text_tokens(tool_texts(wire)) if asks_back else 0
         if not is_counting and upper_bound(after + offered, wire) > budget.soft_tokens:
             self.kept.look_again(scope)  # another process may have made a plan
             cut = self._compact(wire, model, body, pieces, reserved + offered, budget)
             prefix = "waits"
             if cut is not None:
                 prefix, pieces = "compacted", cut.pieces
-                after = self._tokens(wire, pieces, facts) + reserved
-                plan = Plan(chain[-1], len(chain), cut.pieces)
+                plan = Plan(chain[-1], len(chain), cut.pieces, cut.tokens)
+                after = _sent_tokens(plan, facts) + reserved
                 self.kept.keep(scope, plan, wire)
         after += offered if plan.count else 0
         conversation = None
@@ -266,15 +270,15 @@ class Shortener:
                 self._readers.put(key, known)
         return known
 
-    def _facts_of(self, wire: Provider, items: Sequence[Item]) -> list[Facts]:
+    def _facts_of(self, scope: str, wire: Provider, items: Sequence[Item]) -> list[Facts]:
         """Return the facts of messages; only those of new texts are found."""
-        keys = [hash((wire, item.text)) for item in items]
+        keys = [hash((scope, item.text)) for item in items]
         with self._lock:
             found = list(map(self._facts.use, keys))
         missing = [index for index, known in enumerate(found) if known is None]
         if missing:
             values = list(plain_values([items[index] for index in missing]))
-            tokens = entry_tokens(formats.parse(values, wire), len(values))
+            tokens = _tokens_of(values, wire)
             now = time.time()
             for index, value, count in zip(missing, values, tokens, strict=True):
                 said = in_blocks(value) if wire == "anthropic" else value
@@ -286,7 +290,7 @@ class Shortener:
                     self._facts.put(keys[index], known)
         return [known for known in found if known is not None]
 
-    def _tokens_of(self, texts: Sequence[str]) -> int:
+    def _text_tokens(self, texts: Sequence[str]) -> int:
         keys = [hash(("", text)) for text in texts]
         with self._lock:
             known = [self._facts.use(key) for key in keys]
@@ -299,23 +303,18 @@ class Shortener:
             total += fact.tokens
         return total
 
-    def _tokens(self, wire: Provider, pieces: Sequence[int | Item], facts: Sequence[Facts]) -> int:
-        own = [piece for piece in pieces if isinstance(piece, Item)]
-        kept = sum(facts[piece].tokens for piece in pieces if isinstance(piece, int))
-        return kept + sum(each.tokens for each in self._facts_of(wire, own))
-
     def _compact(
         self,
         wire: Provider,
         model: str,
         body: Body,
-        pieces: Sequence[int | Item],
+        pieces: Sequence[int | str],
         reserved: int,
         budget: Budget,
     ) -> Cut | None:
         """Return what a compaction leaves; None where it leaves all as it was."""
         plain = list(plain_values(body.items))
-        given = [plain[piece] if isinstance(piece, int) else piece.value for piece in pieces]
+        given = [plain[each] if isinstance(each, int) else json.loads(each) for each in pieces]
         thread = HostThread(
             lambda: Context(
                 provider=wire, model=model, budget=budget, originals=_Nowhere(), timeout=None
@@ -324,16 +323,17 @@ class Shortener:
         shown = thread.shown(given, reserved_tokens=reserved)
         if thread.report.failure:
             raise OwnMessageError(thread.report.failure)
-        after: list[int | Item] = []
-        for index, message in shown:
-            value = unmarked(message)
+        after: list[int | str] = []
+        values, own = [unmarked(message) for _, message in shown], []
+        for (index, _), value in zip(shown, values, strict=True):
             if index is not None and value == given[index]:
                 after.append(pieces[index])
             else:
-                after.append(Item(value, written(value)))
+                after.append(written(value))
+            if isinstance(after[-1], str):
+                own.append(value)
         if after == list(pieces):
             return None
-        values = [plain[piece] if isinstance(piece, int) else piece.value for piece in after]
         broken = formats.validate(values, wire)
         if broken and not formats.validate(plain, wire):
             raise OwnMessageError(f"a compaction broke a rule of the API: {broken[0].rule}")
@@ -344,6 +344,7 @@ class Shortener:
         return Cut(
             wire,
             tuple(after),
+            sum(_tokens_of(own, wire)),
             body.texts(pieces),
             list(zip(indices, body.texts(after), strict=True)),
             reasons,
@@ -426,6 +427,16 @@ def _may_offer(body: Body) -> bool:
     listed = tools if isinstance(tools, list) else []
     is_taken = any(has_our_name(each) for each in listed if isinstance(each, dict))
     return not is_taken and (body.fields.get("n") or 1) == 1
+
+
+def _sent_tokens(plan: Plan, facts: Sequence[Facts]) -> int:
+    """Return the tokens of a list of messages as a plan sends it."""
+    kept = [each for each in plan.pieces_of(len(facts)) if isinstance(each, int)]
+    return plan.tokens + sum(facts[each].tokens for each in kept)
+
+
+def _tokens_of(messages: Sequence[Any], wire: Provider) -> list[int]:
+    return entry_tokens(formats.parse(messages, wire), len(messages))
 
 
 def _chain(facts: Sequence[Facts]) -> list[bytes]:
