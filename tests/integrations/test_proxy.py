@@ -338,9 +338,8 @@ def test_keys_and_models_share_nothing() -> None:
 def test_pages_show_conversations_and_their_compactions() -> None:
     with echoing() as (_, proxy):
         proxy.post("/v1/chat/completions", chat_body(900))
-        pages = proxy.proxy.pages
-        overview, compaction = proxy.get(pages), proxy.get(f"{pages}1/1")
-        missing = proxy.get(f"{pages}1/7")
+        overview, compaction = proxy.get("/rehydrate/"), proxy.get("/rehydrate/1/1")
+        missing = proxy.get("/rehydrate/1/7")
     assert GPT in overview.text
     assert "conversation 1, compaction 1" in compaction.text
     assert "Berth 0 is free." in compaction.text  # what was left out stands beside what stays

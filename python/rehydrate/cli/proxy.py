@@ -29,7 +29,7 @@ examples:
 
 Requests pass as the client wrote them until one is over the budget. Then its messages are
 compacted, and later requests extend what was sent. The header x-rehydrate says what was done.
-The pages, whose address is written at the start, show it.
+http://127.0.0.1:8787/rehydrate/ shows it.
 """
 
 
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     host = f"[{options.host}]" if ":" in options.host else options.host
     url = f"http://{host}:{bound.getsockname()[1]}"
     write(f"url: {url}\n")
-    say(f"pages: {url}{proxy.pages}")
+    say(f"pages: {url}/rehydrate/")
     try:
         proxy.server().run(sockets=[bound])
     finally:

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from secrets import compare_digest, token_urlsafe
 from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -189,14 +188,11 @@ class Proxy:
         self._causes: set[str] = set()
         self.totals = Totals()
         shortener.kept.on_failure = self.warn_once
-        self.pages = f"/rehydrate/{token_urlsafe(16)}/"
-        """Where the pages are that show what was said: not every client is to know."""
         self.app = Starlette(
             routes=[
                 Route("/rehydrate/metrics", self._metrics),
                 Route("/rehydrate/", self._overview),
-                Route("/rehydrate/{secret}/", self._overview),
-                Route("/rehydrate/{secret}/{conversation:int}/{compaction:int}", self._compaction),
+                Route("/rehydrate/{conversation:int}/{compaction:int}", self._compaction),
             ],
             lifespan=self._lifespan,
         )
@@ -431,21 +427,20 @@ class Proxy:
         return PlainTextResponse(self.totals.as_metrics(), media_type="text/plain; version=0.0.4")
 
     async def _overview(self, request: Request) -> Response:
-        shows_all = "secret" in request.path_params
-        if not (self._may_see(request) if shows_all else is_at_home(request.scope)):
+        if not is_at_home(request.scope):
             return _REFUSAL
         page = render(
             "proxy.html",
             title="conversations",
             totals=self.totals,
             saved=self.totals.before - self.totals.after,
-            conversations=self._shortener.shown() if shows_all else None,
+            conversations=self._shortener.shown(),
             is_dry_run=self._is_dry_run,
         )
         return HTMLResponse(page, headers=_PRIVATE)
 
     async def _compaction(self, request: Request) -> Response:
-        if not self._may_see(request):
+        if not is_at_home(request.scope):
             return _REFUSAL
         conversation, number = [request.path_params[key] for key in ("conversation", "compaction")]
         cut = self._shortener.compaction(conversation, number)
@@ -453,11 +448,6 @@ class Proxy:
             return PlainTextResponse("it is not known, or not any more\n", status_code=404)
         title = f"conversation {conversation}, compaction {number}"
         return HTMLResponse(await hand_over(lambda: _page_of(cut, title)), headers=_PRIVATE)
-
-    def _may_see(self, request: Request) -> bool:
-        """Whether a request may see what was said: it is from this machine, and knows where."""
-        asked = f"/rehydrate/{request.path_params['secret']}/"
-        return is_at_home(request.scope) and compare_digest(asked.encode(), self.pages.encode())
 
 
 def _page_of(cut: Cut, title: str) -> str:
@@ -471,8 +461,5 @@ def _page_of(cut: Cut, title: str) -> str:
     )
 
 
-_REFUSAL = PlainTextResponse(
-    "only for a browser on this machine, at the address that the proxy wrote when it started\n",
-    status_code=403,
-)
+_REFUSAL = PlainTextResponse("only for a browser on this machine\n", status_code=403)
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
